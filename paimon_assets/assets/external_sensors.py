@@ -321,17 +321,17 @@ def _added(
     if newest is None or context.cursor == newest.name:
         return dg.SkipReason(f"Table {table.name} has nothing new.")
     partitions = str(partitions_def.name)
-    known = set(context.instance.get_dynamic_partitions(partitions))
-    found = sorted(set(_keys(table, column)) - known)
-    taken = found[:_KEYS_PER_TICK]
+    existing = set(context.instance.get_dynamic_partitions(partitions))
+    missing = sorted(set(_keys(table, column)) - existing)
+    added = missing[:_KEYS_PER_TICK]
     # The next tick goes on where keys are left.
-    cursor = newest.name if len(taken) == len(found) else context.cursor
-    if not taken:
-        has = counted(len(known), "key")
+    cursor = newest.name if len(added) == len(missing) else context.cursor
+    if not added:
+        has = counted(len(existing), "key")
         return dg.SensorResult(skip_reason=f"All partitions are among the {has}.", cursor=cursor)
-    requests = [dg.RunRequest(run_key=f"{partitions}:{key}", partition_key=key) for key in taken]
+    requests = [dg.RunRequest(run_key=f"{partitions}:{key}", partition_key=key) for key in added]
     return dg.SensorResult(
-        dynamic_partitions_requests=[partitions_def.build_add_request(taken)],
+        dynamic_partitions_requests=[partitions_def.build_add_request(added)],
         run_requests=requests if runs else [],
         cursor=cursor,
     )

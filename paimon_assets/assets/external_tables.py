@@ -299,12 +299,12 @@ def _upstream(each: ExternalView) -> list[Identifier]:
         uses = find_tables(each.view.query_for(_DIALECT)).uses
     except InvalidInputError:
         return []
-    found: dict[Identifier, None] = {}
+    upstream: dict[Identifier, None] = {}
     for use in uses:
         name = use.name[1:] if len(use.name) > 2 and use.name[0] == CATALOG_NAME else use.name
         if len(name) <= 2 and use.arguments is None and "/" not in name[-1]:
             full = Identifier(name[0] if len(name) > 1 else each.identifier.database, name[-1])
             parts = TableName.parse(full)
             if not parts.is_global:
-                found[parts.table] = None
-    return list(found)
+                upstream[parts.table] = None
+    return list(upstream)

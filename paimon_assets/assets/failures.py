@@ -50,15 +50,15 @@ def failure_of(error: PaimonError, table: Identifier) -> dg.Failure:
     )
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], owner: str, *, kind: str) -> None:
+def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *, kind: str) -> None:
     """Refuse names that are not known.
 
     >>> refuse_unknown(["mode"], ["mode", "table"], "paimon_output", kind="output-option")
     """
-    names = sorted(known)
-    for name in given:
-        if name not in names:
-            close = get_close_matches(name, names, n=1)
+    known = sorted(expected)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise InvalidInputError(
                 f"{owner} has no '{name}'.{hint} It takes {', '.join(names)}.",

@@ -9,7 +9,7 @@ How many rows each partition of a run has, from metadata wherever that knows.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,10 +18,18 @@ import pyarrow as pa
 
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.translator import TABLE_NAME, URI
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
+from paimon_assets.assets.translator import (
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    uri_of,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
@@ -35,7 +43,7 @@ from paimon_assets.engine.spec.options.merge_options import (
 from paimon_assets.engine.spec.samples import MASKED
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
-from paimon_assets.engine.spec.types.data_types import DataField, not_null
+from paimon_assets.engine.spec.types.data_types import not_null
 from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
 from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table
@@ -103,18 +111,23 @@ Metadata = dict[str, Any]
 def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
     """Return the columns as Dagster shows them: Paimon types, nullability, keys, comments."""
     table = first_table_schema(schema, time_millis=0) if isinstance(schema, Schema) else schema
+    roles = {"primary key": table.primary_keys, "partition key": table.partition_keys}
     columns = [
         dg.TableColumn(
             name=field.name,
-            type=_type_text(field),
+            # Nullability has a badge of its own.
+            type=str(not_null(field.type)).removesuffix(" NOT NULL"),
             description=field.description,
             constraints=dg.TableColumnConstraints(
-                nullable=field.type.nullable, other=list(_roles(field.name, table))
+                nullable=field.type.nullable,
+                other=[role for role, names in roles.items() if field.name in names],
             ),
         )
         for field in table.fields
     ]
-    return dg.TableSchema(columns, constraints=dg.TableConstraints(other=list(_keys(table))))
+    texts = {"primary key": table.primary_keys, "partitioned by": table.partition_keys}
+    keys = [f"{text} ({', '.join(names)})" for text, names in texts.items() if names]
+    return dg.TableSchema(columns, constraints=dg.TableConstraints(other=keys))
 
 
 def declared_columns(schema: Schema) -> Metadata:
@@ -127,23 +140,18 @@ def declared_columns(schema: Schema) -> Metadata:
     return {COLUMN_SCHEMA: column_schema(schema)}
 
 
-def _type_text(field: DataField) -> str:
-    # Nullability has a badge of its own.
-    return str(not_null(field.type)).removesuffix(" NOT NULL")
-
-
-def _roles(name: str, schema: TableSchema) -> Iterator[str]:
-    if name in schema.primary_keys:
-        yield "primary key"
-    if name in schema.partition_keys:
-        yield "partition key"
-
-
-def _keys(schema: TableSchema) -> Iterator[str]:
-    if schema.primary_keys:
-        yield f"primary key ({', '.join(schema.primary_keys)})"
-    if schema.partition_keys:
-        yield f"partitioned by ({', '.join(schema.partition_keys)})"
+def spec_metadata(
+    table: Identifier, schema: Schema | None, *, warehouse: str | None, resource: str
+) -> Metadata:
+    """Return the metadata of a table's definition, as far as it is known without the catalog."""
+    metadata: Metadata = {TABLE_NAME: str(table), STORAGE_KIND_KEY: STORAGE_KIND}
+    if schema is not None:
+        metadata |= declared_columns(schema)
+    if resource != DEFAULT_RESOURCE_KEY:
+        metadata[RESOURCE_KEY] = resource
+    if warehouse is not None:
+        metadata[URI] = uri_of(warehouse, table)
+    return metadata
 
 
 def table_metadata(table: Table) -> Metadata:
@@ -167,12 +175,12 @@ def materialization_of(
         As `snapshot_metadata`.
     """
     shown = added or table.latest_snapshot()
-    known, tags = table_metadata(table), {}
+    base, tags = table_metadata(table), {}
     if shown is not None:
-        known = snapshot_metadata(table, shown, is_new=added is not None)
+        base = snapshot_metadata(table, shown, is_new=added is not None)
         tags = {DATA_VERSION: data_version_of(table, shown).value}
     return dg.AssetMaterialization(
-        asset_key=key, description=text, metadata={**known, **metadata}, tags=tags
+        asset_key=key, description=text, metadata={**base, **metadata}, tags=tags
     )
 
 
@@ -200,8 +208,8 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     if not is_new:
         metadata["paimon/added_files"] = 0
     elif before is not None or snapshot.id == 1:
-        known = {entry.identifier for entry in table.live_files(before)} if before else set()
-        metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
+        earlier = {entry.identifier for entry in table.live_files(before)} if before else set()
+        metadata["paimon/added_files"] = sum(entry.identifier not in earlier for entry in live)
         rows_before = table.physical_rows(before) if before else 0
         metadata["paimon/added_records"] = table.physical_rows(snapshot) - rows_before
     return metadata | _row_metadata(table, snapshot)

@@ -81,12 +81,12 @@ class RunPartitions:
         """
         codes: Numbers | None = None
         for index, values in zip(self._indexes, columns, strict=True):
-            found = index.codes(values)
+            places = index.codes(values)
             if codes is None:
-                codes = found
+                codes = places
             else:
-                inside = (codes >= 0) & (found >= 0)
-                codes = np.where(inside, codes * len(index.spans) + found, -1)
+                inside = (codes >= 0) & (places >= 0)
+                codes = np.where(inside, codes * len(index.spans) + places, -1)
         ordered, numbers = self._cell_codes
         if codes is None or not len(ordered):
             return np.full(len(columns[0]) if columns else 0, -1, np.int64)
@@ -131,9 +131,9 @@ class RunPartitions:
             for index, span in zip(self._indexes, cell, strict=True):
                 code = code * len(index.spans) + index.places[span]
             codes.append(code)
-        known = np.asarray(codes, np.int64)
-        order = np.argsort(known, kind="stable")
-        return known[order], order.astype(np.int64)
+        numbers = np.asarray(codes, np.int64)
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], order.astype(np.int64)
 
 
 class _SpanIndex:
@@ -156,8 +156,8 @@ class _SpanIndex:
         """Return the place of each value's span, -1 for values of none and for nulls."""
         cast: Any = values.cast(self._type)
         if not self._is_windows:
-            found = pc.index_in(cast, value_set=self._values).fill_null(-1)
-            return np.asarray(found, np.int64)
+            places = pc.index_in(cast, value_set=self._values).fill_null(-1)
+            return np.asarray(places, np.int64)
         numbers = _as_numbers(cast.fill_null(0))
         place = np.searchsorted(self._lowers, numbers, side="right") - 1
         inside = (place >= 0) & (numbers < self._uppers[place]) & np.asarray(cast.is_valid())
@@ -410,9 +410,9 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
         _require_columns(partitions, rows.columns)
         names = [f"`{field.name.replace('`', '``')}`" for field in partitions.fields]
         outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
-        found = outside.limit(_SHOWN).toArrow()
-        if found.num_rows:
-            raise _outside(partitions, found.columns, show=show_values)
+        examples = outside.limit(_SHOWN).toArrow()
+        if examples.num_rows:
+            raise _outside(partitions, examples.columns, show=show_values)
         return rows
     if isinstance(rows, pa.RecordBatchReader):
         checked = _checked(partitions, rows, show=show_values)
@@ -483,14 +483,14 @@ def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
 
 
 def _outside(partitions: RunPartitions, columns: Sequence[Any], *, show: bool) -> InvalidInputError:
-    told = []
+    parts = []
     for field, column in zip(partitions.fields, columns, strict=True):
         examples = column.unique()[:_SHOWN].to_pylist() if show else [None]
         shown = ", ".join(plain_sample(value, show=show) for value in examples)
-        told.append(f"column '{field.name}' holds {shown}")
+        parts.append(f"column '{field.name}' holds {shown}")
     noun = "partition" if len(partitions.keys) == 1 else "partitions"
     return InvalidInputError(
-        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(told)}. Nothing was committed; "
+        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(parts)}. Nothing was committed; "
         f"return only rows of the {noun}.",
         kind="outside-partition",
         details={"column": partitions.fields[0].name, "partition": partitions.label},

@@ -314,8 +314,8 @@ def resource_key_of(asset: dg.AssetsDefinition) -> str:
 
 def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:
     """Return the catalog of a run, a check or a tick, by the key of its resource."""
-    found: PaimonCatalogResource = getattr(context.resources, resource_key)
-    return found
+    paimon: PaimonCatalogResource = getattr(context.resources, resource_key)
+    return paimon
 
 
 def table_or_none(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:

@@ -189,12 +189,12 @@ class _Judge:
         if self.schema.strict is True:
             return names
         patterns = [key for key, column in self.schema.columns.items() if column.regex]
-        wanted = [
+        chosen = [
             name
             for name in names
             if name in self.schema.columns or any(re.match(text, name) for text in patterns)
         ]
-        return wanted or names[:1]  # nothing to read would be no row
+        return chosen or names[:1]  # nothing to read would be no row
 
 
 @dataclass
@@ -220,13 +220,13 @@ class _Tally:
         try:
             schema.validate(rows, lazy=True)
         except SchemaErrors as error:
-            found = error.failure_cases
+            cases = error.failure_cases
             # Pandera returns what its backends happen to use.
-            self._add(found if isinstance(found, pa.Table) else found.to_arrow())
+            self._add(cases if isinstance(cases, pa.Table) else cases.to_arrow())
 
-    def _add(self, found: pa.Table) -> None:
+    def _add(self, cases: pa.Table) -> None:
         values = pc.CountOptions(mode="all")
-        grouped = found.group_by(["column", "check"], use_threads=False).aggregate(
+        grouped = cases.group_by(["column", "check"], use_threads=False).aggregate(
             [([], "count_all"), ("failure_case", "distinct", values)]
         )
         examples: Any = pc.list_slice(

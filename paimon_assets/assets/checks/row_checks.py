@@ -167,19 +167,19 @@ def build_row_count_anomaly_check(
     return define_check(asset, "row_count_anomaly", text, options, evaluate)
 
 
-def _counts_before(run: CheckRun, wanted: int) -> list[int]:
+def _counts_before(run: CheckRun, runs: int) -> list[int]:
     """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
     newest = run.table.latest_snapshot()
     counts: dict[int, int] = {}
-    found = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * wanted)
-    for record in found.records:
+    events = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * runs)
+    for record in events.records:
         event = record.asset_materialization
         numbers = {} if event is None else event.metadata
         rows, snapshot = (numbers.get(key) for key in (ROW_COUNT, SNAPSHOT_ID))
         if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
             counts.setdefault(snapshot.value or 0, rows.value or 0)
     counts.pop(0 if newest is None else newest.id, None)
-    return list(counts.values())[:wanted][::-1]
+    return list(counts.values())[:runs][::-1]
 
 
 def build_unique_key_check(

@@ -97,10 +97,10 @@ class PaimonMaintenanceComponent(UpkeepModel):
         return dg.Definitions(jobs=[job], schedules=schedules)
 
 
-def _form(kind: type[_Form], given: Mapping[str, Any]) -> _Form:
-    refuse_unknown(given, kind.model_fields, f"The form {kind.__name__}", kind="component")
+def _form(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
+    refuse_unknown(values, kind.model_fields, f"The form {kind.__name__}", kind="component")
     try:
-        form = kind(**given)
+        form = kind(**values)
     except ValidationError as error:
         [first, *_] = error.errors()
         where = ".".join(map(str, first["loc"]))

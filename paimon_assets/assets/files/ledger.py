@@ -95,21 +95,21 @@ def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tupl
     The oldest come first; those that are not written come last. No part of more than `most` names
     is made of older ones.
     """
-    kept = [part for part in parts if part.file]
-    taken = [part for part in parts if not part.file]
-    count = sum(part.count for part in taken)
+    written = [part for part in parts if part.file]
+    unwritten = [part for part in parts if not part.file]
+    count = sum(part.count for part in unwritten)
     while (
-        taken
-        and kept
-        and kept[-1].count < _MERGED_BELOW * count
-        and (kept[-1].count + count <= most)
+        unwritten
+        and written
+        and written[-1].count < _MERGED_BELOW * count
+        and (written[-1].count + count <= most)
     ):
-        taken.append(kept.pop())
-        count += taken[-1].count
-    if not taken:
-        return tuple(kept)
+        unwritten.append(written.pop())
+        count += unwritten[-1].count
+    if not unwritten:
+        return tuple(written)
     # The newest first: of a name that was taken in again, that counts.
-    rows = pa.concat_tables([read(part) for part in taken])
+    rows = pa.concat_tables([read(part) for part in unwritten])
     order = pa.array(np.arange(len(rows)))
     ordered = rows.append_column("order", order).sort_by(
         [("name", "ascending"), ("order", "ascending")]
@@ -117,7 +117,7 @@ def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tupl
     names = ordered["name"].to_numpy()
     is_newest = np.append(True, names[1:] != names[:-1])
     newest_of_each = ordered.drop_columns(["order"]).filter(pa.array(is_newest))
-    return (*kept, _unwritten(newest_of_each.combine_chunks()))
+    return (*written, _unwritten(newest_of_each.combine_chunks()))
 
 
 def most_of_a_part(remembered: int | None) -> int:
@@ -129,14 +129,14 @@ def most_of_a_part(remembered: int | None) -> int:
 
 def newest(parts: Sequence[Part], remembered: int) -> tuple[Part, ...]:
     """Return the parts that hold the last names, as many as are remembered at least."""
-    kept: set[int] = set()
+    numbers: set[int] = set()
     count = 0
     for number in sorted(range(len(parts)), key=lambda it: parts[it].last, reverse=True):
         if count >= remembered:
             break
-        kept.add(number)
+        numbers.add(number)
         count += parts[number].count
-    return tuple(part for number, part in enumerate(parts) if number in kept)
+    return tuple(part for number, part in enumerate(parts) if number in numbers)
 
 
 def look_up(
@@ -154,18 +154,18 @@ def look_up(
         if start == end:
             continue
         rows = read(part)
-        found = pc.index_in(
+        matches = pc.index_in(
             pa.array(names[start:end], pa.string()), value_set=rows["name"].combine_chunks()
         )
-        has = found.is_valid().to_numpy(zero_copy_only=False)
-        held = rows.take(found.drop_null())
-        places = start + np.flatnonzero(has)
+        is_match = matches.is_valid().to_numpy(zero_copy_only=False)
+        rows_of_part = rows.take(matches.drop_null())
+        places = start + np.flatnonzero(is_match)
         there = [files[int(place)] for place in places]
         sizes = np.array([file.size for file in there], np.int64)
         times = np.array([file.modified_ms for file in there], np.int64)
         is_known[places] = True
-        is_other[places] = (held["size"].to_numpy() != sizes) | (
-            held["modified"].to_numpy() != times
+        is_other[places] = (rows_of_part["size"].to_numpy() != sizes) | (
+            rows_of_part["modified"].to_numpy() != times
         )
     return _chosen(files, ~is_known), _chosen(files, is_other)
 
@@ -223,11 +223,11 @@ class Ledger:
         left_out = tuple(each for each in self.left_out if each.file.name not in names)
         return replace(self, generation=self.generation + 1, parts=parts, left_out=left_out)
 
-    def with_left_out(self, found: Iterable[LeftOut]) -> "Ledger":
+    def with_left_out(self, files: Iterable[LeftOut]) -> "Ledger":
         """Return the ledger with further files in quarantine."""
-        added = {each.file.name: each for each in found}
-        kept = (each for each in self.left_out if each.file.name not in added)
-        return replace(self, left_out=(*kept, *added.values()))
+        added = {each.file.name: each for each in files}
+        others = (each for each in self.left_out if each.file.name not in added)
+        return replace(self, left_out=(*others, *added.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +327,9 @@ _SEEN: OrderedDict[tuple[str, str], tuple[str, Snapshot]] = OrderedDict()
 _LOCK = Lock()
 
 
-def _remember(memory: tuple[str, str], latest: Snapshot, found: Snapshot) -> None:
+def _remember(memory: tuple[str, str], latest: Snapshot, snapshot: Snapshot) -> None:
     with _LOCK:
-        _SEEN[memory] = (latest.name, found)
+        _SEEN[memory] = (latest.name, snapshot)
         _SEEN.move_to_end(memory)
         while len(_SEEN) > _SOURCES_KEPT:
             _SEEN.popitem(last=False)
@@ -381,13 +381,13 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     most = most_of_a_part(remembered)
     parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)
     written = tuple(part if part.file else _written(table, part) for part in parts)
-    kept = written if remembered is None else newest(written, remembered)
-    gone = [part for part in written if part not in kept]
+    remaining = written if remembered is None else newest(written, remembered)
+    dropped = [part for part in written if part not in remaining]
     forgetting = replace(
         ledger,
-        parts=kept,
-        forgotten=ledger.forgotten + sum(part.count for part in gone),
-        forgotten_to=max([ledger.forgotten_to, *(part.last for part in gone)]),
+        parts=remaining,
+        forgotten=ledger.forgotten + sum(part.count for part in dropped),
+        forgotten_to=max([ledger.forgotten_to, *(part.last for part in dropped)]),
     )
     name = f"ledger-{uuid4()}.json"
     table.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(forgetting))

@@ -157,12 +157,12 @@ def _take_in(
     *,
     source: SegmentSource,
 ) -> dg.MaterializeResult[Any]:
-    taken = replace(source, only_new=True)
+    new_files = replace(source, only_new=True)
     with dagster_failures(target.identifier):
         table = target.ensure(paimon).table
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
-            plan = segments.plan(taken, executor)
+            plan = segments.plan(new_files, executor)
             return result_of(table, None, {"paimon/rows_in": 0, **plan_metadata(table, plan)})
         if config.refresh:
             renewed = segments.refresh([], executor)
@@ -170,7 +170,7 @@ def _take_in(
             context.log.info("Segments read anew, because their files changed: %s.", ids)
         step = step_of_asset(context)
         outcome = segments.add(
-            taken,
+            new_files,
             executor,
             commit_user=step.commit_user,
             properties=step.properties(target.code_version),
@@ -338,7 +338,7 @@ def build_new_segments_sensor(
 
 def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
     """Return what an import would do: files, inferred columns beside the table's, differences."""
-    wanted = table.schema.by_name
+    fields = table.schema.by_name
     metadata: Metadata = {
         "paimon/source": plan.root,
         "paimon/files": len(plan.files),
@@ -350,7 +350,7 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
         {
             "column": column.name,
             "in the files": column.type_text,
-            "in the table": str(wanted[column.name].type) if column.name in wanted else "–",
+            "in the table": str(fields[column.name].type) if column.name in fields else "–",
         }
         for column in plan.columns
     ]

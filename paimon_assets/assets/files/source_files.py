@@ -135,12 +135,12 @@ class FileSource:
             One listing; of a pattern with folders, one for each folder below.
         """
         if self.pattern is not None and "/" in self.pattern:
-            wanted = glob_regex(self.pattern)
+            regex = glob_regex(self.pattern)
             try:
-                found = walk(file_io, folder)
+                files = walk(file_io, folder)
             except NotFoundError:
                 return []
-            return [file for file in found if file.size > 0 and wanted.fullmatch(file.name)]
+            return [file for file in files if file.size > 0 and regex.fullmatch(file.name)]
         return sorted(
             FolderFile(name=file.name, size=file.size, modified_ms=file.modified_ms)
             for file in file_io.list_directory(folder)
@@ -186,8 +186,8 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     """
     words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = []
-    for found in _GLOB.finditer(pattern):
-        word = found.group()
+    for match in _GLOB.finditer(pattern):
+        word = match.group()
         if word in words:
             parts.append(words[word])
         elif word.startswith("[") and len(word) > 1:
@@ -217,11 +217,11 @@ def checked_schema(
     Cost:
         One footer, or the first block of a text file, each.
     """
-    wanted = None if expected is None else to_arrow_schema(expected.fields)
+    declared = None if expected is None else to_arrow_schema(expected.fields)
     schema: pa.Schema | None = None
     for path in paths:
         try:
-            schema = _compared(file_io, path, source, wanted, schema)
+            schema = _compared(file_io, path, source, declared, schema)
         except (FormatError, InvalidInputError) as error:
             if on_bad is None:
                 raise
@@ -233,21 +233,21 @@ def _compared(
     file_io: FileIO,
     path: str,
     source: FileSource,
-    wanted: pa.Schema | None,
+    declared: pa.Schema | None,
     schema: pa.Schema | None,
 ) -> pa.Schema:
     """Return the schema of all files, which is that of the first one if there is none yet."""
-    with open_loose_file(file_io, path, source.kind, wanted) as opened:
-        found = opened.schema
+    with open_loose_file(file_io, path, source.kind, declared) as opened:
+        own = opened.schema
     if schema is not None:
-        _compare_columns(path, found.names, schema.names)
+        _compare_columns(path, own.names, schema.names)
         if not source.is_text:
-            _compare_types(path, found, schema)
+            _compare_types(path, own, schema)
         return schema
-    if wanted is None:
-        return found
-    _compare_columns(path, found.names, wanted.names)
-    return pa.schema([wanted.field(name) for name in found.names]) if source.is_text else found
+    if declared is None:
+        return own
+    _compare_columns(path, own.names, declared.names)
+    return pa.schema([declared.field(name) for name in own.names]) if source.is_text else own
 
 
 def read_files(
@@ -264,9 +264,9 @@ def read_files(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -> None:
-    unknown = [name for name in found if name not in expected]
-    missing = [name for name in expected if name not in found]
+def _compare_columns(path: str, names: Sequence[str], expected: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in expected]
+    missing = [name for name in expected if name not in names]
     parts = []
     if unknown:
         parts.append(f"has columns that are not expected ({shortened(unknown)})")
@@ -281,9 +281,9 @@ def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -
         )
 
 
-def _compare_types(path: str, found: pa.Schema, expected: pa.Schema) -> None:
+def _compare_types(path: str, own: pa.Schema, expected: pa.Schema) -> None:
     for column in expected:
-        other = found.field(column.name).type
+        other = own.field(column.name).type
         if other != column.type:
             raise InvalidInputError(
                 f"'{path}' holds column '{column.name}' as {other}, files before it as "

@@ -94,19 +94,19 @@ class FileDebt:
         >>> FileDebt(small_files=3).reasons(TableShape(has_key=False, target_bytes=1))
         []
         """
-        found = []
+        reasons = []
         runs, small = shape.level_0_runs, shape.small_files
         if self.level_0_runs is not None and 0 < self.level_0_runs <= runs:
-            found.append(f"{counted(runs, 'run')} on level 0 of a bucket")
+            reasons.append(f"{counted(runs, 'run')} on level 0 of a bucket")
         if self.small_files is not None and not shape.has_key and 0 < self.small_files <= small:
-            found.append(counted(small, "small file"))
+            reasons.append(counted(small, "small file"))
         deleted, rows = shape.deleted_rows, max(1, shape.row_count)
         if self.deleted_rows is not None and deleted and deleted >= self.deleted_rows * rows:
-            found.append(f"{deleted:,} of {rows:,} rows deleted")
+            reasons.append(f"{deleted:,} of {rows:,} rows deleted")
         waiting = shape.waiting_files
         if self.waiting_files is not None and 0 < self.waiting_files <= waiting:
-            found.append(f"{counted(waiting, 'file')} of rows that wait for a bucket")
-        return found
+            reasons.append(f"{counted(waiting, 'file')} of rows that wait for a bucket")
+        return reasons
 
 
 @dataclass(frozen=True, kw_only=True)

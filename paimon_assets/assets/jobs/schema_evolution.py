@@ -124,10 +124,10 @@ def _run(
 ) -> None:
     changes = changes_from_json(config.changes)
     table = paimon.catalog().get_table(target.identifier)
-    made = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
-    if made is not None:
-        context.log.info("Schema %d was made by an earlier try of this run.", made.id)
-        _report(context, target.asset_key, table, made, {})
+    schema = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
+    if schema is not None:
+        context.log.info("Schema %d was made by an earlier try of this run.", schema.id)
+        _report(context, target.asset_key, table, schema, {})
         return
     _evolve(context, config, table, changes, paimon, target.asset_key)
 
@@ -141,11 +141,11 @@ def _evolve(
     asset_key: dg.AssetKey,
 ) -> None:
     """Judge the changes, say what was found, and make them unless it is a dry run."""
-    found: Metadata = {}
+    report: Metadata = {}
 
     def judged(plan: SchemaChangePlan) -> None:
         context.log.info("Table %s: %s", table.name, schema_change_text(plan))
-        found.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
+        report.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
 
     if config.dry_run:
         planned = table.plan_alter(changes, executor=paimon.new_executor)
@@ -154,7 +154,7 @@ def _evolve(
             dg.AssetObservation(
                 asset_key=asset_key,
                 description=f"Dry run: {schema_change_text(planned)}",
-                metadata={"paimon/dry_run": True, **found},
+                metadata={"paimon/dry_run": True, **report},
             )
         )
         return
@@ -172,10 +172,10 @@ def _evolve(
     except InvalidInputError as error:
         failure = failure_of(error, identifier_of(table.name))
         raise dg.Failure(
-            failure.description, metadata={**failure.metadata, **found}, allow_retries=False
+            failure.description, metadata={**failure.metadata, **report}, allow_retries=False
         ) from error
     if plan.differences:
-        _report(context, asset_key, table, plan.new, found)
+        _report(context, asset_key, table, plan.new, report)
         context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
         return
     context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
@@ -185,13 +185,13 @@ def _report(
     context: dg.OpExecutionContext,
     asset_key: dg.AssetKey,
     table: Table,
-    made: TableSchema,
+    schema: TableSchema,
     metadata: Metadata,
 ) -> None:
     """Report the table as it is now; its asset's page shows the new columns."""
-    numbered = {**metadata, "paimon/schema_id": made.id}
+    numbered = {**metadata, "paimon/schema_id": schema.id}
     context.log_event(
-        materialization_of(asset_key, f"Schema {made.id}.", numbered, table.reopened())
+        materialization_of(asset_key, f"Schema {schema.id}.", numbered, table.reopened())
     )
 
 

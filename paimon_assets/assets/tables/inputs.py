@@ -41,8 +41,8 @@ def view_rows(
             kind="view-input",
             details={"view": str(view)},
         )
-    asked = metadata.get(EXECUTOR)
-    if kind is not FrameKind.SPARK and paimon.executor_kind(asked) != "spark":
+    executor_kind = metadata.get(EXECUTOR)
+    if kind is not FrameKind.SPARK and paimon.executor_kind(executor_kind) != "spark":
         raise refused
     names = metadata.get(COLUMNS)
     columns = "*" if names is None else ", ".join(f"`{name}`" for name in names)
@@ -55,9 +55,9 @@ def view_rows(
     if kind is FrameKind.SPARK:
         return frame
 
-    def read(wanted: Sequence[str] | None, _: Predicate | None) -> pa.RecordBatchReader:
-        chosen = frame if wanted is None else frame.select(*(f"`{name}`" for name in wanted))
-        table: pa.Table = chosen.toArrow()
+    def read(names: Sequence[str] | None, _: Predicate | None) -> pa.RecordBatchReader:
+        columns_frame = frame if names is None else frame.select(*(f"`{name}`" for name in names))
+        table: pa.Table = columns_frame.toArrow()
         return table.to_reader()
 
     return from_batches(kind, read, types.spark_arrow_schema(frame.schema))
@@ -77,8 +77,8 @@ class NestedColumns:
 
     def tops_of(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return the columns that some names need, of all for None."""
-        wanted = self.paths if names is None else names
-        return tuple(dict.fromkeys(self._path(name)[0] for name in wanted))
+        chosen = self.paths if names is None else names
+        return tuple(dict.fromkeys(self._path(name)[0] for name in chosen))
 
     def narrowed(
         self, reader: pa.RecordBatchReader, names: Sequence[str] | None = None
@@ -88,14 +88,14 @@ class NestedColumns:
         A column that is none of the tops, as `rowkind`, comes first.
         """
         more = [name for name in reader.schema.names if name not in self.tops]
-        wanted = [*more, *self.paths] if names is None else list(names)
+        chosen = [*more, *self.paths] if names is None else list(names)
         empty = pa.RecordBatch.from_pylist([], schema=reader.schema)
-        schema = self._of(empty, wanted).schema
+        schema = self._of(empty, chosen).schema
 
         def batches() -> Iterator[pa.RecordBatch]:
             with reader:
                 for batch in reader:
-                    yield self._of(batch, wanted)
+                    yield self._of(batch, chosen)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -142,8 +142,8 @@ def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
     field = top
     for part in parts:
         inner = field.type.fields if isinstance(field.type, RowType) else ()
-        found = next((each for each in inner if each.name == part), None)
-        if found is None:
+        next_field = next((each for each in inner if each.name == part), None)
+        if next_field is None:
             has = ", ".join(each.name for each in inner) or "none"
             raise NotFoundError(
                 f"Column '{name}' does not exist; '{field.name}' is {field.type.root} and has the "
@@ -151,7 +151,7 @@ def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
                 kind="column-not-found",
                 details={"column": name},
             )
-        field = found
+        field = next_field
     return parts
 
 

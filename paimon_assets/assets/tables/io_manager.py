@@ -19,7 +19,7 @@ from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
-from paimon_assets.assets.metadata import Metadata, declared_columns
+from paimon_assets.assets.metadata import spec_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
@@ -28,7 +28,7 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
 from paimon_assets.assets.tables.audit import (
     AuditedFrame,
     BatchCheck,
@@ -76,13 +76,11 @@ from paimon_assets.assets.translator import (
     STORAGE_KIND,
     STORAGE_KIND_KEY,
     TABLE_NAME,
-    URI,
     PaimonTranslator,
     identifier_of,
     identifier_of_spec,
     kinds_of,
     pool_of,
-    uri_of,
 )
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -156,15 +154,15 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             production = Production(frame=frame, metadata=lineage)
             try:
                 write = self._write_of(context, ensured, audited.checks)
-                made = write.materialize(lambda: production)
+                materialized = write.materialize(lambda: production)
             except (*TRY_AGAIN, BatchRefusedError):
                 raise  # the next try, or who looks at the batch, needs the table
             except Exception:
                 if is_new:
                     self._drop_unwritten(identifier)
                 raise
-            audited.results = made.check_results
-            _report(context, made)
+            audited.results = materialized.check_results
+            _report(context, materialized)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
         """Drop a table that was made for rows that did not fit it, unless others wrote to it.
@@ -296,8 +294,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             def executor_of_change() -> CountingExecutor[Any]:
                 return self.paimon.new_executor(metadata.get(EXECUTOR))
 
-            made = ensure_table(catalog, identifier, schema, policy, executor_of_change)
-            return made, frame, False
+            ensured = ensure_table(catalog, identifier, schema, policy, executor_of_change)
+            return ensured, frame, False
         try:
             table = catalog.get_table(identifier).copy(MERGED_BY[policy])
         except NotFoundError:
@@ -471,14 +469,14 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
         )
 
 
-def _report(context: dg.OutputContext, made: Materialized) -> None:
-    result, step = made.result, context.step_context
+def _report(context: dg.OutputContext, materialized: Materialized) -> None:
+    result, step = materialized.result, context.step_context
     context.add_output_metadata(dict(result.metadata or {}))
     if not context.has_asset_key:
         return
     if result.data_version is not None and not step.has_data_version(context.asset_key):
         step.set_data_version(context.asset_key, result.data_version)
-    for key, metadata in made.by_partition.items():
+    for key, metadata in materialized.by_partition.items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
 
 
@@ -497,6 +495,7 @@ AssetT = TypeVar("AssetT")
 
 _NO_GROUP = "default"
 """The group Dagster gives an asset that names none."""
+_KIND_TAGS = "dagster/kind/"
 
 
 def as_table_assets(
@@ -579,37 +578,25 @@ def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
 
 def _described_spec(spec: dg.AssetSpec, identifier: Identifier, storing: _Storing) -> dg.AssetSpec:
     check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
-    io_manager = storing.io_manager
-    metadata: Metadata = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
-    if storing.resource_key != DEFAULT_RESOURCE_KEY:
-        metadata[RESOURCE_KEY] = storing.resource_key
-    schema = declared_schema(spec.metadata)
-    if schema is not None:
-        metadata |= declared_columns(schema)
-    warehouse = io_manager.known_warehouse()
-    if warehouse is not None:
-        metadata[URI] = uri_of(warehouse, identifier)
+    io_manager, schema = storing.io_manager, declared_schema(spec.metadata)
+    metadata = spec_metadata(
+        identifier,
+        schema,
+        warehouse=io_manager.known_warehouse(),
+        resource=storing.resource_key,
+    )
+    tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
     executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)
     described: dg.AssetSpec = spec.replace_attributes(
         metadata={**metadata, **spec.metadata},
         kinds={*spec.kinds, *kinds_of(executor)},
-        tags={STORAGE_KIND_KEY: STORAGE_KIND, **_plain_tags(spec)},
+        tags={STORAGE_KIND_KEY: STORAGE_KIND, **tags},
         description=spec.description or (schema.comment if schema is not None else None),
-        group_name=_group_of(spec, identifier),
+        group_name=PaimonTranslator().get_group_name(identifier)
+        if spec.group_name in (None, _NO_GROUP)
+        else spec.group_name,
     )
     return described
-
-
-def _group_of(spec: dg.AssetSpec, identifier: Identifier) -> str:
-    """Return the group; of an asset that names none, that of its database."""
-    if spec.group_name in (None, _NO_GROUP):
-        return PaimonTranslator().get_group_name(identifier)
-    return spec.group_name
-
-
-def _plain_tags(spec: dg.AssetSpec) -> dict[str, str]:
-    """Return the tags but for those that are kinds."""
-    return {key: value for key, value in spec.tags.items() if not key.startswith("dagster/kind/")}
 
 
 def _with_pool(op: dg.OpDefinition, pool: str) -> dg.OpDefinition:

@@ -89,7 +89,7 @@ def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
     if not inputs or frame is None:
         return {}
     try:
-        found = _origins(frame, [each for _, each in inputs])
+        origins_by_column = _origins(frame, [each for _, each in inputs])
     except Exception:  # plans are internals of others; what fails is only not shown
         logger.debug("the plan of the frame for table columns was not understood", exc_info=True)
         return {}
@@ -98,7 +98,7 @@ def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
             dg.TableColumnDep(asset_key=inputs[number][0], column_name=column)
             for number, column in sorted(origins)
         ]
-        for name, origins in found.items()
+        for name, origins in origins_by_column.items()
         if origins
     }
     return {COLUMN_LINEAGE: dg.TableColumnLineage(deps_by_column=deps)} if deps else {}
@@ -107,8 +107,8 @@ def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
 def _origins(frame: Frame, inputs: Sequence[Frame]) -> Origins:
     if is_spark_frame(frame):
         spark = spark_module("paimon_assets.spark.dataframes.plan_origins")
-        found: Origins = spark.column_origins(frame, inputs)
-        return found
+        origins: Origins = spark.column_origins(frame, inputs)
+        return origins
     if not _is_lazy_polars(frame):
         return {}
     scans = {id(_scan_of(each)): number for number, each in enumerate(inputs)}
@@ -226,9 +226,9 @@ def _joined(names: Sequence[str], sides: Sequence[Origins], suffix: str) -> Orig
 
 
 def _union(parts: Iterable[frozenset[Origin] | None]) -> frozenset[Origin] | None:
-    found: frozenset[Origin] = frozenset()
+    origins: frozenset[Origin] = frozenset()
     for part in parts:
         if part is None:
             return None
-        found |= part
-    return found
+        origins |= part
+    return origins

@@ -54,7 +54,7 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
         context: Context,
         client: dg.PipesClient | None = None,
         extras: Mapping[str, Any] | None = None,
-        **given: Any,
+        **options: Any,
     ) -> "SnapshotsReported":
         """Run the process, and wait for it.
 
@@ -62,7 +62,7 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
             context: Of the asset.
             client: Who runs it, such as a Pipes client of Kubernetes.
             extras: For the process, beside ours.
-            **given: For the client: of a subprocess `command`, `env`, `cwd`.
+            **options: For the client: of a subprocess `command`, `env`, `cwd`.
 
         Raises:
             DagsterPipesExecutionError: The process failed.
@@ -75,8 +75,8 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
             COMMIT_USER: step.commit_user,
             PROPERTIES: dict(step.properties(code_version)),
         }
-        chosen: Any = client or dg.PipesSubprocessClient()
-        invocation = chosen.run(context=context, extras={**ours, **(extras or {})}, **given)
+        runner: Any = client or dg.PipesSubprocessClient()
+        invocation = runner.run(context=context, extras={**ours, **(extras or {})}, **options)
         return SnapshotsReported(context=context, paimon=self.paimon, invocation=invocation)
 
 
@@ -142,13 +142,13 @@ class SnapshotsReported:
                     kind="pipes-snapshot",
                     details={"table": str(identifier), "snapshot": snapshot_id},
                 )
-            made = result_of(table, None if snapshot_id is None else int(snapshot_id), metadata)
-        mine = [each for each in checks if self._key(each.asset_key) == key]
+            result = result_of(table, None if snapshot_id is None else int(snapshot_id), metadata)
+        own_checks = [each for each in checks if self._key(each.asset_key) == key]
         return dg.MaterializeResult(
             asset_key=key,
-            metadata=made.metadata,
-            data_version=made.data_version,
-            check_results=[*mine, *((reported.check_results if reported else None) or ())],
+            metadata=result.metadata,
+            data_version=result.data_version,
+            check_results=[*own_checks, *((reported.check_results if reported else None) or ())],
         )
 
     def _tables(self) -> dict[Identifier, dg.AssetKey]:
@@ -160,17 +160,17 @@ class SnapshotsReported:
     def _messages(self) -> dict[Identifier, Mapping[str, Any]]:
         """Return the last message of each table."""
         tables = self._tables()
-        found: dict[Identifier, Mapping[str, Any]] = {}
+        messages: dict[Identifier, Mapping[str, Any]] = {}
         for message in self.invocation.get_custom_messages():
             if isinstance(message, Mapping) and TABLE in message:
-                found[identifier_of(str(message[TABLE]))] = message
+                messages[identifier_of(str(message[TABLE]))] = message
         [first, *_] = tables
         with dagster_failures(first):
-            for identifier in found.keys() - tables.keys():
+            for identifier in messages.keys() - tables.keys():
                 raise _wrong(f"reported table '{identifier}', which is none of the step's", tables)
-            for identifier in tables.keys() - found.keys():
+            for identifier in tables.keys() - messages.keys():
                 raise _wrong(f"reported no snapshot of table '{identifier}'", tables)
-        return found
+        return messages
 
     def _key(self, key: dg.AssetKey | None) -> dg.AssetKey:
         return key if key is not None else self.context.asset_key

@@ -16,7 +16,7 @@ from typing import Any, TypedDict, Unpack
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures, refuse_unknown
-from paimon_assets.assets.metadata import Metadata, declared_columns
+from paimon_assets.assets.metadata import Metadata, spec_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
@@ -27,7 +27,6 @@ from paimon_assets.assets.partitions import (
 from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
-    RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
     executor_kind,
@@ -53,13 +52,10 @@ from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
-    TABLE_NAME,
-    URI,
     PaimonTranslator,
     identifier_of,
     kinds_of,
     pool_of,
-    uri_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -69,6 +65,9 @@ _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
 _CONFIG = "config"
 """The parameter Dagster passes the config of a run to."""
+_NAMING = ("__module__", "__name__", "__qualname__", "__doc__")
+_NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", "schema_policy")
+"""Options that `dg.asset` does not have."""
 
 
 class AssetOptions(TypedDict, total=False):
@@ -229,8 +228,29 @@ def paimon_asset(
     _check_partition_column(target, options.get("partitions_def"))
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        named = replace(target, resource_key=_own_catalog(function) or target.resource_key)
-        return define_asset(_compute(function, named), named, options)
+        [*parameters] = inspect.signature(function).parameters.values()
+        own = next((item.name for item in parameters if _is_catalog(item.annotation)), None)
+        of_function = replace(target, resource_key=own or target.resource_key)
+        takes_context = bool(parameters) and parameters[0].name in _CONTEXT_NAMES
+
+        def run(
+            context: dg.AssetExecutionContext,
+            paimon: PaimonCatalogResource,
+            config: object,
+            inputs: Mapping[str, Any],
+        ) -> dg.MaterializeResult[Any]:
+            of_run = of_function.of_run(config)
+            first = (context,) if takes_context else ()
+            return _materialize(context, paimon, of_run, lambda: function(*first, **inputs))
+
+        compute = _compute(
+            run,
+            parameters[1:] if takes_context else parameters,
+            catalog=of_function.resource_key,
+            form=config_of_mode(target.mode),
+        )
+        functools.update_wrapper(compute, function, _NAMING)
+        return define_asset(compute, of_function, options)
 
     return decorate
 
@@ -261,102 +281,73 @@ def define_asset(
     compute: Callable[..., dg.MaterializeResult[Any]], target: TableTarget, options: AssetOptions
 ) -> dg.AssetsDefinition:
     """Define the asset of a table around a compute function, with all a table asset carries."""
-    settings: dict[str, Any] = dict(options)
-    translator = settings.pop("translator", DEFAULT_TRANSLATOR)
+    settings: dict[str, Any] = {
+        name: value for name, value in options.items() if name not in _NOT_DAGSTERS
+    }
+    translator = options.get("translator", DEFAULT_TRANSLATOR)
     settings.setdefault("group_name", translator.get_group_name(target.identifier))
     settings.setdefault("owners", translator.get_owners(target.identifier))
-    if "key" not in options and "key_prefix" not in options:
-        settings["key"] = translator.get_asset_key(target.identifier)
+    key = settings.get("key")
     if "key_prefix" in options:
         settings["name"] = target.identifier.table
+        key = key or dg.AssetKey([settings["name"]]).with_prefix(options["key_prefix"])
+    elif key is None:
+        key = settings["key"] = translator.get_asset_key(target.identifier)
+    metadata = spec_metadata(
+        target.identifier, target.schema, warehouse=target.warehouse, resource=target.resource_key
+    )
+    if target.partition_column is not None:
+        metadata[PARTITION_COLUMNS] = target.partition_column
+    settings["metadata"] = {**metadata, **options.get("metadata", {})}
+    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
     settings.setdefault("kinds", kinds_of(target.executor))
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
-    settings["metadata"] = {**_spec_metadata(target), **options.get("metadata", {})}
-    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
-    settings.pop("pass_through", None)
-    for ours in ("resource_key", "schema_policy"):
-        settings.pop(ours, None)
-    audited = settings.pop("before_commit", ())
-    if audited:
-        specs = [check.spec(_key_of(settings)) for check in audited]
+    checks = target.before_commit
+    if checks:
+        specs = [check.spec(dg.AssetKey.from_coercible(key)) for check in checks]
         settings["check_specs"] = [*settings.get("check_specs", ()), *specs]
     asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(
-        reporting_refusals(compute) if audited else compute
+        reporting_refusals(compute) if checks else compute
     )
     return asset
 
 
-def _key_of(settings: Mapping[str, Any]) -> dg.AssetKey:
-    if "key" in settings:
-        return dg.AssetKey.from_coercible(settings["key"])
-    return dg.AssetKey([settings["name"]]).with_prefix(settings["key_prefix"])
-
-
-def _spec_metadata(target: TableTarget) -> Metadata:
-    metadata: Metadata = {TABLE_NAME: str(target.identifier), STORAGE_KIND_KEY: STORAGE_KIND}
-    metadata |= declared_columns(target.schema)
-    if target.partition_column is not None:
-        metadata[PARTITION_COLUMNS] = target.partition_column
-    if target.resource_key != DEFAULT_RESOURCE_KEY:
-        metadata[RESOURCE_KEY] = target.resource_key
-    if target.warehouse is not None:
-        metadata[URI] = uri_of(target.warehouse, target.identifier)
-    return metadata
+Run = Callable[
+    [dg.AssetExecutionContext, PaimonCatalogResource, Any, dict[str, Any]],
+    dg.MaterializeResult[Any],
+]
+"""Takes the catalog, the run's config, and the function's other inputs."""
 
 
 def _compute(
-    function: Callable[..., Any], target: TableTarget
+    run: Run, parameters: Sequence[inspect.Parameter], *, catalog: str, form: type[dg.Config]
 ) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Wrap a person's function: same parameters, plus a context and the catalog."""
-    wanted = list(inspect.signature(function).parameters.values())
-    takes_context = bool(wanted) and wanted[0].name in _CONTEXT_NAMES
-    own_catalog, catalog_name = _own_catalog(function), target.resource_key
-    has_config = any(item.name == _CONFIG for item in wanted)
+    """Return a compute function that Dagster calls with parameters, a context, catalog and config.
 
-    @functools.wraps(function)
-    def compute(
-        context: dg.AssetExecutionContext, *args: Any, **inputs: Any
-    ) -> dg.MaterializeResult[Any]:
-        paimon = inputs[catalog_name] if own_catalog else inputs.pop(catalog_name)
-        config = inputs.get(_CONFIG) if has_config else inputs.pop(_CONFIG)
-        given = (context, *args) if takes_context else args
-        of_run = target.of_run(config)
-        return _materialize(context, paimon, of_run, lambda: function(*given, **inputs))
+    A parameter that the function has itself is not added.
+    """
+    own = {item.name for item in parameters}
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = wanted[1:] if takes_context else wanted
-    if own_catalog is None:
-        catalog = inspect.Parameter(catalog_name, keyword, annotation=PaimonCatalogResource)
-        parameters = [*parameters, catalog]
-    if not has_config:
-        form = config_of_mode(target.mode)
-        parameters = [*parameters, inspect.Parameter(_CONFIG, keyword, annotation=form)]
-    return with_signature(compute, parameters)
+    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
+        paimon = inputs[catalog] if catalog in own else inputs.pop(catalog)
+        config = inputs[_CONFIG] if _CONFIG in own else inputs.pop(_CONFIG)
+        return run(context, paimon, config, inputs)
 
-
-def with_signature(
-    compute: Callable[..., dg.MaterializeResult[Any]], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Give a compute function the parameters Dagster shall see, after a context."""
-    first = inspect.Parameter(
-        "context",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        annotation=dg.AssetExecutionContext,
+    added = {"context": dg.AssetExecutionContext, catalog: PaimonCatalogResource, _CONFIG: form}
+    first, *more = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        for name, annotation in added.items()
+        if name not in own
     )
-    signature = inspect.Signature([first, *parameters], return_annotation=dg.MaterializeResult)
+    first = first.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature(
+        [first, *parameters, *more], return_annotation=dg.MaterializeResult
+    )
     compute.__signature__ = signature  # type: ignore[attr-defined]  # because functions take it
-    compute.__annotations__ = {
-        item.name: item.annotation
-        for item in signature.parameters.values()
-        if item.annotation is not inspect.Parameter.empty
-    } | {"return": dg.MaterializeResult}
+    typed = (item for item in signature.parameters.values() if item.annotation is not item.empty)
+    compute.__annotations__ = {item.name: item.annotation for item in typed}
+    compute.__annotations__["return"] = dg.MaterializeResult
     return compute
-
-
-def _own_catalog(function: Callable[..., Any]) -> str | None:
-    """Return the parameter through which a function takes the catalog itself."""
-    parameters = inspect.signature(function).parameters.values()
-    return next((item.name for item in parameters if _is_catalog(item.annotation)), None)
 
 
 def _is_catalog(annotation: Any) -> bool:
@@ -409,31 +400,25 @@ def _materialize(
             checks=target.before_commit,
             consumed=take_consumed(step.run_id, step.key),
         )
-        made = write.materialize(produce, produces_again=target.has_checks)
-    for key, metadata in made.by_partition.items():
+        materialized = write.materialize(produce, produces_again=target.has_checks)
+    for key, metadata in materialized.by_partition.items():
         context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
-    return made.result
-
-
-TakeIn = Callable[
-    [dg.AssetExecutionContext, PaimonCatalogResource, Any, TableTarget], dg.MaterializeResult[Any]
-]
-"""What a run does, with the catalog and the run's config, instead of calling a function."""
+    return materialized.result
 
 
 def define_intake(
     target: TableTarget,
     options: AssetOptions,
-    take_in: TakeIn,
+    run: Callable[..., dg.MaterializeResult[Any]],
     config: type[dg.Config],
     *,
     description: str,
     refused: Mapping[str, str],
 ) -> dg.AssetsDefinition:
-    """Define the asset of a table that files feed.
+    """Define the asset of a table that files feed; `run` takes context, catalog, config, target.
 
-    `description` is that of an asset without another one; `refused` are options of `dg.asset` that
-    such an asset cannot have → why.
+    `description` is the default; `refused` are options of `dg.asset` such an asset cannot have →
+    why.
     """
     for name, why in refused.items():
         if name in options:
@@ -441,15 +426,12 @@ def define_intake(
                 f"The asset of table {target.identifier} cannot have {name}: {why}.",
                 kind="asset-options",
             )
-
-    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        return take_in(context, inputs[target.resource_key], inputs["config"], target)
-
+    compute = _compute(
+        lambda context, paimon, form, _: run(context, paimon, form, target),
+        (),
+        catalog=target.resource_key,
+        form=config,
+    )
     compute.__name__ = target.identifier.table
     compute.__doc__ = description
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter("config", keyword, annotation=config),
-        inspect.Parameter(target.resource_key, keyword, annotation=PaimonCatalogResource),
-    ]
-    return define_asset(with_signature(compute, parameters), target, options)
+    return define_asset(compute, target, options)

@@ -442,12 +442,12 @@ def result_of(
     """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
     snapshot = table.snapshot(snapshot_id)
     if snapshot is None:
-        known, version = table_metadata(table), None
+        base, version = table_metadata(table), None
     else:
-        known = snapshot_metadata(table, snapshot, is_new=snapshot_id is not None)
+        base = snapshot_metadata(table, snapshot, is_new=snapshot_id is not None)
         version = data_version_of(table, snapshot)
     return dg.MaterializeResult(
-        metadata={**known, **metadata},
+        metadata={**base, **metadata},
         check_results=list(check_results),
         data_version=version,
     )
