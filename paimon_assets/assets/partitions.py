@@ -7,7 +7,7 @@ each dimension has its column.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -414,20 +414,17 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
         if examples.num_rows:
             raise _outside(partitions, examples.columns, show=show_values)
         return rows
-    if isinstance(rows, pa.RecordBatchReader):
-        checked = _checked(partitions, rows, show=show_values)
-        return pa.RecordBatchReader.from_batches(rows.schema, checked)
-    for batch in rows.to_batches():
-        _check(partitions, batch, show=show_values)
-    return rows
+    if not isinstance(rows, pa.RecordBatchReader):
+        for batch in rows.to_batches():
+            _check(partitions, batch, show=show_values)
+        return rows
 
+    def checked() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            _check(partitions, batch, show=show_values)
+            yield batch
 
-def _checked(
-    partitions: RunPartitions, reader: pa.RecordBatchReader, *, show: bool
-) -> Iterator[pa.RecordBatch]:
-    for batch in reader:
-        _check(partitions, batch, show=show)
-        yield batch
+    return pa.RecordBatchReader.from_batches(rows.schema, checked())
 
 
 def _check(partitions: RunPartitions, batch: pa.RecordBatch, *, show: bool) -> None:
@@ -444,13 +441,17 @@ def _check(partitions: RunPartitions, batch: pa.RecordBatch, *, show: bool) -> N
 def _no_values(
     partitions: RunPartitions, columns: Sequence[Any], *, show: bool
 ) -> InvalidInputError:
-    """Return the error of the column that holds what is no value of its type."""
-    field, values, attempt = next(
-        (field, values, attempt)
-        for field, values in zip(partitions.fields, columns, strict=True)
-        for attempt in [_cast_of(values, to_arrow_type(field.type))]
-        if not _is_possible(attempt, len(values))
-    )
+    """Return the error of the first column with a value that its type cannot hold."""
+    for field, values in zip(partitions.fields, columns, strict=True):
+        target: Any = to_arrow_type(field.type)
+        try:
+            values.cast(target)
+        except pa.ArrowException:
+            break
+
+    def attempt(low: int, high: int) -> object:
+        return values.slice(low, high - low).cast(target)
+
     value = sample(values[first_failing(len(values), attempt)].as_py(), show=show)
     return InvalidInputError(
         f"Column '{field.name}' is {field.type} and holds the partition; the rows have "
@@ -458,18 +459,6 @@ def _no_values(
         kind="input-type",
         details={"column": field.name},
     )
-
-
-def _cast_of(values: Any, wanted: Any) -> Callable[[int, int], object]:
-    return lambda low, high: values.slice(low, high - low).cast(wanted)
-
-
-def _is_possible(attempt: Callable[[int, int], object], count: int) -> bool:
-    try:
-        attempt(0, count)
-    except pa.ArrowException:
-        return False
-    return True
 
 
 def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:

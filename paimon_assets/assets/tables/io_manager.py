@@ -28,7 +28,11 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.resource import (
+    DEFAULT_RESOURCE_KEY,
+    PaimonCatalogResource,
+    table_or_none,
+)
 from paimon_assets.assets.tables.audit import (
     AuditedFrame,
     BatchCheck,
@@ -37,9 +41,8 @@ from paimon_assets.assets.tables.audit import (
 )
 from paimon_assets.assets.tables.consumption import (
     Consumed,
-    note,
-    recorded_in,
-    start_of,
+    begin_to_consume,
+    remember,
     take_consumed,
 )
 from paimon_assets.assets.tables.declared_table import (
@@ -210,22 +213,18 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             if partitions is not None:
                 read = read.with_filter(partitions.predicate())
             plan = read.plan()
-            if consumed is not None and plan.next_snapshot is not None:
-                step = context.step_context
-                read_now = replace(consumed, next_snapshot=plan.next_snapshot)
-                note(step.run_id, step.step.key, read_now)
+            step = context.step_context if context.has_input_name else None
+            if consumed is not None and step is not None and plan.next_snapshot is not None:
+                consumed = replace(consumed, next_snapshot=plan.next_snapshot)
+                remember(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
             frame = self._loaded(kind, _Rows(read, plan, nested), own.get(EXECUTOR))
-            if upstream is not None and upstream.has_asset_key and context.has_input_name:
-                step = context.step_context
+            if upstream is not None and upstream.has_asset_key and step is not None:
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)
             return frame
 
     def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
-        """Return from where a consumer goes on, None if the input has none.
-
-        It advances when the step's output is committed.
-        """
+        """Return the read of the input's consumer, None without one."""
         consumer = context.definition_metadata.get(CONSUMER)
         if consumer is None:
             return None
@@ -238,17 +237,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 kind="consumer-step",
                 details={"table": table.name, "consumer": consumer},
             )
-        try:
-            made = self.paimon.catalog().get_table(
-                self._identifier(output, output.definition_metadata)
-            )
-        except NotFoundError:
-            made = None
-        recorded = recorded_in(made, table, consumer)
-        start = start_of(recorded, table, consumer)
-        return Consumed(
-            table=table, consumer=consumer, next_snapshot=0, start=start, recorded=recorded
-        )
+        identifier = self._identifier(output, output.definition_metadata)
+        return begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
 
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
@@ -527,45 +517,39 @@ def as_table_assets(
     >>> [sales] = as_table_assets([sales], io_manager=io)  # doctest: +SKIP
     ... dg.Definitions([sales, build_row_count_check(sales, 3)], resources={"io_manager": io, ...})
     """
-    return [
-        _described(asset, _Storing(io_manager, io_manager_key, resource_key))
-        if isinstance(asset, dg.AssetsDefinition)
-        else asset
-        for asset in assets
-    ]
+    stored: list[AssetT | dg.AssetsDefinition] = []
+    for asset in assets:
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
+            stored.append(_stored(asset, io_manager, io_manager_key, resource_key))
+        else:
+            stored.append(asset)
+    return stored
 
 
-@dataclass(frozen=True)
-class _Storing:
-    """Who stores the assets."""
-
-    io_manager: PaimonIOManager
-    io_manager_key: str
-    resource_key: str
-
-
-def _described(asset: dg.AssetsDefinition, storing: _Storing) -> dg.AssetsDefinition:
-    if not asset.is_executable:
-        return asset
-    stored = {
-        spec.key: storing.io_manager.identifier_of(spec)
+def _stored(
+    asset: dg.AssetsDefinition, io_manager: PaimonIOManager, io_manager_key: str, resource_key: str
+) -> dg.AssetsDefinition:
+    tables = {
+        spec.key: io_manager.identifier_of(spec)
         for spec in asset.specs
-        if asset.get_io_manager_key_for_asset_key(spec.key) == storing.io_manager_key
+        if asset.get_io_manager_key_for_asset_key(spec.key) == io_manager_key
         and spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND
         and not _stores_nothing(asset, spec.key)
     }
-    if not stored:
+    if not tables:
         return asset
-    described = asset.map_asset_specs(
-        lambda spec: (
-            _described_spec(spec, stored[spec.key], storing) if spec.key in stored else spec
-        )
-    )
+
+    def spec_of_table(spec: dg.AssetSpec) -> dg.AssetSpec:
+        if spec.key not in tables:
+            return spec
+        return _table_spec(spec, tables[spec.key], io_manager, resource_key)
+
+    described = asset.map_asset_specs(spec_of_table)
     op = described.node_def
     if not isinstance(op, dg.OpDefinition) or op.pool is not None:
         return described
-    [*tables] = stored.values()
-    pool = pool_of(tables[0]) if len(tables) == 1 else f"paimon/{op.name}"
+    [first, *others] = tables.values()
+    pool = f"paimon/{op.name}" if others else pool_of(first)
     attributes = {**described.get_attributes_dict(), "node_def": _with_pool(op, pool)}
     return dg.AssetsDefinition.dagster_internal_init(**attributes)
 
@@ -576,14 +560,16 @@ def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
     return output.dagster_type.is_nothing
 
 
-def _described_spec(spec: dg.AssetSpec, identifier: Identifier, storing: _Storing) -> dg.AssetSpec:
+def _table_spec(
+    spec: dg.AssetSpec, identifier: Identifier, io_manager: PaimonIOManager, resource_key: str
+) -> dg.AssetSpec:
     check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
-    io_manager, schema = storing.io_manager, declared_schema(spec.metadata)
+    schema = declared_schema(spec.metadata)
     metadata = spec_metadata(
         identifier,
         schema,
         warehouse=io_manager.known_warehouse(),
-        resource=storing.resource_key,
+        resource=resource_key,
     )
     tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
     executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)

@@ -40,7 +40,7 @@ ROW_KINDS = "paimon/row_kinds"
 OPTIONS = "paimon/options"
 
 _PREFIX = "paimon/"
-_MOMENTS = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
+_TIME_TRAVEL = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
 _ENDS = 2
 _LISTS = ("columns", "between")
 OUTPUT_KEYS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
@@ -140,7 +140,7 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     """Return metadata for a `dg.AssetIn` or `dg.In` that `PaimonIOManager` reads.
 
     Raises:
-        InvalidInputError: An option is none, or its value is; or two say which moment is read.
+        InvalidInputError: An option is none, or its value is; or two are time-travel targets.
 
     >>> paimon_input(columns=["id"], where="id > 3")
     {'paimon/columns': ['id'], 'paimon/where': 'id > 3'}
@@ -160,33 +160,30 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     return metadata
 
 
-def _epoch_millis(moment: dt.datetime) -> int:
-    """Return a moment as Paimon's watermarks count; without an offset it means UTC."""
-    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-    return int(known.timestamp() * 1000)
+def _epoch_millis(time: dt.datetime) -> int:
+    """Return a time as Paimon's watermarks count; without an offset it means UTC."""
+    return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
 def _check_input(options: InputOptions) -> None:
-    moments = [name for name in _MOMENTS if name in options]
-    if len(moments) > 1:
+    targets = [name for name in _TIME_TRAVEL if name in options]
+    if len(targets) > 1:
         raise InvalidInputError(
-            f"paimon_input takes one of {', '.join(_MOMENTS)}: {' and '.join(moments)} say "
+            f"paimon_input takes one of {', '.join(_TIME_TRAVEL)}: {' and '.join(targets)} say "
             "different things of what is read.",
             kind="time-travel",
         )
-    if isinstance(options.get("columns"), str):
-        raise InvalidInputError(
-            f"paimon_input(columns='{options['columns']}') is one text; give a list of names.",
-            kind="input-option",
+    columns, between = options.get("columns"), options.get("between", (0, 0))
+    problem = ""
+    if isinstance(columns, str):
+        problem = f"paimon_input(columns='{columns}') is one text; give a list of names."
+    elif isinstance(between, str) or len(between) != _ENDS:
+        problem = (
+            f"paimon_input(between={between!r}) needs two snapshots, or two tags: after which, and "
+            "up to which."
         )
-    if "between" in options and (
-        isinstance(options["between"], str) or len(options["between"]) != _ENDS
-    ):
-        raise InvalidInputError(
-            f"paimon_input(between={options['between']!r}) needs two snapshots, or two tags: after "
-            "which, and up to which.",
-            kind="input-option",
-        )
+    if problem:
+        raise InvalidInputError(problem, kind="input-option")
     if "where" in options:
         as_predicate(options["where"])
     if "executor" in options:

@@ -18,6 +18,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
+from paimon_assets.assets.failures import choice_of
 from paimon_assets.assets.metadata import (
     DIFF,
     Metadata,
@@ -112,15 +113,8 @@ def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
 
 def write_mode(text: str, table: str) -> WriteMode:
     """Return the mode of that name."""
-    try:
-        return WriteMode(text)
-    except ValueError:
-        raise InvalidInputError(
-            f"Write mode '{text}' of table '{table}' is unknown; expected one of "
-            f"{', '.join(WriteMode)}.",
-            kind="write-mode",
-            details={"table": table},
-        ) from None
+    subject = f"Write mode '{text}' of table '{table}'"
+    return choice_of(WriteMode, text, subject, kind="write-mode", table=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
