@@ -20,12 +20,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.external_tables import OpenCatalog
-from paimon_assets.assets.metadata import (
-    DATA_VERSION,
-    Metadata,
-    newest_data,
-    snapshot_or_none,
-)
+from paimon_assets.assets.metadata import DATA_VERSION, Metadata, newest_data, snapshot_or_none
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     RESOURCE_KEY,
@@ -110,7 +105,7 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
 
 
 def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
-    """Return why what was seen is no ancestor of the newest snapshot, empty if it may be one."""
+    """Return why the newest snapshot is no descendant of the last one seen, empty if it may be."""
     if newest.id < seen.snapshot_id or newest.time_millis < seen.time_millis:
         return (
             f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "

@@ -103,23 +103,25 @@ def describe_tables(
     """
     return [
         ExternalTable(identifier=identifier, path=table.path, schema=table.schema)
-        for identifier in _matching(catalog, include, exclude)
+        for identifier in _matching(catalog, catalog.list_tables, include, exclude)
         for table in [catalog.get_table(identifier)]
     ]
 
 
 def _matching(
-    catalog: TableCatalog, include: Sequence[str], exclude: Sequence[str]
+    catalog: TableCatalog,
+    names_in: Callable[[str], Sequence[str]],
+    include: Sequence[str],
+    exclude: Sequence[str],
 ) -> Iterator[Identifier]:
     for database in catalog.list_databases():
-        for table in catalog.list_tables(database):
-            name = f"{database}.{table}"
-            if is_any(name, include) and not is_any(name, exclude):
-                yield Identifier(database, table)
+        for name in names_in(database):
+            full = f"{database}.{name}"
+            if _is_any(full, include) and not _is_any(full, exclude):
+                yield Identifier(database, name)
 
 
-def is_any(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of some patterns, such as `ods.*`, takes a name."""
+def _is_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -139,7 +141,7 @@ def tables_to_json(tables: Sequence[ExternalTable]) -> str:
 def tables_from_json(text: str, path: str) -> list[ExternalTable]:
     """Parse what `tables_to_json` wrote."""
     try:
-        return [_described(item, path) for item in _items(json.loads(text))]
+        return _tables_of(json.loads(text), path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
@@ -148,19 +150,17 @@ def tables_from_json(text: str, path: str) -> list[ExternalTable]:
         ) from error
 
 
-def _items(members: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
+def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
     if members["version"] != _VERSION:
         raise ValueError(f"version {members['version']} is not known")
-    found: Sequence[Mapping[str, object]] = members["tables"]
-    return found
-
-
-def _described(item: Mapping[str, object], path: str) -> ExternalTable:
-    return ExternalTable(
-        identifier=identifier_of(str(item["table"])),
-        path=str(item["path"]),
-        schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
-    )
+    return [
+        ExternalTable(
+            identifier=identifier_of(str(item["table"])),
+            path=str(item["path"]),
+            schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
+        )
+        for item in members["tables"]
+    ]
 
 
 def build_external_table_specs(
@@ -168,27 +168,36 @@ def build_external_table_specs(
 ) -> list[dg.AssetSpec]:
     """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
     return [
-        dg.AssetSpec(
-            key=translator.get_asset_key(table.identifier),
-            description=table.schema.comment or None,
-            group_name=translator.get_group_name(table.identifier),
-            owners=list(translator.get_owners(table.identifier)),
-            kinds={STORAGE_KIND},
-            tags={STORAGE_KIND_KEY: STORAGE_KIND},
-            metadata=_spec_metadata(table),
+        _spec(
+            table.identifier,
+            table.schema,
+            table.schema.comment,
+            {URI: table.path, "paimon/schema_id": table.schema.id},
+            translator,
         )
         for table in tables
     ]
 
 
-def _spec_metadata(table: ExternalTable) -> Metadata:
-    return {
-        TABLE_NAME: str(table.identifier),
-        STORAGE_KIND_KEY: STORAGE_KIND,
-        URI: table.path,
-        COLUMN_SCHEMA: column_schema(table.schema),
-        "paimon/schema_id": table.schema.id,
-    }
+def _spec(
+    identifier: Identifier,
+    schema: TableSchema | Schema,
+    comment: str | None,
+    metadata: Metadata,
+    translator: PaimonTranslator,
+    **more: Any,
+) -> dg.AssetSpec:
+    known = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
+    fields: dict[str, Any] = {"kinds": {STORAGE_KIND}, **more}
+    return dg.AssetSpec(
+        key=translator.get_asset_key(identifier),
+        description=comment or None,
+        group_name=translator.get_group_name(identifier),
+        owners=list(translator.get_owners(identifier)),
+        tags={STORAGE_KIND_KEY: STORAGE_KIND},
+        metadata={**known, COLUMN_SCHEMA: column_schema(schema), **metadata},
+        **fields,
+    )
 
 
 def build_observable_tables(
@@ -258,11 +267,8 @@ def describe_views(
         UnsupportedFeatureError: The catalog keeps no views.
     """
     return [
-        ExternalView(identifier=Identifier(database, name), view=catalog.views.get(full))
-        for database in catalog.list_databases()
-        for name in catalog.views.list(database)
-        for full in [f"{database}.{name}"]
-        if is_any(full, include) and not is_any(full, exclude)
+        ExternalView(identifier=identifier, view=catalog.views.get(str(identifier)))
+        for identifier in _matching(catalog, catalog.views.list, include, exclude)
     ]
 
 
@@ -274,20 +280,14 @@ def build_external_view_specs(
     An input of such an asset runs the query on Spark; elsewhere it is refused by name.
     """
     return [
-        dg.AssetSpec(
-            key=translator.get_asset_key(each.identifier),
-            deps=[translator.get_asset_key(name) for name in _upstream(each)],
-            description=each.view.comment or None,
-            group_name=translator.get_group_name(each.identifier),
-            owners=list(translator.get_owners(each.identifier)),
+        _spec(
+            each.identifier,
+            Schema(fields=each.view.fields),
+            each.view.comment,
+            {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
+            translator,
             kinds={STORAGE_KIND, "view"},
-            tags={STORAGE_KIND_KEY: STORAGE_KIND},
-            metadata={
-                TABLE_NAME: str(each.identifier),
-                STORAGE_KIND_KEY: STORAGE_KIND,
-                COLUMN_SCHEMA: column_schema(Schema(fields=each.view.fields)),
-                "paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT)),
-            },
+            deps=[translator.get_asset_key(name) for name in _upstream(each)],
         )
         for each in views
     ]

@@ -19,13 +19,7 @@ import pyarrow as pa
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
-from paimon_assets.assets.translator import (
-    STORAGE_KIND,
-    STORAGE_KIND_KEY,
-    TABLE_NAME,
-    URI,
-    uri_of,
-)
+from paimon_assets.assets.translator import STORAGE_KIND, STORAGE_KIND_KEY, TABLE_NAME, URI, uri_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport
@@ -155,7 +149,7 @@ def spec_metadata(
 
 
 def table_metadata(table: Table) -> Metadata:
-    """Return what is true of the table whatever its snapshot."""
+    """Return metadata of a table that does not depend on its snapshot."""
     return {
         TABLE_NAME: table.name,
         URI: table.path,
@@ -167,7 +161,7 @@ def table_metadata(table: Table) -> Metadata:
 def materialization_of(
     key: dg.AssetKey, text: str, metadata: Metadata, table: Table, added: Snapshot | None = None
 ) -> dg.AssetMaterialization:
-    """Return the event that shows what was done to a table, and how it is then.
+    """Return the event of an operation on a table, with its state afterwards.
 
     It shows the snapshot that added rows, if one did; else the newest, which added nothing.
 
@@ -185,7 +179,7 @@ def materialization_of(
 
 
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
-    """Return what a snapshot says of its table; numbers are plotted over time by Dagster.
+    """Return metadata of a snapshot; Dagster plots its numbers over time.
 
     Where nothing is new, what the snapshot added was reported before.
 
@@ -228,13 +222,13 @@ def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
 def partition_metadata(
     table: Table, snapshot: Snapshot, partitions: RunPartitions
 ) -> Mapping[str, Metadata]:
-    """Return Dagster partition key → what is true of that partition alone."""
+    """Return Dagster partition key → metadata of that partition."""
     counts = partition_counts(table, snapshot.id, partitions, limit_rows=COUNT_LIMIT_ROWS)
     return {key: {PARTITION_ROW_COUNT: rows} for key, rows in counts.items()}
 
 
 def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
-    """Return what a write saw on its way; without numbers that the table cannot have."""
+    """Return the numbers of a write; without those that the table cannot have."""
     metadata: Metadata = {
         "paimon/rows_in": report.rows_in,
         "paimon/rows_written": report.rows_written,
@@ -339,7 +333,7 @@ STORED_ROWS = (
 
 
 def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
-    """Return what a change would do: the diff, and what becomes of stored values.
+    """Return the effect of a change: the diff, and the fate of stored values.
 
     Files are named below `root`.
     """
@@ -353,7 +347,7 @@ def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> 
 
 
 def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
-    """Return what differs between two schemas, a line for each column and option; not nothing."""
+    """Return the differences of two schemas, a line for each column and option; at least one."""
     casts = {column.field_id: column.cast for column in plan.columns}
     return grid(
         {
@@ -369,7 +363,7 @@ def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
 
 
 def loss_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
-    """Return what becomes of stored values; files are named below `root`."""
+    """Return the fate of stored values; files are named below `root`."""
     note = {"paimon/overflow_note": STORED_ROWS} if plan.columns else {}
     return {**columns_metadata(plan.columns, root, show=show), **note}
 
@@ -426,7 +420,7 @@ def changes_value(changes: Iterable[SchemaChange]) -> dg.JsonMetadataValue:
 
 
 def schema_change_text(plan: SchemaChangePlan) -> str:
-    """Return one line on what a change does to schema and values."""
+    """Return one line on the effect of a change on schema and values."""
     lines = len(plan.differences)
     if not lines:
         return "Nothing would change."

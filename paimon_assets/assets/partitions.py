@@ -67,7 +67,7 @@ class RunPartitions:
     fields: tuple[DataField, ...]
     """The columns that decide."""
     cells: tuple[tuple[Span, ...], ...]
-    """For each key, what each of the columns may hold."""
+    """For each key, the values of each column."""
 
     @property
     def label(self) -> str:
@@ -169,7 +169,7 @@ def _rank(value: Internal) -> tuple[str, Any]:
 
 
 def _as_numbers(values: Any) -> Numbers:
-    """Return days or moments as integers; windows exist for these only."""
+    """Return days or timestamps as integers; windows exist for these only."""
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())
     return np.asarray(values.cast(pa.int64()), np.int64)
@@ -308,7 +308,7 @@ def _span(key: str, definition: dg.PartitionsDefinition[Any], field: DataField) 
 def _window_bounds(
     field: DataField, start: dt.datetime, end: dt.datetime
 ) -> tuple[int, int] | None:
-    """Return a window as days or nanoseconds, None for columns that know no time."""
+    """Return a window as days or nanoseconds, None for columns of other types."""
     local = (start.replace(tzinfo=None), end.replace(tzinfo=None))
     is_exact = True
     match field.type.root:
@@ -360,7 +360,7 @@ def _joined(windows: Sequence[Span]) -> Iterator[Span]:
 
 
 def _sql(predicate: Predicate, fields: Mapping[str, DataField]) -> str:
-    """Return what `RunPartitions.predicate` builds as Spark SQL."""
+    """Return a predicate of `RunPartitions.predicate` as Spark SQL."""
     match predicate:
         case In(field=name, literals=values):
             if not values:
@@ -403,8 +403,8 @@ _SHOWN = 5
 def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = True) -> Frame:
     """Return the rows unchanged, refusing any that lie outside the partitions.
 
-    A reader is checked while it is read, before anything is committed; a Spark frame is asked for
-    a few offending values by one job of its own.
+    A reader is checked while it is read, before anything is committed; a Spark frame by one job
+    that looks for a few offending values.
     """
     if is_spark_frame(rows):
         _require_columns(partitions, rows.columns)

@@ -17,7 +17,7 @@ from paimon_assets.assets.partitions import label_of
 
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
-"""The run whose step was finished, where that is another than the one that finished it."""
+"""The run whose step was finished, if another run finished it."""
 RUN_URL = "dagster.run_url"
 """Where the run's page is, if `DAGSTER_WEBSERVER_URL` says where the UI is."""
 JOB = "dagster.job"
@@ -100,7 +100,7 @@ class Step:
         return f"{self.run_id[:8]}_{hashlib.sha256(text).hexdigest()[:8]}"
 
     def properties(self, code_version: str | None = None) -> Mapping[str, str]:
-        """Return what a snapshot says of its run; parts that do not exist are left out."""
+        """Return the snapshot properties of the run, without empty ones."""
         properties = {
             RUN_ID: self.run_id,
             RUN_URL: run_url(self.run_id),
@@ -114,7 +114,7 @@ class Step:
         return {key: value for key, value in properties.items() if value}
 
     def made(self, properties: Mapping[str, str]) -> bool:
-        """Whether a try of this very step made the snapshot of these properties."""
+        """Whether a try of this step made the snapshot with these properties."""
         origin = properties.get(ORIGIN, properties.get(RUN_ID))
         identity = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
         return identity == (self.origin, self.output_key, self.partition)
@@ -133,7 +133,7 @@ def run_url(run_id: str) -> str:
 
 
 def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
-    """Return what a snapshot says of the run of an op that is no asset's."""
+    """Return the snapshot properties of the run of an op."""
     url = run_url(run.run_id)
     known = {RUN_ID: run.run_id, JOB: run.job_name, STEP_KEY: step_key}
     return {**known, RUN_URL: url} if url else known

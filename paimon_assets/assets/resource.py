@@ -24,10 +24,10 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import chosen_kind, new_executor, spark_module
 
 ExecutorKind = Literal["spark", "embedded", "auto"]
-"""Who reads and writes rows: Spark, this process, or Spark where pyspark is installed."""
+"""The executor of rows: Spark, this process, or Spark where pyspark is installed."""
 
 DEFAULT_RESOURCE_KEY = "paimon"
-"""Key of the catalog resource where a function does not name its own."""
+"""Key of the catalog resource, unless a function names its own."""
 RESOURCE_KEY = "paimon/resource_key"
 """Metadata of an asset whose catalog has another key."""
 
@@ -69,7 +69,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     _jobs: Any = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember whose jobs Spark will run."""
+        """Remember the run, for the names of Spark's jobs."""
         if context.run is not None and context.log is not None:
             job = context.run.job_name
             run = f"Dagster run {context.run.run_id[:8]}"
@@ -216,11 +216,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         named = {"warehouse": self.warehouse, "uri": self.uri, "token": self.token}
         _refuse_masks({**named, **self.options})
         return open_catalog(
-            self.warehouse,
-            self.options,
-            metastore=self.metastore,
-            uri=self.uri,
-            token=self.token,
+            self.warehouse, self.options, metastore=self.metastore, uri=self.uri, token=self.token
         )
 
     def segments(self, table: Table) -> Segments:
@@ -232,7 +228,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return table.segments(roots=self.segment_roots or None)
 
     def new_executor(self, kind: str | None = None) -> CountingExecutor[Any]:
-        """Return who reads and writes rows.
+        """Return the executor of reads and writes.
 
         Args:
             kind: `spark`, `embedded` or `auto`; None is the resource's own choice.
@@ -360,7 +356,7 @@ _SESSION = _SharedSession()
 
 
 def _refuse_masks(values: Mapping[str, str]) -> None:
-    """Refuse asterisks: what the Launchpad shows for a secret, sent back as if it were one."""
+    """Refuse asterisks: the Launchpad's mask of a secret, sent back as the secret."""
     for name in _masked(values):
         raise InvalidInputError(
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "

@@ -1,4 +1,4 @@
-"""Schedules of what a deployment does by the clock: take in files, compact, maintain.
+"""Schedules of ingestion, compaction and maintenance; automation on new data.
 
 Each is shipped stopped, and runs with the config of its job's form; so does a cron of your own with
 `dg.ScheduleDefinition`, which these save you to spell.

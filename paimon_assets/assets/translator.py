@@ -85,7 +85,7 @@ def pool_of(table: str | Identifier) -> str:
 
 
 def kinds_of(executor: str | None) -> set[str]:
-    """Return the kinds of a table asset: Paimon, and who computes, if that is known."""
+    """Return the kinds of a table asset: Paimon, and the executor, if that is known."""
     computes = {"embedded": {"arrow"}, "spark": {"spark"}}
     return {STORAGE_KIND, *computes.get(executor or "", ())}
 

@@ -36,7 +36,7 @@ _OF_COLUMNS = {
     "column_in_dataframe": "the column is missing",
     "column_in_schema": "the schema does not name it",
 }
-"""Checks of pandera whose failure cases are names of columns, and what they say of one."""
+"""Checks of pandera whose failure cases are names of columns → meaning."""
 _NOT_BLOCKING = CheckOptions()
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
@@ -160,7 +160,7 @@ class _Judge:
         return self._judged(batch.read, batch.executor, "the batch", show=batch.shows_values)
 
     def table(self, run: CheckRun) -> Verdict:
-        """Judge what a table holds, in the run's partitions."""
+        """Judge the rows of a table, in the run's partitions."""
         read = run.table.new_read_builder()
         partitions = run.partitions()
         where = "the table"
@@ -215,7 +215,7 @@ class _Tally:
     lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
 
     def validate(self, schema: DataFrameSchema, rows: pa.Table) -> None:
-        """Judge rows, and count what fails."""
+        """Judge rows, and count failures."""
         self.rows += rows.num_rows
         try:
             schema.validate(rows, lazy=True)
@@ -247,7 +247,7 @@ class _Tally:
             del line.examples[_EXAMPLES:]
 
     def text(self, where: str) -> str:
-        """Return what failed in one sentence, the worst first."""
+        """Return the failures in one sentence, the worst first."""
         if not self.lines:
             return f"All {self.rows:,} rows of {where} pass."
         (column, check), worst = self._sorted()[0]

@@ -26,7 +26,7 @@ _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
 _FEWEST_CHANGES = 3
 _DEVIATIONS = 3
 _TO_DEVIATION = 1.4826
-"""Median distance from the median → standard deviation, of what is normally distributed."""
+"""Median distance from the median → standard deviation of a normal distribution."""
 _EVENTS_PER_RUN = 5
 """Materializations looked at for each run that is wanted: some committed nothing."""
 

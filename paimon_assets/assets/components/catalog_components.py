@@ -33,11 +33,7 @@ from paimon_assets.assets.external_tables import (
     tables_from_json,
     tables_to_json,
 )
-from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
-    ExecutorKind,
-    PaimonCatalogResource,
-)
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.engine.errors import without_secrets
 from paimon_assets.engine.spec.options.rest_options import URI
@@ -179,9 +175,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
             return dg.Definitions()
         tables = tables_from_json(state_path.read_text(encoding="utf-8"), str(state_path))
         naming = AssetNaming(
-            key_prefix=tuple(self.key_prefix),
-            group_name=self.group_name,
-            owners=tuple(self.owners),
+            key_prefix=tuple(self.key_prefix), group_name=self.group_name, owners=tuple(self.owners)
         )
         specs = build_external_table_specs(tables, naming)
         if not specs:

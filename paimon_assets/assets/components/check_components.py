@@ -101,7 +101,7 @@ def _duration(text: str) -> dt.timedelta:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedTable:
-    """The table that checks are about, as far as YAML says what it is."""
+    """The table of checks, with what its component knows of it."""
 
     asset: dg.AssetsDefinition
     schema: Schema | None = None

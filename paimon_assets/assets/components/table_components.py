@@ -8,11 +8,7 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
-from paimon_assets.assets.components.check_components import (
-    CheckedTable,
-    TableCheck,
-    checks_of,
-)
+from paimon_assets.assets.components.check_components import CheckedTable, TableCheck, checks_of
 from paimon_assets.assets.components.yaml_values import (
     OF_THE_RESOURCE,
     DescribedModel,
@@ -77,7 +73,7 @@ class DeclaredTableModel(dg.Component, DescribedModel):
         )
 
     def asset_options(self) -> dict[str, Any]:
-        """Return what the asset's builder takes beside the table."""
+        """Return the options of the asset's builder."""
         ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
         return {**self.asset, **ours, "executor": self.executor}
 

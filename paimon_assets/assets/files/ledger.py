@@ -1,4 +1,4 @@
-"""Which files a table has taken in: exactly once each, whatever crashes.
+"""The files a table has ingested: exactly once each, whatever crashes.
 
 A ledger is a JSON file below the table, `ingestion/ledger-<uuid>.json`, that names the parts which
 hold the files of one source that were taken in so far. It is written before the
@@ -30,8 +30,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as papq
 
+from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.engine.control.segments.segment_folder import FolderFile
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.table.table import Table
@@ -50,7 +51,7 @@ _SCHEMA = pa.schema([("name", pa.string()), ("size", _INTEGER), ("modified", _IN
 _MERGED_BELOW = 2
 """A part is merged with new names if it has less than so many times as many."""
 _PARTS_REMEMBERED = 4
-"""The fewest parts that hold what is remembered: names are forgotten by whole parts."""
+"""The fewest parts of the remembered names: they are forgotten by whole parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Part:
     file: str = ""
     """Name of the file that holds them; empty until it is written."""
     rows: pa.Table | None = None
-    """What it will hold, until it is written."""
+    """Its rows, until it is written."""
 
 
 Read = Callable[[Part], pa.Table]
@@ -73,15 +74,12 @@ Read = Callable[[Part], pa.Table]
 def part_of(files: Iterable[FolderFile]) -> Part:
     """Return a part that is not written yet; of at least one file."""
     ordered = sorted(files)
-    rows = pa.table(
-        [
-            [file.name for file in ordered],
-            [file.size for file in ordered],
-            [file.modified_ms for file in ordered],
-        ],
-        schema=_SCHEMA,
+    columns = (
+        [file.name for file in ordered],
+        [file.size for file in ordered],
+        [file.modified_ms for file in ordered],
     )
-    return _unwritten(rows)
+    return _unwritten(pa.table([*columns], schema=_SCHEMA))
 
 
 def _unwritten(rows: pa.Table) -> Part:
@@ -310,7 +308,7 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
             snapshot = seen
             break
         oldest = snapshot
-        snapshot = _before(table, snapshot)
+        snapshot = snapshot_or_none(table, snapshot.id - 1)
     if latest is not None and snapshot is not None:
         _remember(memory, latest, snapshot)
     if snapshot is None and latest is not None:
@@ -333,15 +331,6 @@ def _remember(memory: tuple[str, str], latest: Snapshot, snapshot: Snapshot) -> 
         _SEEN.move_to_end(memory)
         while len(_SEEN) > _SOURCES_KEPT:
             _SEEN.popitem(last=False)
-
-
-def _before(table: Table, snapshot: Snapshot) -> Snapshot | None:
-    if snapshot.id == 1:
-        return None
-    try:
-        return table.snapshot(snapshot.id - 1)
-    except NotFoundError:
-        return None
 
 
 def _refuse_lost_ledger(table: Table, source: str) -> None:

@@ -1,4 +1,4 @@
-"""Folders that somebody else writes, as segments of a table: an asset, a job, and a sensor.
+"""Folders of external files as segments of a table: an asset, a job, and a sensor.
 
     folder ─▶ footers (executor) ─▶ one snapshot that names the files where they lie
 
@@ -185,7 +185,7 @@ def _take_in(
 
 
 def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
-    """Return what the table has from a folder alone: others may feed it, too."""
+    """Return the size of the folder's own segments: other folders may feed the table, too."""
     root = plain_path(canonical_path(source.path or ""))
     own = [
         segment
@@ -216,10 +216,7 @@ def _import(
         return
     step = step_of_op(context)
     outcome = segments.add(
-        config.source,
-        executor,
-        commit_user=step.commit_user,
-        properties=step.properties(),
+        config.source, executor, commit_user=step.commit_user, properties=step.properties()
     )
     metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
     if outcome.snapshot is None:
@@ -391,7 +388,7 @@ def _rows_text(rows: int, files: int) -> str:
 
 
 def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
-    """Return what an import did, and the table's segments as SHOW SEGMENTS has them."""
+    """Return the result of an import, and the table's segments as SHOW SEGMENTS has them."""
     metadata: Metadata = {
         "paimon/rows_in": sum(segment.row_count for segment in outcome.segments),
         "paimon/segments_added": len(outcome.segments),

@@ -27,7 +27,7 @@ _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
 
 
 class OnChanged(StrEnum):
-    """What becomes of a file whose size or time is another than when it was taken in."""
+    """The treatment of a file that changed since it was ingested."""
 
     REFUSE = "refuse"
     """The run fails and names it."""
@@ -38,7 +38,7 @@ class OnChanged(StrEnum):
 
 
 class OnBadFile(StrEnum):
-    """What becomes of a file that cannot be read."""
+    """The treatment of a file that cannot be read."""
 
     REFUSE = "refuse"
     """The run fails and names it; nothing of the run is committed."""
@@ -75,7 +75,7 @@ class FileSource:
     default all names are kept."""
 
     def __post_init__(self) -> None:
-        """Check what was given.
+        """Check format, options and choices.
 
         Raises:
             InvalidInputError: A format, an option or a choice that is none, or no number of files.
@@ -106,7 +106,7 @@ class FileSource:
         return self.kind.is_text
 
     def folder_path(self, override: str = "") -> str:
-        """Return the folder, or what a run gave in its place.
+        """Return the folder, or the one that overrides it.
 
         Raises:
             InvalidInputError: The environment variable is not set.

@@ -1,9 +1,8 @@
 """A sensor that asks for a compaction only where the files of a table ask for one.
 
-A tick looks at metadata alone, and only at tables with a new snapshot since it looked last. The run
-key is that snapshot, so one debt makes one run; a table that is dropped, recreated or expired has
-other snapshots, hence other keys. A run that failed is asked for again, after twice the time with
-each failure.
+A tick reads metadata alone, and only of tables with a new snapshot since the last tick. The run key
+is that snapshot, so one debt makes one run; a table that is dropped, recreated or expired has other
+snapshots, hence other keys. A failed run is requested again, after twice the time each time.
 """
 
 import time
@@ -12,11 +11,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from paimon_assets.assets.jobs.compaction import (
-    COMPACTION_OP,
-    CompactionConfig,
-    StrategyChoice,
-)
+from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
 from paimon_assets.assets.sensors import (
@@ -40,7 +35,7 @@ from paimon_assets.engine.table.upkeep.table_shape import TableShape
 TABLE_TAG = "paimon/table"
 """Tag of a requested run: which table it compacts."""
 
-_ASKED = " asked"
+_REQUESTED = " asked"
 _MOST_DOUBLINGS = 8
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -62,10 +57,10 @@ class FileDebt:
     deleted_rows: float | None = 0.2
     """Part of all rows that are deleted, or delete."""
     waiting_files: int | None = 1
-    """Files whose rows nobody sees before a compaction gives them a bucket."""
+    """Files of postponed rows: invisible until a compaction assigns their bucket."""
 
     def due(self, table: Table, snapshot: Snapshot | None) -> "DueCompaction | None":
-        """Return the compaction that the files of a snapshot ask for, None if they ask for none.
+        """Return the compaction that is due for the files of a snapshot, None if none is.
 
         What is due by the table's options is done by a minor compaction; where they ask for
         nothing, by a full one. What neither would change is no debt.
@@ -221,7 +216,7 @@ class _Tick:
         if seen == key:
             return
         instance = self.context.instance
-        if seen == f"{key}{_ASKED}" and not self._is_to_be_tried_again(requests_of(instance, key)):
+        if seen == f"{key}{_REQUESTED}" and not self._is_retry_due(requests_of(instance, key)):
             return
         if self._is_being_compacted(table.name):
             self.notes.append(f"{table.name} is being compacted")
@@ -231,8 +226,8 @@ class _Tick:
         if due is not None:
             self._request(table, snapshot, requests_of(instance, key), due)
 
-    def _is_to_be_tried_again(self, before: Requests) -> bool:
-        """Whether the compaction of this very snapshot failed, and long enough ago."""
+    def _is_retry_due(self, before: Requests) -> bool:
+        """Whether the compaction of this snapshot failed, and long enough ago."""
         if before.status not in FAILED:
             return False
         doubled = 1 << min(before.times - 1, _MOST_DOUBLINGS)
@@ -259,4 +254,4 @@ class _Tick:
                 tags={TABLE_TAG: table.name, REQUEST_TAG: before.key},
             )
         )
-        self.seen[table.name] = f"{before.key}{_ASKED}"
+        self.seen[table.name] = f"{before.key}{_REQUESTED}"

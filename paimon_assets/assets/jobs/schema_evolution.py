@@ -1,6 +1,6 @@
 """The schema evolution job: a list of changes, looked at first, made only where nothing is lost.
 
-    config ─▶ made already? ─▶ judge ─▶ dry run: observation
+    config ─▶ made before? ─▶ plan ─▶ dry run: observation
                                  ├─▶ values would be lost: failure, the schema stays
                                  └─▶ one schema ─▶ materialization
 
@@ -33,10 +33,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.schema.schema_changes import (
-    SchemaChangePlan,
-    refuse_losses,
-)
+from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
 from paimon_assets.engine.table.table import Table
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
@@ -140,7 +137,7 @@ def _evolve(
     paimon: PaimonCatalogResource,
     asset_key: dg.AssetKey,
 ) -> None:
-    """Judge the changes, say what was found, and make them unless it is a dry run."""
+    """Report the effect of the changes and, unless it is a dry run, make them."""
     report: Metadata = {}
 
     def judged(plan: SchemaChangePlan) -> None:
@@ -196,7 +193,7 @@ def _report(
 
 
 def _began_millis(context: dg.OpExecutionContext) -> int:
-    """Return when the run began, or the run that it tries again."""
+    """Return the start time of the run, of a retry that of the first run."""
     run = context.run
     record = context.instance.get_run_record_by_id(run.root_run_id or run.run_id)
     if record is None:

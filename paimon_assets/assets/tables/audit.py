@@ -1,4 +1,4 @@
-"""Write, audit, publish: checks that judge a batch before any reader can see it.
+"""Write, audit, publish: checks of a batch before any reader can see it.
 
     function ─▶ frame ─▶ files ─▶ branch audit_<run>_<step> ─▶ checks ─┬─▶ commit ─▶ materialization
                                                                        └─▶ failed check, failed step
@@ -50,7 +50,7 @@ class Batch:
     read: ReadBuilder
     """The read of the batch; of each key its last row, deletes left out."""
     executor: Executor[Any]
-    """Who reads."""
+    """The executor that reads."""
     physical_rows: int
     """Rows in the batch's files."""
     shows_values: bool = True
@@ -71,7 +71,7 @@ class BatchCheck:
     evaluate: Callable[[Batch], Verdict]
     description: str = "Judges each batch before it is committed."
     options: CheckOptions = BLOCKING
-    """Blocking by default: what fails is not committed."""
+    """Blocking by default: a batch that fails is not committed."""
 
     @property
     def check_name(self) -> str:
@@ -84,7 +84,7 @@ class BatchCheck:
         return self.options.blocking and self.options.severity is dg.AssetCheckSeverity.ERROR
 
     def spec(self, key: dg.AssetKey) -> dg.AssetCheckSpec:
-        """Return what Dagster shows of the check before it ran."""
+        """Return the spec of the check."""
         return dg.AssetCheckSpec(
             name=self.check_name,
             asset=key,
@@ -146,7 +146,7 @@ class BatchAudit:
         self._judge(read, rows, self._snapshot_metadata())
 
     def _judge(self, read: ReadBuilder, physical_rows: int, metadata: Metadata) -> list[str]:
-        """Ask all checks; return what those say that keep the batch out."""
+        """Run all checks; return the failures of those that refuse the batch."""
         refusing = []
         for check in self._checks:
             verdict = check.evaluate(
@@ -169,7 +169,7 @@ class BatchAudit:
 
 
 def results_without_rows(checks: Sequence[BatchCheck]) -> Sequence[dg.AssetCheckResult]:
-    """Return what checks say where there is nothing to judge."""
+    """Return the results of checks without rows."""
     none = Verdict(passed=True, description="There were no rows to judge.")
     return [_result(check, none, {}) for check in checks]
 

@@ -1,4 +1,4 @@
-"""The declared schema of an asset against the stored table, and what a policy does about it.
+"""The declared schema of an asset against the stored one, and the policies for differences.
 
     no table                         created
     as declared                      written
@@ -38,7 +38,7 @@ from paimon_assets.engine.table.table import Table
 
 
 class SchemaPolicy(StrEnum):
-    """The policy of an asset whose declaration is not what is stored."""
+    """The policy of an asset whose declared schema differs from the stored one."""
 
     ERROR = "error"
     """The run fails, and says what differs."""
@@ -63,11 +63,11 @@ MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EnsuredTable:
-    """A table that is what an asset declares."""
+    """A table with the declared schema."""
 
     table: Table
     schema_before: int
-    """Id of the schema the run found; another than the table's if the policy changed it."""
+    """Id of the schema before the run; another than the table's if the policy changed it."""
 
 
 def schema_policy(text: str, table: str) -> SchemaPolicy:
@@ -118,9 +118,9 @@ def verify_schema(
     policy: SchemaPolicy = SchemaPolicy.ERROR,
     unreachable: tuple[str, ...] = (),
 ) -> None:
-    """Refuse a stored schema that is not the declared one, but for what may differ.
+    """Refuse a stored schema that differs from the declared one more than the policy allows.
 
-    The policy says what may differ, `unreachable` what its changes do not reach, as sentences.
+    `unreachable` are sentences on differences that the policy's changes do not reach.
     """
     expected = _as_tolerated(stored, declared, policy)
     if not any(schema_differences(expected, stored)):
@@ -142,7 +142,7 @@ def verify_schema(
 
 
 def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -> Schema:
-    """Return the declared schema with what may differ as it is stored."""
+    """Return the declared schema, with the stored value wherever the policy allows a difference."""
     options = stored.typed_options
     merges = policy is not SchemaPolicy.SYNC and options.get(WRITE_MERGE_SCHEMA)
     widens = bool(merges and options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING))

@@ -1,4 +1,4 @@
-"""Views as inputs: their query runs on Spark, whatever the rows are handed on as."""
+"""Inputs other than whole tables: views, whose query runs on Spark, and columns inside columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def view_rows(
     metadata: Mapping[str, Any],
     refused: UnsupportedFeatureError,
 ) -> Frame:
-    """Return the rows of a view as an input wants them.
+    """Return the rows of a view as a frame of some kind.
 
     All kinds but a Spark DataFrame hold them in memory. `refused` is raised where Spark is not what
     runs inputs.
@@ -117,7 +117,7 @@ class NestedColumns:
 
 
 def nested_columns(names: Sequence[str], schema: TableSchema) -> NestedColumns | None:
-    """Return what columns of an input mean, None if none of them lies inside another.
+    """Return the columns of an input, None if none of them lies inside another.
 
     A column whose own name has dots comes before a field inside one.
     """

@@ -1,11 +1,11 @@
-"""PaimonIOManager: what assets return becomes tables, and tables become what assets take.
+"""PaimonIOManager: frames that assets return become tables, and tables become their inputs.
 
     a function's value ─▶ handle_output ─▶ one snapshot ─▶ metadata, data version
-    a parameter's type ◀─ load_input ◀─ columns, filter, partitions, a moment or what is new
+    a parameter's type ◀─ load_input ◀─ columns, filter, partitions, time travel or changes
 
 Frames of every kind go in and come out (`engine.table.frames`); a parameter's annotation says
-which. What a definition says of its table are metadata keys (`assets.io_metadata`); checks that
-judge a batch before it is committed come with it (`assets.tables.audit`).
+which. Metadata keys of a definition describe its table (`assets.tables.io_metadata`); checks of a
+batch before it is committed come with its frame (`assets.tables.audit`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +28,7 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
-    PaimonCatalogResource,
-    table_or_none,
-)
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.audit import (
     AuditedFrame,
     BatchCheck,
@@ -109,7 +105,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
 _NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
-"""What a frame is converted to where no table says: its own types."""
+"""The target of a frame for a table that does not exist: the frame's own types."""
 
 
 class PaimonIOManager(dg.ConfigurableIOManager):
@@ -132,7 +128,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
 
     @classmethod
     def output_config_schema(cls) -> Any:
-        """Return what a run may say of an output: the write mode."""
+        """Return the config of an output: the write mode."""
         return WriteConfig.to_config_schema()
 
     def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
@@ -182,8 +178,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Read the upstream table as what the parameter is annotated as.
 
         Raises:
-            Failure: The table, a column or a moment does not exist, or the type is none of a
-                frame.
+            Failure: The table, a column or a time-travel target does not exist, or the type is
+                not that of a frame.
             RetryRequested: The storage failed.
         """
         upstream = context.upstream_output
@@ -271,10 +267,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _table_to_write(
         self, context: dg.OutputContext, identifier: Identifier, frame: Frame | None
     ) -> tuple[EnsuredTable | None, Frame | None, bool]:
-        """Return the table, the frame, and whether the table is new.
-
-        The frame is that of the table's rows, where its columns made the table.
-        """
+        """Return the table, the frame (converted, if it makes the table), whether it is new."""
         catalog = self.paimon.catalog()
         metadata = context.definition_metadata
         schema = declared_schema(metadata)
@@ -335,7 +328,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         )
 
     def _mode(self, context: dg.OutputContext, table: str) -> WriteMode:
-        """Return what the Launchpad, the function, the definition or the manager says, if first."""
+        """Return the mode of the Launchpad, else of the function, the definition, the manager."""
         chosen = (context.config or {}).get("mode")
         metadata = {**context.definition_metadata, **context.output_metadata}
         return write_mode(_text(chosen or metadata.get(MODE, self.mode)), table)
@@ -427,7 +420,7 @@ def _input_partitions(
 
 
 def _one_output(context: dg.InputContext) -> dg.OutputContext | None:
-    """Return what a step makes of the input, None if it is not one thing."""
+    """Return the one output of the step, None if it has several or partitions."""
     if not context.has_input_name:  # a person's `load_asset_value`
         return None
     step = context.step_context
@@ -566,10 +559,7 @@ def _table_spec(
     check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
     schema = declared_schema(spec.metadata)
     metadata = spec_metadata(
-        identifier,
-        schema,
-        warehouse=io_manager.known_warehouse(),
-        resource=resource_key,
+        identifier, schema, warehouse=io_manager.known_warehouse(), resource=resource_key
     )
     tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
     executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)

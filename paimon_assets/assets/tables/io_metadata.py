@@ -1,7 +1,7 @@
-"""What definitions say of tables that an IO manager writes and reads: a few metadata keys.
+"""Metadata keys by which definitions describe tables that an IO manager writes and reads.
 
-`paimon_output` and `paimon_input` make them and check their names; they are plain values, so that
-they may be written by hand, show in the UI, and load without a catalog.
+`paimon_output` and `paimon_input` return them. They are plain values: they can be written by hand,
+show in the UI, and load without a catalog.
 """
 
 import datetime as dt
@@ -62,7 +62,7 @@ class OutputOptions(TypedDict, total=False):
     partition_column: PartitionColumns
     """The column that holds the key of a partitioned asset; or dimension → column."""
     executor: Literal["spark", "embedded"]
-    """Who writes; by default the resource decides."""
+    """The executor that writes; by default the resource's choice."""
     schema_policy: str
     """What a run does where the declaration, or without one the frame, is not what is stored:
     `error` by default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
@@ -94,11 +94,11 @@ class InputOptions(TypedDict, total=False):
     """A name to remember what was read by: first the table, then what changed since. Overwrites
     that take rows away need `row_kinds`; see docs/changes.md."""
     row_kinds: bool
-    """Read what retracts too, and the kind of each row in a first column, `rowkind`."""
+    """Read retractions too, and the kind of each row in a first column, `rowkind`."""
     options: Mapping[str, str]
     """Table options of this read alone, such as `incremental-between-scan-mode`."""
     executor: Literal["spark", "embedded"]
-    """Who reads what is no Spark frame; by default this process."""
+    """The executor that reads, but for Spark frames; by default this process."""
 
 
 def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
@@ -191,7 +191,7 @@ def _check_input(options: InputOptions) -> None:
 
 
 def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
-    """Refuse metadata that looks as if it were for the IO manager and is not.
+    """Refuse unknown keys that begin with `paimon/`.
 
     `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
     """
@@ -200,7 +200,7 @@ def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -
 
 
 def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
-    """Return the schema `paimon_output` put into metadata, if it did."""
+    """Return the schema that `paimon_output` put into metadata."""
     value = metadata.get(SCHEMA)
     if value is None:
         return None
@@ -219,7 +219,7 @@ _READS: Mapping[str, Callable[[ReadBuilder, Any], ReadBuilder]] = {
 
 
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
-    """Return the read that metadata of an input asks for, of all columns."""
+    """Return the read that metadata of an input describes, of all columns."""
     for key, narrowed in _READS.items():
         if key in metadata:
             read = narrowed(read, metadata[key])

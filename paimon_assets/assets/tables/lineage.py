@@ -67,7 +67,7 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
 Origin = tuple[int, str]
 """The number of an input, and a column of it."""
 Origins = dict[str, frozenset[Origin] | None]
-"""Column → what it is made of; None is not known."""
+"""Column → its origins; None is unknown."""
 
 _Step = tuple[str, str]
 _MOST_STEPS = 100
@@ -76,7 +76,7 @@ _INPUTS: dict[_Step, list[tuple[dg.AssetKey, Frame]]] = {}
 
 
 def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> None:
-    """Remember a lazy frame that a step gets."""
+    """Remember a lazy frame that is the input of a step."""
     if _is_lazy_polars(frame) or is_spark_frame(frame):
         _INPUTS.setdefault((run_id, step_key), []).append((key, frame))
         while len(_INPUTS) > _MOST_STEPS:  # of steps that failed nobody asks
@@ -84,7 +84,7 @@ def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> No
 
 
 def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
-    """Return the lineage of what a step made, and forget its inputs; nothing if it is not known."""
+    """Return the lineage of a step's frame, and forget its inputs; empty if it is unknown."""
     inputs = _INPUTS.pop((run_id, step_key), [])
     if not inputs or frame is None:
         return {}
@@ -159,7 +159,7 @@ class _PolarsPlan:
         self._scans = scans
 
     def origins(self) -> Origins:
-        """Return what the columns are made of."""
+        """Return the origins of the columns."""
         return self._of(self._nodes.get_node())
 
     def _of(self, number: int) -> Origins:

@@ -71,10 +71,7 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
         code_version = next(
             (spec.code_version for spec in context.assets_def.specs if spec.code_version), None
         )
-        ours = {
-            COMMIT_USER: step.commit_user,
-            PROPERTIES: dict(step.properties(code_version)),
-        }
+        ours = {COMMIT_USER: step.commit_user, PROPERTIES: dict(step.properties(code_version))}
         runner: Any = client or dg.PipesSubprocessClient()
         invocation = runner.run(context=context, extras={**ours, **(extras or {})}, **options)
         return SnapshotsReported(context=context, paimon=self.paimon, invocation=invocation)

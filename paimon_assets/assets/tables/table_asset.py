@@ -112,7 +112,7 @@ class TableTarget:
     schema: Schema
     """As declared."""
     executor: ExecutorKind | None = None
-    """Who writes; None leaves it to the resource."""
+    """The executor; None is the resource's choice."""
     warehouse: str | None = None
     """Root of the warehouse, if known when definitions load: for `dagster/uri`."""
     partition_column: PartitionColumns | None = None
@@ -122,7 +122,7 @@ class TableTarget:
     has_checks: bool = False
     """Whether the function answers asset checks too."""
     before_commit: Sequence[BatchCheck] = ()
-    """What judges each batch before it is committed."""
+    """Checks of each batch before it is committed."""
     lineage: Metadata = field(default_factory=dict)
     """Column lineage, if it was declared."""
     resource_key: str = DEFAULT_RESOURCE_KEY

@@ -59,10 +59,10 @@ _ROWS_EXIST = "rows-exist"
 
 
 class WriteMode(StrEnum):
-    """The mode of a write: what it does to the rows that are there."""
+    """The mode of a write: its effect on existing rows."""
 
     APPEND = "append"
-    """They stay, the new ones are added; a table with a primary key upserts."""
+    """Existing rows stay, new ones are added; a table with a primary key upserts."""
     UPSERT = "upsert"
     """Rows with the same primary key are replaced; the table must have one."""
     OVERWRITE = "overwrite"
@@ -251,7 +251,7 @@ class TableWrite:
         return writer.write(rows, executor)
 
     def _deleted(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
-        """Delete the rows of the table that are equal to given ones."""
+        """Delete the rows of the table that are equal to rows of the frame."""
         builder = (
             self.table.new_row_change_builder()
             .with_commit_user(self.step.commit_user)
@@ -280,7 +280,7 @@ class TableWrite:
         )
 
     def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that decide which rows go."""
+        """Return the columns that rows are compared by."""
         return list(self.table.schema.primary_keys or names)
 
     def _check_delete(self) -> None:
@@ -354,7 +354,7 @@ class TableWrite:
             return any(batch.num_rows for batch in reader)
 
     def _no_rows(self) -> Condition:
-        """Return that there are no rows, now and in what the write is committed on top of."""
+        """Return the commit condition: no rows exist, now and in the snapshot before the commit."""
         looked_at = self.table.latest_snapshot()
         self._refuse_rows()
 
@@ -376,12 +376,9 @@ class TableWrite:
 
 
 def result_of_earlier_try(
-    step: Step,
-    table: Table,
-    snapshot: Snapshot,
-    check_results: Sequence[dg.AssetCheckResult] = (),
+    step: Step, table: Table, snapshot: Snapshot, check_results: Sequence[dg.AssetCheckResult] = ()
 ) -> dg.MaterializeResult[Any]:
-    """Return the materialization of what an earlier try of this step committed."""
+    """Return the materialization of the commit of an earlier try of this step."""
     step.log.info(
         "An earlier try of this step committed snapshot %d of %s; it is reported, not repeated.",
         snapshot.id,
@@ -441,9 +438,7 @@ def result_of(
         base = snapshot_metadata(table, snapshot, is_new=snapshot_id is not None)
         version = data_version_of(table, snapshot)
     return dg.MaterializeResult(
-        metadata={**base, **metadata},
-        check_results=list(check_results),
-        data_version=version,
+        metadata={**base, **metadata}, check_results=list(check_results), data_version=version
     )
 
 
