@@ -30,11 +30,10 @@ from paimon_assets.assets.resource import (
 )
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
-from paimon_assets.engine.table.table import Table
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
 
@@ -119,77 +118,54 @@ def _run(
     paimon: PaimonCatalogResource,
     target: DeclaredTable,
 ) -> None:
-    changes = changes_from_json(config.changes)
-    table = paimon.catalog().get_table(target.identifier)
-    schema = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
-    if schema is not None:
-        context.log.info("Schema %d was made by an earlier try of this run.", schema.id)
-        _report(context, target.asset_key, table, schema, {})
-        return
-    _evolve(context, config, table, changes, paimon, target.asset_key)
-
-
-def _evolve(
-    context: dg.OpExecutionContext,
-    config: SchemaEvolutionConfig,
-    table: Table,
-    changes: tuple[SchemaChange, ...],
-    paimon: PaimonCatalogResource,
-    asset_key: dg.AssetKey,
-) -> None:
     """Report the effect of the changes and, unless it is a dry run, make them."""
-    report: Metadata = {}
-
-    def judged(plan: SchemaChangePlan) -> None:
-        context.log.info("Table %s: %s", table.name, schema_change_text(plan))
-        report.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
-
-    if config.dry_run:
-        planned = table.plan_alter(changes, executor=paimon.new_executor)
-        judged(planned)
-        context.log_event(
-            dg.AssetObservation(
-                asset_key=asset_key,
-                description=f"Dry run: {schema_change_text(planned)}",
-                metadata={"paimon/dry_run": True, **report},
-            )
-        )
-        return
+    changes, key = changes_from_json(config.changes), target.asset_key
+    table = paimon.catalog().get_table(target.identifier)
     overflow = OnOverflow(config.on_overflow.value)
+    effect: Metadata = {}
 
-    def refused(plan: SchemaChangePlan) -> None:
-        judged(plan)
+    def describe(plan: SchemaChangePlan) -> None:
+        context.log.info("Table %s: %s", table.name, schema_change_text(plan))
+        effect.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
+
+    def judge(plan: SchemaChangePlan) -> None:
+        describe(plan)
         if overflow is OnOverflow.REFUSE:
             refuse_losses(table.name, plan, show_values=paimon.show_values)
 
+    def report(schema: TableSchema) -> None:
+        # The asset's page shows the new columns.
+        metadata = {**effect, "paimon/schema_id": schema.id}
+        text = f"Schema {schema.id}."
+        context.log_event(materialization_of(key, text, metadata, table.reopened()))
+
+    if config.dry_run:
+        plan = table.plan_alter(changes, executor=paimon.new_executor)
+        describe(plan)
+        text = f"Dry run: {schema_change_text(plan)}"
+        metadata = {"paimon/dry_run": True, **effect}
+        context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
+        return
+    earlier = table.change_made_since(changes, _began_millis(context))
+    if earlier is not None:
+        context.log.info("Schema %d was made by an earlier try of this run.", earlier.id)
+        report(earlier)
+        return
     try:
         plan = table.alter_checked(
-            changes, on_overflow=overflow, executor=paimon.new_executor, judged=refused
+            changes, on_overflow=overflow, executor=paimon.new_executor, judged=judge
         )
     except InvalidInputError as error:
-        failure = failure_of(error, identifier_of(table.name))
+        failure = failure_of(error, target.identifier)
         raise dg.Failure(
-            failure.description, metadata={**failure.metadata, **report}, allow_retries=False
+            failure.description, metadata={**failure.metadata, **effect}, allow_retries=False
         ) from error
-    if plan.differences:
-        _report(context, asset_key, table, plan.new, report)
-        context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
+    if not plan.differences:
+        stays = "Nothing to change; table %s stays at schema %d."
+        context.log.info(stays, table.name, plan.base.id)
         return
-    context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
-
-
-def _report(
-    context: dg.OpExecutionContext,
-    asset_key: dg.AssetKey,
-    table: Table,
-    schema: TableSchema,
-    metadata: Metadata,
-) -> None:
-    """Report the table as it is now; its asset's page shows the new columns."""
-    numbered = {**metadata, "paimon/schema_id": schema.id}
-    context.log_event(
-        materialization_of(asset_key, f"Schema {schema.id}.", numbered, table.reopened())
-    )
+    report(plan.new)
+    context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
 
 
 def _began_millis(context: dg.OpExecutionContext) -> int:

@@ -103,60 +103,55 @@ class SnapshotsReported:
         materialization.
         """
         reported = list(self.invocation.get_results(implicit_materializations=False))
-        by_key = {
-            self._key(each.asset_key): each
-            for each in reported
-            if isinstance(each, dg.MaterializeResult)
-        }
-        checks = [each for each in reported if isinstance(each, dg.AssetCheckResult)]
-        messages = self._messages()
+        selected = self.context.selected_asset_keys
+        specs = [spec for spec in self.context.assets_def.specs if spec.key in selected]
+        tables = {identifier_of_spec(spec): spec.key for spec in specs}
+        messages = self._messages(tables)
         return [
-            self._result(key, messages[identifier], by_key.get(key), checks)
-            for identifier, key in self._tables().items()
+            self._result(key, identifier, messages[identifier], reported)
+            for identifier, key in tables.items()
         ]
 
     def _result(
         self,
         key: dg.AssetKey,
+        identifier: Identifier,
         message: Mapping[str, Any],
-        reported: dg.MaterializeResult[Any] | None,
-        checks: Sequence[dg.AssetCheckResult],
+        reported: Sequence[dg.MaterializeResult[Any] | dg.AssetCheckResult],
     ) -> dg.MaterializeResult[Any]:
-        identifier = identifier_of(str(message[TABLE]))
-        snapshot_id = message.get(SNAPSHOT_ID)
-        metadata: Metadata = dict((reported.metadata if reported else None) or {})
+        metadata: Metadata = {}
+        checks: list[dg.AssetCheckResult] = []
+        for each in reported:
+            if (each.asset_key or self.context.asset_key) != key:
+                continue
+            if isinstance(each, dg.AssetCheckResult):
+                checks.append(each)
+            else:
+                metadata |= each.metadata or {}
+                checks += each.check_results or ()
         metadata |= {
-            name: each for name, each in message.items() if name not in {TABLE, SNAPSHOT_ID}
+            name: value for name, value in message.items() if name not in {TABLE, SNAPSHOT_ID}
         }
+        number = message.get(SNAPSHOT_ID)
+        snapshot_id = None if number is None else int(number)
         with dagster_failures(identifier):
             table = self.paimon.catalog().get_table(identifier)
             if snapshot_id is None:
                 metadata = {**NOTHING_WRITTEN, **metadata}
-            elif snapshot_or_none(table, int(snapshot_id)) is None:
+            elif snapshot_or_none(table, snapshot_id) is None:
                 raise NotFoundError(
                     f"The process reported snapshot {snapshot_id} of table '{identifier}', which is"
                     " not there. Report the id of the snapshot that the commit returned.",
                     kind="pipes-snapshot",
                     details={"table": str(identifier), "snapshot": snapshot_id},
                 )
-            result = result_of(table, None if snapshot_id is None else int(snapshot_id), metadata)
-        own_checks = [each for each in checks if self._key(each.asset_key) == key]
-        return dg.MaterializeResult(
-            asset_key=key,
-            metadata=result.metadata,
-            data_version=result.data_version,
-            check_results=[*own_checks, *((reported.check_results if reported else None) or ())],
-        )
+            result = result_of(table, snapshot_id, metadata, checks)
+        return result._replace(asset_key=key)
 
-    def _tables(self) -> dict[Identifier, dg.AssetKey]:
-        """Return the tables of the step's assets."""
-        selected = self.context.selected_asset_keys
-        specs = [spec for spec in self.context.assets_def.specs if spec.key in selected]
-        return {identifier_of_spec(spec): spec.key for spec in specs}
-
-    def _messages(self) -> dict[Identifier, Mapping[str, Any]]:
+    def _messages(
+        self, tables: Mapping[Identifier, dg.AssetKey]
+    ) -> dict[Identifier, Mapping[str, Any]]:
         """Return the last message of each table."""
-        tables = self._tables()
         messages: dict[Identifier, Mapping[str, Any]] = {}
         for message in self.invocation.get_custom_messages():
             if isinstance(message, Mapping) and TABLE in message:
@@ -168,9 +163,6 @@ class SnapshotsReported:
             for identifier in tables.keys() - messages.keys():
                 raise _wrong(f"reported no snapshot of table '{identifier}'", tables)
         return messages
-
-    def _key(self, key: dg.AssetKey | None) -> dg.AssetKey:
-        return key if key is not None else self.context.asset_key
 
 
 def _wrong(text: str, tables: Mapping[Identifier, dg.AssetKey]) -> InvalidInputError:
