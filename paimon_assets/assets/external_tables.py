@@ -21,9 +21,7 @@ from paimon_assets.assets.metadata import (
     COLUMN_SCHEMA,
     Metadata,
     column_schema,
-    data_version_of,
-    snapshot_metadata,
-    table_metadata,
+    state_of,
 )
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
@@ -236,14 +234,8 @@ def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResul
     identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
     with dagster_failures(identifier):
         table = catalog.get_table(identifier)
-        snapshot = table.latest_snapshot()
-        if snapshot is None:
-            return dg.ObserveResult(asset_key=spec.key, metadata=table_metadata(table))
-        return dg.ObserveResult(
-            asset_key=spec.key,
-            data_version=data_version_of(table, snapshot),
-            metadata=snapshot_metadata(table, snapshot),
-        )
+        state, version = state_of(table, table.latest_snapshot())
+        return dg.ObserveResult(asset_key=spec.key, data_version=version, metadata=state)
 
 
 _DIALECT = "spark"

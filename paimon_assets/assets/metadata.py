@@ -28,6 +28,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.merge_options import (
     IGNORE_DELETE,
@@ -41,49 +42,6 @@ from paimon_assets.engine.spec.types.data_types import not_null
 from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
 from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table
-
-
-def partition_counts(
-    table: Table, snapshot_id: int, partitions: RunPartitions, *, limit_rows: int
-) -> Mapping[str, int]:
-    """Return Dagster partition key → rows, as of a snapshot.
-
-    At most `limit_rows` physical rows are merged to be counted.
-    """
-    names = [field.name for field in partitions.fields]
-    if any(name not in table.schema.partition_keys for name in names):
-        return {}
-    read = table.new_read_builder().with_filter(partitions.predicate()).at_snapshot(snapshot_id)
-    counting = read.plan_count()
-    if counting.rows_to_read > limit_rows:
-        return {}
-    rows = {split.partition: 0 for split in counting.splits}
-    executor = EmbeddedExecutor()
-    for split in counting.splits:
-        if is_counted(split):
-            rows[split.partition] += visible_rows(split)
-        else:
-            rows[split.partition] += executor.count_rows(counting.context, [split])
-    return _by_key(table, partitions, rows)
-
-
-def _by_key(
-    table: Table, partitions: RunPartitions, rows: Mapping[bytes, int]
-) -> Mapping[str, int]:
-    values = [table.partition_values(partition) for partition in rows]
-    columns: Sequence[Any] = [
-        pa.array(
-            [to_scalar(value[field.name], field.type) for value in values],
-            to_arrow_type(field.type),
-        )
-        for field in partitions.fields
-    ]
-    numbers = partitions.numbers(columns)
-    inside = numbers >= 0
-    counts = np.zeros(len(partitions.keys), np.int64)
-    np.add.at(counts, numbers[inside], np.fromiter(rows.values(), np.int64, len(rows))[inside])
-    return dict(zip(partitions.keys, counts.tolist(), strict=True))
-
 
 COLUMN_SCHEMA = "dagster/column_schema"
 DATA_VERSION = "dagster/data_version"
@@ -169,13 +127,23 @@ def materialization_of(
         As `snapshot_metadata`.
     """
     shown = added or table.latest_snapshot()
-    base, tags = table_metadata(table), {}
-    if shown is not None:
-        base = snapshot_metadata(table, shown, is_new=added is not None)
-        tags = {DATA_VERSION: data_version_of(table, shown).value}
+    state, version = state_of(table, shown, is_new=added is not None)
     return dg.AssetMaterialization(
-        asset_key=key, description=text, metadata={**base, **metadata}, tags=tags
+        asset_key=key,
+        description=text,
+        metadata={**state, **metadata},
+        tags={} if version is None else {DATA_VERSION: version.value},
     )
+
+
+def state_of(
+    table: Table, snapshot: Snapshot | None, *, is_new: bool = True
+) -> tuple[Metadata, dg.DataVersion | None]:
+    """Return the metadata and the data version of a table at a snapshot, None before the first."""
+    if snapshot is None:
+        return table_metadata(table), None
+    metadata = snapshot_metadata(table, snapshot, is_new=is_new)
+    return metadata, data_version_of(table, snapshot)
 
 
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
@@ -222,9 +190,40 @@ def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
 def partition_metadata(
     table: Table, snapshot: Snapshot, partitions: RunPartitions
 ) -> Mapping[str, Metadata]:
-    """Return Dagster partition key → metadata of that partition."""
-    counts = partition_counts(table, snapshot.id, partitions, limit_rows=COUNT_LIMIT_ROWS)
-    return {key: {PARTITION_ROW_COUNT: rows} for key, rows in counts.items()}
+    """Return Dagster partition key → metadata of that partition.
+
+    Empty if a column of the key is no partition key of the table, or too many rows would have to be
+    merged to be counted.
+    """
+    fields = partitions.fields
+    if any(field.name not in table.schema.partition_keys for field in fields):
+        return {}
+    read = table.new_read_builder().with_filter(partitions.predicate()).at_snapshot(snapshot.id)
+    counting = read.plan_count()
+    if counting.rows_to_read > COUNT_LIMIT_ROWS:
+        return {}
+    rows = {split.partition: 0 for split in counting.splits}
+    executor = EmbeddedExecutor()
+    for split in counting.splits:
+        rows[split.partition] += (
+            visible_rows(split)
+            if is_counted(split)
+            else executor.count_rows(counting.context, [split])
+        )
+    values = [table.partition_values(partition) for partition in rows]
+    columns: list[Any] = [
+        pa.array(
+            [to_scalar(value[field.name], field.type) for value in values],
+            to_arrow_type(field.type),
+        )
+        for field in fields
+    ]
+    numbers = partitions.numbers(columns)
+    inside = numbers >= 0
+    counts = np.zeros(len(partitions.keys), np.int64)
+    np.add.at(counts, numbers[inside], np.fromiter(rows.values(), np.int64, len(rows))[inside])
+    by_key = zip(partitions.keys, counts.tolist(), strict=True)
+    return {key: {PARTITION_ROW_COUNT: count} for key, count in by_key}
 
 
 def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
@@ -264,40 +263,31 @@ def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
-    records: list[Mapping[str, Any]] = []
-    snapshot, rows = newest, table.physical_rows(newest)
-    while len(records) < _SNAPSHOTS_SHOWN:
+    lines: list[Mapping[str, Any]] = []
+    snapshot: Snapshot | None = newest
+    rows = table.physical_rows(newest)
+    while snapshot is not None and len(lines) < _SNAPSHOTS_SHOWN:
         before = snapshot_or_none(table, snapshot.id - 1)
         rows_before = rows - snapshot.delta_record_count
         if before is not None:
             rows_before = table.physical_rows(before)
-        counts = {"added records": rows - rows_before, "total records": rows}
-        records.append(_snapshot_record(snapshot, counts))
-        if before is None:
-            break
+        committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
+        user = snapshot.commit_user
+        if user.startswith("dagster:"):  # the run has a column of its own
+            user = user.split(":", 2)[-1].strip(":")
+        line = {
+            "snapshot": snapshot.id,
+            "kind": str(snapshot.commit_kind),
+            "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
+            "schema": snapshot.schema_id,
+            "added records": rows - rows_before,
+            "total records": rows,
+            "run": snapshot.properties.get(RUN_ID, "")[:_RUN_ID_SHOWN],
+            "by": user,
+        }
+        lines.append(line)
         snapshot, rows = before, rows_before
-    return grid(records)
-
-
-def _snapshot_record(snapshot: Snapshot, counts: Mapping[str, int]) -> Mapping[str, Any]:
-    committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
-    run_id = snapshot.properties.get(RUN_ID, "")
-    return {
-        "snapshot": snapshot.id,
-        "kind": str(snapshot.commit_kind),
-        "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
-        "schema": snapshot.schema_id,
-        **counts,
-        "run": run_id[:_RUN_ID_SHOWN],
-        "by": _committer(snapshot.commit_user),
-    }
-
-
-def _committer(user: str) -> str:
-    """Return a commit user without the run in it, which has a column of its own."""
-    if not user.startswith("dagster:"):
-        return user
-    return user.split(":", 2)[-1].strip(":")
+    return grid(lines)
 
 
 def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
@@ -337,7 +327,8 @@ def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> 
 
     Files are named below `root`.
     """
-    diff = {DIFF: diff_table(plan)} if plan.differences else {}
+    casts: dict[int | None, str] = {column.field_id: column.cast for column in plan.columns}
+    diff = {DIFF: diff_table(plan.differences, casts)} if plan.differences else {}
     return {
         **diff,
         **loss_metadata(plan, root, show=show),
@@ -346,20 +337,22 @@ def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> 
     }
 
 
-def diff_table(plan: SchemaChangePlan) -> dg.TableMetadataValue:
-    """Return the differences of two schemas, a line for each column and option; at least one."""
-    casts = {column.field_id: column.cast for column in plan.columns}
-    return grid(
-        {
+def diff_table(
+    lines: Iterable[SchemaDifference], casts: Mapping[int | None, str] | None = None
+) -> dg.TableMetadataValue:
+    """Return differences of schemas, at least one; with casts by the id of the field."""
+    records = []
+    for line in lines:
+        record = {
             "what": line.subject,
             "change": line.change,
             "before": line.before,
             "after": line.after,
-            "cast": casts.get(line.field_id, "") if line.field_id is not None else "",
-            "field id": line.field_id,
         }
-        for line in plan.differences
-    )
+        if casts is not None:
+            record["cast"] = casts.get(line.field_id, "")
+        records.append({**record, "field id": line.field_id})
+    return grid(records)
 
 
 def loss_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:

@@ -22,13 +22,11 @@ from paimon_assets.assets.failures import choice_of
 from paimon_assets.assets.metadata import (
     DIFF,
     Metadata,
-    data_version_of,
-    grid,
+    diff_table,
     last_number,
     partition_metadata,
     report_metadata,
-    snapshot_metadata,
-    table_metadata,
+    state_of,
 )
 from paimon_assets.assets.partitions import RunPartitions, only_rows_of
 from paimon_assets.assets.provenance import Step
@@ -432,13 +430,9 @@ def result_of(
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
     snapshot = table.snapshot(snapshot_id)
-    if snapshot is None:
-        base, version = table_metadata(table), None
-    else:
-        base = snapshot_metadata(table, snapshot, is_new=snapshot_id is not None)
-        version = data_version_of(table, snapshot)
+    state, version = state_of(table, snapshot, is_new=snapshot_id is not None)
     return dg.MaterializeResult(
-        metadata={**base, **metadata}, check_results=list(check_results), data_version=version
+        metadata={**state, **metadata}, check_results=list(check_results), data_version=version
     )
 
 
@@ -457,14 +451,4 @@ def _schema_changes(step: Step, table: Table, schema_before: int | None) -> Meta
     lines = schema_diff(earlier, schemas[table.schema.id]) if earlier is not None else ()
     if not lines:
         return {}
-    records = (
-        {
-            "what": line.subject,
-            "change": line.change,
-            "before": line.before,
-            "after": line.after,
-            "field id": line.field_id,
-        }
-        for line in lines
-    )
-    return {DIFF: grid(records), "paimon/schema_before": before}
+    return {DIFF: diff_table(lines), "paimon/schema_before": before}
