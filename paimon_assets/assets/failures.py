@@ -7,8 +7,6 @@ Dagster's.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from enum import StrEnum
-from typing import TypeVar
 
 import dagster as dg
 
@@ -67,20 +65,3 @@ def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *,
                 kind=kind,
                 details={"option": name},
             )
-
-
-ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
-
-
-def choice_of(
-    choices: type[ChoiceT], text: str, subject: str, *, kind: str, table: str = ""
-) -> ChoiceT:
-    """Return the choice of that name; the error lists those that exist."""
-    try:
-        return choices(text)
-    except ValueError:
-        raise InvalidInputError(
-            f"{subject} is unknown; expected one of {', '.join(choices)}.",
-            kind=kind,
-            details={"table": table} if table else {},
-        ) from None

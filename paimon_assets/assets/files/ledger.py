@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -443,18 +444,14 @@ def _damaged(path: str, error: Exception) -> FormatError:
     )
 
 
-def _ledger_of(members: Mapping[str, object]) -> Ledger:
+def _ledger_of(members: Mapping[str, Any]) -> Ledger:
     version, source, generation = members["version"], members["source"], members["generation"]
     if version not in (_WITHOUT_PARTS, _VERSION):
         raise ValueError(f"version {version} is not known")
-    listed = members["files" if version == _WITHOUT_PARTS else "parts"]
-    if not (isinstance(source, str) and isinstance(generation, int) and isinstance(listed, list)):
+    if not (isinstance(source, str) and isinstance(generation, int)):
         raise TypeError("its members are of other types")
     if version == _WITHOUT_PARTS:
-        files = [
-            FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
-            for name, size, modified in listed
-        ]
+        files = [_file(*fields) for fields in members["files"]]
         parts = (part_of(files),) if files else ()
         return Ledger(source=source, generation=generation, parts=parts)
     return Ledger(
@@ -462,17 +459,16 @@ def _ledger_of(members: Mapping[str, object]) -> Ledger:
         generation=generation,
         parts=tuple(
             Part(file=plain_name(file), count=int(count), first=str(first), last=str(last))
-            for file, count, first, last in listed
+            for file, count, first, last in members["parts"]
         ),
-        forgotten=int(str(members["forgotten"])),
+        forgotten=int(members["forgotten"]),
         forgotten_to=str(members["forgottenTo"]),
-        left_out=tuple(_left_out(members.get("leftOut", []))),
+        left_out=tuple(
+            LeftOut(file=_file(*fields), reason=str(reason))
+            for *fields, reason in members.get("leftOut", ())
+        ),
     )
 
 
-def _left_out(listed: object) -> Iterator[LeftOut]:
-    if not isinstance(listed, list):
-        raise TypeError("its members are of other types")
-    for name, size, modified, reason in listed:
-        file = FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
-        yield LeftOut(file=file, reason=str(reason))
+def _file(name: Any, size: Any, modified: Any) -> FolderFile:
+    return FolderFile(name=str(name), size=int(size), modified_ms=int(modified))

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from paimon_assets.assets.failures import choice_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_reconcile import (
@@ -72,8 +71,15 @@ class EnsuredTable:
 
 def schema_policy(text: str, table: str) -> SchemaPolicy:
     """Return the policy of that name."""
-    subject = f"Schema policy '{text}' of table '{table}'"
-    return choice_of(SchemaPolicy, text, subject, kind="schema-policy", table=table)
+    try:
+        return SchemaPolicy(text)
+    except ValueError:
+        raise InvalidInputError(
+            f"Schema policy '{text}' of table '{table}' is unknown; expected one of "
+            f"{', '.join(SchemaPolicy)}.",
+            kind="schema-policy",
+            details={"table": table},
+        ) from None
 
 
 def ensure_table(

@@ -174,16 +174,17 @@ def _check_input(options: InputOptions) -> None:
             kind="time-travel",
         )
     columns, between = options.get("columns"), options.get("between", (0, 0))
-    problem = ""
     if isinstance(columns, str):
-        problem = f"paimon_input(columns='{columns}') is one text; give a list of names."
-    elif isinstance(between, str) or len(between) != _ENDS:
-        problem = (
-            f"paimon_input(between={between!r}) needs two snapshots, or two tags: after which, and "
-            "up to which."
+        raise InvalidInputError(
+            f"paimon_input(columns='{columns}') is one text; give a list of names.",
+            kind="input-option",
         )
-    if problem:
-        raise InvalidInputError(problem, kind="input-option")
+    if isinstance(between, str) or len(between) != _ENDS:
+        raise InvalidInputError(
+            f"paimon_input(between={between!r}) needs two snapshots, or two tags: after which, and "
+            "up to which.",
+            kind="input-option",
+        )
     if "where" in options:
         as_predicate(options["where"])
     if "executor" in options:

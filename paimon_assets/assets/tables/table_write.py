@@ -18,7 +18,6 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from paimon_assets.assets.failures import choice_of
 from paimon_assets.assets.metadata import (
     DIFF,
     Metadata,
@@ -111,8 +110,15 @@ def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
 
 def write_mode(text: str, table: str) -> WriteMode:
     """Return the mode of that name."""
-    subject = f"Write mode '{text}' of table '{table}'"
-    return choice_of(WriteMode, text, subject, kind="write-mode", table=table)
+    try:
+        return WriteMode(text)
+    except ValueError:
+        raise InvalidInputError(
+            f"Write mode '{text}' of table '{table}' is unknown; expected one of "
+            f"{', '.join(WriteMode)}.",
+            kind="write-mode",
+            details={"table": table},
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +216,9 @@ class TableWrite:
 
     def _replaced(self) -> ReadBuilder | None:
         """Return a read of the rows an overwrite replaces, None if only its rows decide that."""
-        if self.mode is not WriteMode.OVERWRITE:
-            return None
+        return self._partition_read() if self.mode is WriteMode.OVERWRITE else None
+
+    def _partition_read(self) -> ReadBuilder:
         read = self.table.new_read_builder()
         return read if self.partitions is None else read.with_filter(self.partitions.predicate())
 
@@ -284,12 +291,14 @@ class TableWrite:
     def _check_delete(self) -> None:
         if self.consumed or self.checks:
             what = "an input has a consumer" if self.consumed else "checks judge each batch"
-            raise InvalidInputError(
+            raise self._mode_error(
                 f"Rows of table '{self.table.name}' cannot be deleted by an asset of which {what}: "
-                "use mode 'upsert' and a table with 'rowkind.field', or another asset.",
-                kind="write-mode",
-                details={"table": self.table.name},
+                "use mode 'upsert' and a table with 'rowkind.field', or another asset."
             )
+
+    def _mode_error(self, text: str, column: str | None = None) -> InvalidInputError:
+        details = {"table": self.table.name, "column": column}
+        return InvalidInputError(text, kind="write-mode", details=details)
 
     def _identified(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
@@ -318,38 +327,24 @@ class TableWrite:
 
     def _require_primary_key(self) -> None:
         if not self.table.schema.has_primary_key:
-            raise InvalidInputError(
+            raise self._mode_error(
                 f"Table '{self.table.name}' has no primary key, so nothing says which rows an "
-                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'.",
-                kind="write-mode",
-                details={"table": self.table.name},
+                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'."
             )
 
     def _require_partition_keys(self) -> None:
         keys = self.table.schema.partition_keys
         columns = [] if self.partitions is None else [item.name for item in self.partitions.fields]
-        others = [name for name in columns if name not in keys]
-        if keys and not others:
+        other = next((name for name in columns if name not in keys), None)
+        if keys and other is None:
             return
-        partitioning = (
-            f"is partitioned by {', '.join(keys)}, not by '{others[0]}'"
-            if keys
-            else "has no partitions"
+        state = f"is partitioned by {', '.join(keys)}, not by '{other}'"
+        raise self._mode_error(
+            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}' "
+            f"{state if keys else 'has no partitions'}. Declare partition_keys, or use mode "
+            "'append' or 'upsert'.",
+            other,
         )
-        raise InvalidInputError(
-            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}'"
-            f" {partitioning}."
-            " Declare partition_keys, or use mode 'append' or 'upsert'.",
-            kind="write-mode",
-            details={"table": self.table.name, "column": others[0] if others else None},
-        )
-
-    def _has_rows(self) -> bool:
-        read = self.table.new_read_builder().with_columns(self.table.schema.field_names[:1])
-        if self.partitions is not None:
-            read = read.with_filter(self.partitions.predicate())
-        with read.to_reader() as reader:
-            return any(batch.num_rows for batch in reader)
 
     def _no_rows(self) -> Condition:
         """Return the commit condition: no rows exist, now and in the snapshot before the commit."""
@@ -363,14 +358,17 @@ class TableWrite:
         return check
 
     def _refuse_rows(self) -> None:
-        if self._has_rows():
-            where = f" in partition '{self.partitions.label}'" if self.partitions else ""
-            raise AlreadyExistsError(
-                f"Table '{self.table.name}' has rows{where} already, and its write mode is "
-                f"'{self.mode}'. Nothing was committed.",
-                kind=_ROWS_EXIST,
-                details={"table": self.table.name},
-            )
+        read = self._partition_read().with_columns(self.table.schema.field_names[:1])
+        with read.to_reader() as reader:
+            if not any(batch.num_rows for batch in reader):
+                return
+        where = f" in partition '{self.partitions.label}'" if self.partitions else ""
+        raise AlreadyExistsError(
+            f"Table '{self.table.name}' has rows{where} already, and its write mode is "
+            f"'{self.mode}'. Nothing was committed.",
+            kind=_ROWS_EXIST,
+            details={"table": self.table.name},
+        )
 
 
 def result_of_earlier_try(
