@@ -10,7 +10,7 @@ batch before it is committed come with its frame (`assets.tables.audit`).
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -205,16 +205,16 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             consumed = self._consuming(context, table)
             if consumed is not None:
                 read = read.with_consumer(consumed.consumer, start=consumed.start)
-            partitions = _input_partitions(context, table, metadata)
-            if partitions is not None:
-                read = read.with_filter(partitions.predicate())
+            if context.has_asset_partitions:
+                keys, definition = context.asset_partition_keys, context.asset_partitions_def
+                read = read.with_filter(_partitions(keys, definition, metadata, table).predicate())
             plan = read.plan()
             step = context.step_context if context.has_input_name else None
             if consumed is not None and step is not None and plan.next_snapshot is not None:
                 consumed = replace(consumed, next_snapshot=plan.next_snapshot)
                 remember(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
-            frame = self._loaded(kind, _Rows(read, plan, nested), own.get(EXECUTOR))
+            frame = self._frame(kind, read, plan, nested, own.get(EXECUTOR))
             if upstream is not None and upstream.has_asset_key and step is not None:
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)
             return frame
@@ -241,13 +241,10 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     ) -> Identifier:
         if TABLE_NAME in metadata:
             return identifier_of(_text(metadata[TABLE_NAME]))
-        if context.has_asset_key:
-            parts = context.asset_key.path
-            return Identifier(*parts[-2:]) if len(parts) > 1 else self._named(parts[0])
-        return self._named(context.name)
+        return self._by_path(context.asset_key.path if context.has_asset_key else [context.name])
 
-    def _named(self, table: str) -> Identifier:
-        return Identifier(self.database, table)
+    def _by_path(self, path: Sequence[str]) -> Identifier:
+        return Identifier(*path[-2:]) if len(path) > 1 else Identifier(self.database, path[0])
 
     def identifier_of(self, spec: dg.AssetSpec) -> Identifier:
         """Return the table of an asset: of its metadata, else of its key.
@@ -257,7 +254,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """
         if TABLE_NAME in spec.metadata or len(spec.key.path) > 1:
             return identifier_of_spec(spec)
-        return self._named(spec.key.path[0])
+        return self._by_path(spec.key.path)
 
     def known_warehouse(self) -> str | None:
         """Return the warehouse, None if it comes from an environment variable that is not set."""
@@ -348,47 +345,29 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": str(identifier)},
             ) from error
 
-    def _loaded(self, kind: FrameKind, rows: "_Rows", executor: Any) -> Frame:
-        plan = rows.plan
+    def _frame(
+        self,
+        kind: FrameKind,
+        read: ReadBuilder,
+        plan: Plan,
+        nested: NestedColumns | None,
+        executor: str | None,
+    ) -> Frame:
         if kind is FrameKind.SPARK:
             frame = self.paimon.planned_dataframe(plan)
-            return frame if rows.nested is None else rows.nested.of_spark(frame)
-        reading = self.paimon.new_executor(executor or "embedded")
+            return frame if nested is None else nested.of_spark(frame)
+        runner, schema = self.paimon.new_executor(executor or "embedded"), plan.arrow_schema
+        if nested is not None:
+            schema = nested.narrowed(schema.empty_table().to_reader()).schema
 
         def batches(
             columns: Sequence[str] | None, predicate: Predicate | None
         ) -> pa.RecordBatchReader:
-            return rows.read(columns, predicate, reading)
+            tops = columns if columns is None or nested is None else nested.tops_of(columns)
+            reader = read.read(plan.narrowed(tops, predicate), runner)
+            return reader if nested is None else nested.narrowed(reader, columns)
 
-        return from_batches(kind, batches, rows.arrow_schema)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of an input."""
-
-    builder: ReadBuilder
-    plan: Plan
-    nested: NestedColumns | None
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns of the frame."""
-        whole = self.plan.arrow_schema
-        if self.nested is None:
-            return whole
-        return self.nested.narrowed(whole.empty_table().to_reader()).schema
-
-    def read(
-        self,
-        columns: Sequence[str] | None,
-        predicate: Predicate | None,
-        executor: CountingExecutor[Any],
-    ) -> pa.RecordBatchReader:
-        """Read columns, or all for None, of at least the rows for which a filter is true."""
-        tops = columns if columns is None or self.nested is None else self.nested.tops_of(columns)
-        reader = self.builder.read(self.plan.narrowed(tops, predicate), executor)
-        return reader if self.nested is None else self.nested.narrowed(reader, columns)
+        return from_batches(kind, batches, schema)
 
 
 def _partitions(
@@ -407,16 +386,6 @@ def _partitions(
             details={"table": table.name},
         )
     return run_partitions(keys, definition, columns, table.schema)
-
-
-def _input_partitions(
-    context: dg.InputContext, table: Table, metadata: Mapping[str, Any]
-) -> RunPartitions | None:
-    """Return the upstream partitions the step reads, None for an asset without partitions."""
-    if not context.has_asset_partitions:
-        return None
-    keys = context.asset_partition_keys
-    return _partitions(keys, context.asset_partitions_def, metadata, table)
 
 
 def _one_output(context: dg.InputContext) -> dg.OutputContext | None:
