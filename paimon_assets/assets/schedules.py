@@ -30,7 +30,7 @@ def build_ingestion_schedule(
     Args:
         asset: From `build_file_ingestion_asset`.
         cron_schedule: When, such as `0 3 * * *`.
-        config: The form of the run; its defaults take in all new files.
+        config: The form of the run; its defaults ingest all new files.
         target: A job or selection that contains the asset; the asset by default.
         name: The name of the schedule; `<table>_schedule` by default.
         timezone: Of the cron.

@@ -129,8 +129,8 @@ def build_source_overflow_check(
     """Check, before they are written, that the values of files that wait fit the table.
 
     Args:
-        asset: A table asset that takes in the files.
-        source: Parquet or ORC files; what the asset has taken in already is left out.
+        asset: A table asset that ingests the files.
+        source: Parquet or ORC files; what the asset has ingested already is left out.
         options: Name, severity, blocking, executor.
 
     Raises:

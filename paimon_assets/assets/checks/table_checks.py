@@ -163,16 +163,16 @@ def build_quarantine_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         landing = compare_landing(run.paimon, run.table, asset.key, source)
-        folder, left_out = landing.folder, landing.pending.left_out
-        metadata: Metadata = {"paimon/files_in_quarantine": len(left_out)}
+        folder, quarantined = landing.folder, landing.pending.quarantined
+        metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
         text = f"All files of '{folder}' that were looked at could be read."
-        if left_out:
-            metadata["paimon/quarantine"] = quarantine_value(left_out)
+        if quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(quarantined)
             text = (
-                f"{counted(len(left_out), 'file')} of '{folder}' left out; mend or remove: "
-                f"{names_text(each.file for each in left_out)}."
+                f"{counted(len(quarantined), 'file')} of '{folder}' left out; mend or remove: "
+                f"{names_text(each.file for each in quarantined)}."
             )
-        return run.result(passed=not left_out, description=text, metadata=metadata)
+        return run.result(passed=not quarantined, description=text, metadata=metadata)
 
     return define_check(asset, "quarantine", "Every landed file could be read.", options, evaluate)
 

@@ -19,8 +19,8 @@ from pydantic import Field
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.ledger import (
     Ledger,
-    LeftOut,
     Pending,
+    Quarantined,
     compare,
     ledger_snapshot,
     load_ledger,
@@ -96,7 +96,7 @@ class IngestConfig(dg.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Landing:
-    """A landing folder compared with what a table has taken in."""
+    """A landing folder compared with what a table has ingested."""
 
     folder: str
     file_io: FileIO
@@ -124,11 +124,11 @@ def compare_landing(
     return Landing(folder=folder, file_io=file_io, ledger=ledger, files=files, pending=pending)
 
 
-def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
+def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
         {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
-        for each in left_out[:_FILES_SHOWN]
+        for each in quarantined[:_FILES_SHOWN]
     )
 
 
@@ -144,7 +144,7 @@ def build_file_ingestion_asset(
 ) -> dg.AssetsDefinition:
     """Make a table the asset of the files that land in a folder.
 
-    Each run takes in the files it does not hold yet, in path order, and commits them with their
+    Each run ingests the files it does not hold yet, in path order, and commits them with their
     ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
 
     Args:
@@ -161,7 +161,7 @@ def build_file_ingestion_asset(
 
     Raises:
         InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
-            or check_specs, which nothing here could answer; or changed files shall be taken in
+            or check_specs, which nothing here could answer; or changed files shall be ingested
             again by a table without a primary key, which would have their rows twice.
     """
     if source.on_changed == OnChanged.AGAIN and not schema.primary_keys:
@@ -218,7 +218,7 @@ def _ingest(
             step=step,
             ledger=landing.ledger,
             files=(),
-            left_out=landing.pending.left_out,
+            quarantined=landing.pending.quarantined,
         )
         run.choose_files(config)
         if config.dry_run or not run.files:
@@ -253,7 +253,7 @@ class _IngestionRun:
     """Of what the table holds before the run, with the quarantine of the run."""
     files: tuple[FolderFile, ...]
     """Files that the run ingests."""
-    left_out: tuple[LeftOut, ...]
+    quarantined: tuple[Quarantined, ...]
     """Files in quarantine, of this run and of those before."""
     files_left: int = 0
     """New files beyond `max_files`."""
@@ -301,9 +301,9 @@ class _IngestionRun:
         if self.landing.pending.changed:
             metadata["paimon/files_changed"] = len(self.landing.pending.changed)
         if self.has_quarantine:
-            metadata["paimon/files_in_quarantine"] = len(self.left_out)
-        if self.left_out:
-            metadata["paimon/quarantine"] = quarantine_value(self.left_out)
+            metadata["paimon/files_in_quarantine"] = len(self.quarantined)
+        if self.quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(self.quarantined)
         return metadata
 
     def nothing_written(self, config: IngestConfig) -> dg.MaterializeResult[Any]:
@@ -349,10 +349,10 @@ class _IngestionRun:
             if show or isinstance(error, InvalidInputError):
                 reason = error.message
             self.step.log.warning("'%s' is left out: %s", printable(path), reason)
-            added.append(LeftOut(file=paths[path], reason=reason))
-        self.ledger = self.ledger.with_left_out(added)
+            added.append(Quarantined(file=paths[path], reason=reason))
+        self.ledger = self.ledger.with_quarantined(added)
         self.files = tuple(file for path, file in paths.items() if path not in bad)
-        self.left_out = (*self.left_out, *added)
+        self.quarantined = (*self.quarantined, *added)
 
     def _write(self, schema: pa.Schema | None) -> WriteOutcome:
         """Write the files' rows and their ledger as one commit; without a schema there are none."""
@@ -373,7 +373,7 @@ class _IngestionRun:
             .with_commit_identifier(ledger.generation)
             .with_properties(self.step.properties(self.target.code_version))
             .with_properties({key: name})
-            .with_empty_commits()  # files without rows are taken in too
+            .with_empty_commits()  # files without rows are ingested too
             .with_last_check(self._refuse_changes_while_reading)
         )
         if not paimon.show_values:
@@ -484,7 +484,7 @@ def _why_nothing(landing: Landing, *, refused: bool) -> str:
         )
     if not files:
         return f"No file matches in '{folder}', or the folder does not exist."
-    bad = len(pending.left_out)
+    bad = len(pending.quarantined)
     if bad:
         return (
             f"{len(files) - bad} of {counted(len(files), 'file')} of '{folder}' are ingested; "

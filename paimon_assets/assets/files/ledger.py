@@ -1,7 +1,7 @@
 """The files a table has ingested: exactly once each, whatever crashes.
 
 A ledger is a JSON file below the table, `ingestion/ledger-<uuid>.json`, that names the parts which
-hold the files of one source that were taken in so far. It is written before the
+hold the files of one source that were ingested so far. It is written before the
 commit, and the commit's snapshot names it in the property `paimon-assets.ingestion.<source>`. So
 the newest snapshot that carries the property says what the table holds; a ledger no snapshot names
 belongs to a commit that never happened, and counts for nothing. Rolling the table back rolls the
@@ -107,7 +107,7 @@ def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tupl
         count += unwritten[-1].count
     if not unwritten:
         return tuple(written)
-    # The newest first: of a name that was taken in again, that counts.
+    # The newest first: of a name that was ingested again, that counts.
     rows = pa.concat_tables([read(part) for part in unwritten])
     order = pa.array(np.arange(len(rows)))
     ordered = rows.append_column("order", order).sort_by(
@@ -186,7 +186,7 @@ def part_from_bytes(data: bytes) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class Quarantined:
     """A file that could not be read, and is tried again when it has changed."""
 
     file: FolderFile
@@ -205,13 +205,13 @@ class Ledger:
     forgotten: int = 0
     """Files that are in no part any more."""
     forgotten_to: str = ""
-    """The last of their names: files up to it count as taken in."""
-    left_out: tuple[LeftOut, ...] = ()
+    """The last of their names: files up to it count as ingested."""
+    quarantined: tuple[Quarantined, ...] = ()
     """Files in quarantine."""
 
     @property
     def file_count(self) -> int:
-        """Files that were taken in."""
+        """Files that were ingested."""
         return self.forgotten + sum(part.count for part in self.parts)
 
     def with_files(self, files: Iterable[FolderFile]) -> "Ledger":
@@ -219,14 +219,14 @@ class Ledger:
         listed = list(files)
         parts = (*self.parts, part_of(listed)) if listed else self.parts
         names = {file.name for file in listed}
-        left_out = tuple(each for each in self.left_out if each.file.name not in names)
-        return replace(self, generation=self.generation + 1, parts=parts, left_out=left_out)
+        quarantined = tuple(each for each in self.quarantined if each.file.name not in names)
+        return replace(self, generation=self.generation + 1, parts=parts, quarantined=quarantined)
 
-    def with_left_out(self, files: Iterable[LeftOut]) -> "Ledger":
+    def with_quarantined(self, files: Iterable[Quarantined]) -> "Ledger":
         """Return the ledger with further files in quarantine."""
         added = {each.file.name: each for each in files}
-        others = (each for each in self.left_out if each.file.name not in added)
-        return replace(self, left_out=(*others, *added.values()))
+        others = (each for each in self.quarantined if each.file.name not in added)
+        return replace(self, quarantined=(*others, *added.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,14 +234,14 @@ class Pending:
     """A folder compared with a ledger."""
 
     new: tuple[FolderFile, ...]
-    """Not taken in yet, by name."""
+    """Not ingested yet, by name."""
     changed: tuple[FolderFile, ...]
     """Taken in, but since then of another size or time."""
-    left_out: tuple[LeftOut, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
     """In quarantine, and as they were then."""
 
     def refuse_changes(self, folder: str) -> None:
-        """Raise if files changed after they were taken in."""
+        """Raise if files changed after they were ingested."""
         if self.changed:
             raise InvalidInputError(
                 f"{names_text(self.changed)} in '{folder}' changed after being ingested: size or "
@@ -253,7 +253,7 @@ class Pending:
 
 
 def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = None) -> Pending:
-    """Compare the files of a folder with those taken in; files that are gone do not matter.
+    """Compare the files of a folder with those ingested; files that are gone do not matter.
 
     The table is that of the ledger; None for one that was never written.
 
@@ -263,15 +263,15 @@ def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = 
     files = sorted(listed)
     if ledger.forgotten_to:
         files = files[bisect_right(files, ledger.forgotten_to, key=lambda file: file.name) :]
-    named = [file for file in files if file.is_text]  # no other was ever taken in
+    named = [file for file in files if file.is_text]  # no other was ever ingested
     new, changed = look_up(named, ledger.parts, lambda part: _rows_of(part, table))
     new += [file for file in files if not file.is_text]
-    left_out = tuple(each for each in ledger.left_out if each.file in files)
-    bad = {each.file for each in left_out}
+    quarantined = tuple(each for each in ledger.quarantined if each.file in files)
+    bad = {each.file for each in quarantined}
     return Pending(
         new=tuple(file for file in new if file not in bad),
         changed=tuple(file for file in changed if file not in bad),
-        left_out=left_out,
+        quarantined=quarantined,
     )
 
 
@@ -422,10 +422,10 @@ def ledger_to_json(ledger: Ledger) -> bytes:
         "forgotten": ledger.forgotten,
         "forgottenTo": ledger.forgotten_to,
     }
-    if ledger.left_out:
+    if ledger.quarantined:
         members["leftOut"] = [
             [each.file.name, each.file.size, each.file.modified_ms, each.reason]
-            for each in ledger.left_out
+            for each in ledger.quarantined
         ]
     return json.dumps(members).encode()
 
@@ -463,8 +463,8 @@ def _ledger_of(members: Mapping[str, Any]) -> Ledger:
         ),
         forgotten=int(members["forgotten"]),
         forgotten_to=str(members["forgottenTo"]),
-        left_out=tuple(
-            LeftOut(file=_file(*fields), reason=str(reason))
+        quarantined=tuple(
+            Quarantined(file=_file(*fields), reason=str(reason))
             for *fields, reason in members.get("leftOut", ())
         ),
     )

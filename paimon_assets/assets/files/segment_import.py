@@ -2,7 +2,7 @@
 
     folder ─▶ footers (executor) ─▶ one snapshot that names the files where they lie
 
-Each run takes in what no live segment holds yet: new partition folders, new files.
+Each run ingests what no live segment holds yet: new partition folders, new files.
 """
 
 from collections.abc import Mapping
@@ -122,7 +122,7 @@ def build_segment_asset(
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a folder a segment of a table: each run takes in what the table does not read yet.
+    """Make a folder a segment of a table: each run ingests what the table does not read yet.
 
     No byte is copied. Several assets may feed one table from folders of different formats: give
     all but one a `key` of their own. Without anything new, nothing is committed.

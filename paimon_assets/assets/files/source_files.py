@@ -1,6 +1,6 @@
 """A folder in which files land, and its files as one frame.
 
-Files should land by rename: a file seen half-written is taken in half, and named as changed later.
+Files should land by rename: a file seen half-written is ingested half, and named as changed later.
 Empty files, and names that begin with `_` or `.`, are never taken.
 """
 
@@ -32,9 +32,9 @@ class OnChanged(StrEnum):
     REFUSE = "refuse"
     """The run fails and names it."""
     IGNORE = "ignore"
-    """It stays as it was taken in."""
+    """It stays as it was ingested."""
     AGAIN = "again"
-    """It is taken in again, over its rows of before: the table has a primary key."""
+    """It is ingested again, over its rows of before: the table has a primary key."""
 
 
 class OnBadFile(StrEnum):
@@ -43,7 +43,7 @@ class OnBadFile(StrEnum):
     REFUSE = "refuse"
     """The run fails and names it; nothing of the run is committed."""
     QUARANTINE = "quarantine"
-    """It is left out and noted with the reason; the others are taken in. It is tried again when it
+    """It is left out and noted with the reason; the others are ingested. It is tried again when it
     has changed. `build_quarantine_check` shows what was left out."""
 
 
@@ -62,7 +62,7 @@ class FileSource:
     """How CSV and JSON files are written, as for segments: `sep`, `header`, `quote`, `encoding`,
     `dateFormat`, `timestampFormat`, `multiLine`, `nullValue` ..."""
     on_changed: str = OnChanged.REFUSE
-    """What becomes of a file that changed after it was taken in: `refuse`, `ignore`, `again`."""
+    """What becomes of a file that changed after it was ingested: `refuse`, `ignore`, `again`."""
     on_bad_file: str = OnBadFile.REFUSE
     """What becomes of a file that cannot be read, or has other columns: `refuse`, `quarantine`."""
     may_be_missing: bool = False
@@ -71,7 +71,7 @@ class FileSource:
     """Columns of the files, where they are not those of the table."""
     remembered_files: int | None = None
     """How many of the last names the ledger keeps at least, where names are ordered in time. A
-    file whose name sorts before them counts as taken in, also if it lands late or changes. By
+    file whose name sorts before them counts as ingested, also if it lands late or changes. By
     default all names are kept."""
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class FileSource:
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.
 
-        It is known if files of it were taken in before: an object store has no folders, so one
+        It is known if files of it were ingested before: an object store has no folders, so one
         whose objects are gone is as if it never was.
 
         Raises:

@@ -3,7 +3,7 @@
     function ─▶ frame ─▶ files ─▶ branch audit_<run>_<step> ─▶ checks ─┬─▶ commit ─▶ materialization
                                                                        └─▶ failed check, failed step
 
-A blocking check that fails keeps the batch out: the table stays at its snapshot, the check's result
+A blocking check that fails refuses the batch: the table stays at its snapshot, the check's result
 is in the UI, and the batch stays readable as `<table>$branch_audit_<run>_<step>`. Without blocking,
 or with severity WARN, the batch is committed and the check says what is wrong with it. A check that
 raises fails the step; of its batch nothing is left.
