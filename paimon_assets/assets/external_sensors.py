@@ -23,7 +23,6 @@ from paimon_assets.assets.external_tables import OpenCatalog
 from paimon_assets.assets.metadata import DATA_VERSION, Metadata, newest_data, snapshot_or_none
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
-    RESOURCE_KEY,
     PaimonCatalogResource,
     resource_key_of,
 )
@@ -38,7 +37,6 @@ from paimon_assets.assets.translator import (
     TABLE_NAME,
     identifier_of,
     identifier_of_asset,
-    identifier_of_spec,
 )
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -275,11 +273,7 @@ def build_partition_keys_sensor(
     Cost:
         A tick that finds a new snapshot reads its manifests; at most 500 keys are added at once.
     """
-    if isinstance(asset, dg.AssetSpec):
-        identifier = identifier_of_spec(asset)
-        resource_key = str(asset.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY))
-    else:
-        identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
     partitions = partitions_def.name
     if partitions is None:
         raise InvalidInputError(

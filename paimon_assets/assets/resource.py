@@ -300,12 +300,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         yield from (("executor", self.executor), ("spark", self.spark))
 
 
-def resource_key_of(asset: dg.AssetsDefinition) -> str:
+def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:
     """Return the key of the catalog resource that an asset was defined with."""
-    for spec in asset.specs:
-        if RESOURCE_KEY in spec.metadata:
-            return str(spec.metadata[RESOURCE_KEY])
-    return DEFAULT_RESOURCE_KEY
+    specs = [asset] if isinstance(asset, dg.AssetSpec) else asset.specs
+    keys = [str(spec.metadata[RESOURCE_KEY]) for spec in specs if RESOURCE_KEY in spec.metadata]
+    return keys[0] if keys else DEFAULT_RESOURCE_KEY
 
 
 def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:

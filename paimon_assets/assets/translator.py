@@ -100,12 +100,10 @@ def uri_of(warehouse: str, table: str | Identifier) -> str:
     return f"{warehouse.rstrip('/')}/{identifier.database}.db/{identifier.table}"
 
 
-def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
-    """Return the table behind an asset definition.
-
-    That is its `dagster/table_name`, else what `PaimonIOManager` takes: the last two parts of its
-    key.
-    """
+def identifier_of_asset(asset: dg.AssetsDefinition | dg.AssetSpec) -> Identifier:
+    """Return the one table of an asset definition, as `identifier_of_spec`."""
+    if isinstance(asset, dg.AssetSpec):
+        return identifier_of_spec(asset)
     specs = list(asset.specs)
     if len(specs) == 1:
         return identifier_of_spec(specs[0])

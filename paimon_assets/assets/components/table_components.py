@@ -63,14 +63,8 @@ class DeclaredTableModel(dg.Component, DescribedModel):
 
     def declared(self) -> Schema:
         """Return the schema."""
-        return Schema.of(
-            self.columns,
-            partition_keys=self.partition_keys,
-            primary_keys=self.primary_keys,
-            options=self.options,
-            comment=self.comment,
-            comments=self.comments,
-        )
+        names = ("partition_keys", "primary_keys", "options", "comment", "comments")
+        return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
 
     def asset_options(self) -> dict[str, Any]:
         """Return the options of the asset's builder."""

@@ -29,25 +29,14 @@ EXECUTOR = "paimon/executor"
 SCHEMA_POLICY = "paimon/schema_policy"
 COLUMNS = "paimon/columns"
 WHERE = "paimon/where"
-SNAPSHOT = "paimon/snapshot"
-TAG = "paimon/tag"
-TIMESTAMP = "paimon/timestamp"
-WATERMARK = "paimon/watermark"
-BETWEEN = "paimon/between"
 BRANCH = "paimon/branch"
 CONSUMER = "paimon/consumer"
-ROW_KINDS = "paimon/row_kinds"
-OPTIONS = "paimon/options"
 
 _PREFIX = "paimon/"
 _TIME_TRAVEL = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
 _ENDS = 2
 _LISTS = ("columns", "between")
 OUTPUT_KEYS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
-INPUT_KEYS = frozenset(
-    {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, WATERMARK, BETWEEN, BRANCH, CONSUMER}
-    | {ROW_KINDS, OPTIONS, EXECUTOR}
-)
 
 
 class OutputOptions(TypedDict, total=False):
@@ -101,6 +90,9 @@ class InputOptions(TypedDict, total=False):
     """The executor that reads, but for Spark frames; by default this process."""
 
 
+INPUT_KEYS = frozenset(_PREFIX + name for name in InputOptions.__annotations__ if name != "table")
+
+
 def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
     """Return metadata for an asset or `dg.Out` that `PaimonIOManager` writes.
 
@@ -152,7 +144,7 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
         if name == "table":
             metadata[TABLE_NAME] = str(identifier_of(options["table"]))
         elif name == "watermark" and isinstance(value, dt.datetime):
-            metadata[WATERMARK] = _epoch_millis(value)
+            metadata[_PREFIX + name] = _epoch_millis(value)
         elif isinstance(value, dt.datetime):
             metadata[_PREFIX + name] = value.isoformat()
         else:
@@ -209,23 +201,25 @@ def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
 
 
 _READS: Mapping[str, Callable[[ReadBuilder, Any], ReadBuilder]] = {
-    WHERE: ReadBuilder.with_filter,
-    BRANCH: ReadBuilder.at_branch,
-    SNAPSHOT: ReadBuilder.at_snapshot,
-    TAG: ReadBuilder.at_tag,
-    TIMESTAMP: ReadBuilder.at_timestamp,
-    WATERMARK: ReadBuilder.at_watermark,
-    CONSUMER: ReadBuilder.with_consumer,
+    "where": ReadBuilder.with_filter,
+    "branch": ReadBuilder.at_branch,
+    "snapshot": ReadBuilder.at_snapshot,
+    "tag": ReadBuilder.at_tag,
+    "timestamp": ReadBuilder.at_timestamp,
+    "watermark": ReadBuilder.at_watermark,
+    "between": lambda read, ends: read.between(*ends),
+    "consumer": ReadBuilder.with_consumer,
+    "options": lambda read, options: read.with_options(
+        {key: str(value) for key, value in options.items()}
+    ),
+    "row_kinds": lambda read, wants_kinds: read.with_row_kinds() if wants_kinds else read,
 }
+"""Option of `paimon_input` → how it changes the read."""
 
 
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
     """Return the read that metadata of an input describes, of all columns."""
-    for key, narrowed in _READS.items():
-        if key in metadata:
-            read = narrowed(read, metadata[key])
-    if BETWEEN in metadata:
-        read = read.between(*metadata[BETWEEN])
-    if OPTIONS in metadata:
-        read = read.with_options({key: str(value) for key, value in metadata[OPTIONS].items()})
-    return read.with_row_kinds() if metadata.get(ROW_KINDS) else read
+    for name, change in _READS.items():
+        if _PREFIX + name in metadata:
+            read = change(read, metadata[_PREFIX + name])
+    return read
