@@ -150,12 +150,15 @@ def build_new_snapshots_sensor(
     Raises:
         InvalidInputError: The table name of a spec is not `database.table`.
     """
-    tables = {identifier_of(str(spec.metadata[TABLE_NAME])): spec.key for spec in specs}
+    tables: dict[Identifier, list[dg.AssetKey]] = {}
+    for spec in specs:
+        tables.setdefault(identifier_of(str(spec.metadata[TABLE_NAME])), []).append(spec.key)
+    names = [str(table) for table in tables]
 
     def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> dg.SensorResult:
         catalog = open_catalog() if open_catalog is not None else paimon.catalog()
         cursor = cursor_from_json(context.cursor)
-        seen = {name: each for name, each in cursor.seen.items() if identifier_of(name) in tables}
+        seen = {name: each for name, each in cursor.seen.items() if name in names}
         events: list[dg.AssetMaterialization] = []
         # After a rollback the same version comes again, so the run key has the one before too.
         steps: list[tuple[str, ...]] = []
@@ -165,9 +168,10 @@ def build_new_snapshots_sensor(
             change = change_since(table, seen.get(str(identifier)))
             if change is None:
                 return
-            newest, key = change.newest, tables[identifier]
-            if change.is_new:
-                events.append(_event(key, identifier, change, table.physical_rows(newest)))
+            newest = change.newest
+            rows = table.physical_rows(newest) if change.is_new else 0
+            for key in tables[identifier] if change.is_new else ():
+                events.append(_event(key, identifier, change, rows))
                 steps.append((*key.path, change.before, change.version))
             seen[str(identifier)] = Seen(
                 snapshot_id=newest.id, time_millis=newest.time_millis, version=change.version
@@ -188,7 +192,7 @@ def build_new_snapshots_sensor(
 
     return define_sensor(
         name,
-        f"Reports new snapshots of {_names([str(item) for item in tables])}.",
+        f"Reports new snapshots of {_names(names)}.",
         tick,
         resource_key=None if open_catalog is not None else resource_key,
         seconds=minimum_interval_seconds,

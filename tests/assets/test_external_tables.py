@@ -135,6 +135,20 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     assert result.skip_reason.skip_message == "No new data in 1 table."
 
 
+def test_every_asset_of_a_table_gets_its_event(paimon: PaimonCatalogResource, table: Table) -> None:
+    tables = describe_tables(paimon.catalog())
+    specs = [
+        spec
+        for prefix in ("lake", "mirror")
+        for spec in build_external_table_specs(tables, AssetNaming(key_prefix=(prefix,)))
+    ]
+    write(table, "N1")
+    cursor = '{"seen": {"no table": [1, 2, "v"]}, "first": ""}'
+    with dg.build_sensor_context(cursor=cursor, resources={"paimon": paimon}) as context:
+        result: Any = build_new_snapshots_sensor(specs)(context)
+    assert [event.asset_key.path[0] for event in result.asset_events] == ["lake", "mirror"]
+
+
 def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
