@@ -8,20 +8,22 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
-from paimon_assets.assets.components.check_components import (
-    CheckedTable,
-    TableCheck,
-    checks_of,
+from paimon_assets.assets.components.check_components import CheckedTable, TableCheck, checks_of
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Secret,
+    Text,
+    Texts,
+    example,
 )
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
-from paimon_assets.assets.files.ingestion import build_file_ingestion_asset
-from paimon_assets.assets.files.sensor import build_new_files_sensor
+from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Secret, Text, Texts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 
@@ -61,17 +63,11 @@ class DeclaredTableModel(dg.Component, DescribedModel):
 
     def declared(self) -> Schema:
         """Return the schema."""
-        return Schema.of(
-            self.columns,
-            partition_keys=self.partition_keys,
-            primary_keys=self.primary_keys,
-            options=self.options,
-            comment=self.comment,
-            comments=self.comments,
-        )
+        names = ("partition_keys", "primary_keys", "options", "comment", "comments")
+        return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
 
     def asset_options(self) -> dict[str, Any]:
-        """Return what the asset's builder takes beside the table."""
+        """Return the options of the asset's builder."""
         ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
         return {**self.asset, **ours, "executor": self.executor}
 
@@ -192,7 +188,6 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
 
 
 def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
-    """Return the function of a dotted path."""
     module_name, _, name = path.rpartition(".")
     try:
         if path.startswith("."):
@@ -200,11 +195,11 @@ def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]
             module = context.load_defs_relative_python_module(file)
         else:
             module = importlib.import_module(module_name)
-        found: Callable[..., Any] = getattr(module, name)
+        function: Callable[..., Any] = getattr(module, name)
     except (ImportError, ValueError, OSError, AttributeError) as error:
         raise InvalidInputError(
             f"There is no function '{path}': {error}. Write '.module.name' for a module beside the "
             "YAML, or 'package.module.name'.",
             kind="component",
         ) from error
-    return found
+    return function

@@ -48,17 +48,17 @@ class DeclaredTables:
         tables: Sequence[TableLike], translator: PaimonTranslator = DEFAULT_TRANSLATOR
     ) -> "DeclaredTables":
         """Return the tables of assets, be they several of one definition, and of names."""
-        found: list[DeclaredTable] = []
+        declared: list[DeclaredTable] = []
         for table in tables:
             if not isinstance(table, dg.AssetsDefinition):
-                found.append(_named(identifier_of(table), translator))
+                declared.append(_named(identifier_of(table), translator))
                 continue
             pools = table.node_def.pools
             for spec in table.specs:
                 identifier = identifier_of_spec(spec)
                 pool = next(iter(pools)) if len(pools) == 1 else pool_of(identifier)
-                found.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
-        return DeclaredTables(tables=tuple(found), translator=translator)
+                declared.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
+        return DeclaredTables(tables=tuple(declared), translator=translator)
 
     def find(self, identifier: Identifier) -> DeclaredTable:
         """Return a table by name, with the translator's key if the job does not know it."""
@@ -71,8 +71,8 @@ class DeclaredTables:
         """Return the tables a form names, or all that the job knows if it names none."""
         if not names:
             return list(self.tables)
-        named = [found for text in names for found in tables_named(text, catalog)]
-        return [self.find(each) for each in dict.fromkeys(named)]
+        identifiers = [table for text in names for table in tables_named(text, catalog)]
+        return [self.find(each) for each in dict.fromkeys(identifiers)]
 
 
 def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
@@ -86,11 +86,11 @@ def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
     if not set("*?") & set(identifier.table):
         return [identifier]
     names = catalog.list_tables(identifier.database)
-    found = [
+    matches = [
         Identifier(identifier.database, name)
         for name in names
         if fnmatchcase(name, identifier.table)
     ]
-    if not found:
+    if not matches:
         raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
-    return found
+    return matches

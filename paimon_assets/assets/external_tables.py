@@ -21,9 +21,7 @@ from paimon_assets.assets.metadata import (
     COLUMN_SCHEMA,
     Metadata,
     column_schema,
-    data_version_of,
-    snapshot_metadata,
-    table_metadata,
+    state_of,
 )
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
@@ -36,9 +34,13 @@ from paimon_assets.assets.translator import (
 )
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.sql.statements import CATALOG_NAME
+from paimon_assets.engine.table.sql.table_uses import find_tables
+from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.engine.table.views import View
 
 _VERSION = 1
 
@@ -99,23 +101,25 @@ def describe_tables(
     """
     return [
         ExternalTable(identifier=identifier, path=table.path, schema=table.schema)
-        for identifier in _matching(catalog, include, exclude)
+        for identifier in _matching(catalog, catalog.list_tables, include, exclude)
         for table in [catalog.get_table(identifier)]
     ]
 
 
 def _matching(
-    catalog: TableCatalog, include: Sequence[str], exclude: Sequence[str]
+    catalog: TableCatalog,
+    names_in: Callable[[str], Sequence[str]],
+    include: Sequence[str],
+    exclude: Sequence[str],
 ) -> Iterator[Identifier]:
     for database in catalog.list_databases():
-        for table in catalog.list_tables(database):
-            name = f"{database}.{table}"
-            if is_any(name, include) and not is_any(name, exclude):
-                yield Identifier(database, table)
+        for name in names_in(database):
+            full = f"{database}.{name}"
+            if _is_any(full, include) and not _is_any(full, exclude):
+                yield Identifier(database, name)
 
 
-def is_any(name: str, patterns: Sequence[str]) -> bool:
-    """Whether one of some patterns, such as `ods.*`, takes a name."""
+def _is_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -133,13 +137,9 @@ def tables_to_json(tables: Sequence[ExternalTable]) -> str:
 
 
 def tables_from_json(text: str, path: str) -> list[ExternalTable]:
-    """Parse what `tables_to_json` wrote.
-
-    Raises:
-        FormatError: The text is not that, or of a newer version; names the file.
-    """
+    """Parse what `tables_to_json` wrote."""
     try:
-        return [_described(item, path) for item in _items(json.loads(text))]
+        return _tables_of(json.loads(text), path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
@@ -148,19 +148,17 @@ def tables_from_json(text: str, path: str) -> list[ExternalTable]:
         ) from error
 
 
-def _items(members: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
+def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
     if members["version"] != _VERSION:
         raise ValueError(f"version {members['version']} is not known")
-    found: Sequence[Mapping[str, object]] = members["tables"]
-    return found
-
-
-def _described(item: Mapping[str, object], path: str) -> ExternalTable:
-    return ExternalTable(
-        identifier=identifier_of(str(item["table"])),
-        path=str(item["path"]),
-        schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
-    )
+    return [
+        ExternalTable(
+            identifier=identifier_of(str(item["table"])),
+            path=str(item["path"]),
+            schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
+        )
+        for item in members["tables"]
+    ]
 
 
 def build_external_table_specs(
@@ -168,27 +166,36 @@ def build_external_table_specs(
 ) -> list[dg.AssetSpec]:
     """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
     return [
-        dg.AssetSpec(
-            key=translator.get_asset_key(table.identifier),
-            description=table.schema.comment or None,
-            group_name=translator.get_group_name(table.identifier),
-            owners=list(translator.get_owners(table.identifier)),
-            kinds={STORAGE_KIND},
-            tags={STORAGE_KIND_KEY: STORAGE_KIND},
-            metadata=_spec_metadata(table),
+        _spec(
+            table.identifier,
+            table.schema,
+            table.schema.comment,
+            {URI: table.path, "paimon/schema_id": table.schema.id},
+            translator,
         )
         for table in tables
     ]
 
 
-def _spec_metadata(table: ExternalTable) -> Metadata:
-    return {
-        TABLE_NAME: str(table.identifier),
-        STORAGE_KIND_KEY: STORAGE_KIND,
-        URI: table.path,
-        COLUMN_SCHEMA: column_schema(table.schema),
-        "paimon/schema_id": table.schema.id,
-    }
+def _spec(
+    identifier: Identifier,
+    schema: TableSchema | Schema,
+    comment: str | None,
+    metadata: Metadata,
+    translator: PaimonTranslator,
+    **more: Any,
+) -> dg.AssetSpec:
+    known = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
+    fields: dict[str, Any] = {"kinds": {STORAGE_KIND}, **more}
+    return dg.AssetSpec(
+        key=translator.get_asset_key(identifier),
+        description=comment or None,
+        group_name=translator.get_group_name(identifier),
+        owners=list(translator.get_owners(identifier)),
+        tags={STORAGE_KIND_KEY: STORAGE_KIND},
+        metadata={**known, COLUMN_SCHEMA: column_schema(schema), **metadata},
+        **fields,
+    )
 
 
 def build_observable_tables(
@@ -223,19 +230,73 @@ def build_observable_tables(
 
 
 def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
-    """Return what a table is now.
-
-    Raises:
-        Failure: The table does not exist any more, or cannot be read.
-    """
+    """Return what a table is now."""
     identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
     with dagster_failures(identifier):
         table = catalog.get_table(identifier)
-        snapshot = table.latest_snapshot()
-        if snapshot is None:
-            return dg.ObserveResult(asset_key=spec.key, metadata=table_metadata(table))
-        return dg.ObserveResult(
-            asset_key=spec.key,
-            data_version=data_version_of(table, snapshot),
-            metadata=snapshot_metadata(table, snapshot),
+        state, version = state_of(table, table.latest_snapshot())
+        return dg.ObserveResult(asset_key=spec.key, data_version=version, metadata=state)
+
+
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalView:
+    """A view as it was when it was described."""
+
+    identifier: Identifier
+    view: View
+
+
+def describe_views(
+    catalog: TableCatalog, include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+) -> list[ExternalView]:
+    """Return the views of a catalog whose names match, sorted; patterns as for tables.
+
+    Raises:
+        NotFoundError: A view was dropped meanwhile.
+        UnsupportedFeatureError: The catalog keeps no views.
+    """
+    return [
+        ExternalView(identifier=identifier, view=catalog.views.get(str(identifier)))
+        for identifier in _matching(catalog, catalog.views.list, include, exclude)
+    ]
+
+
+def build_external_view_specs(
+    views: Sequence[ExternalView], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+) -> list[dg.AssetSpec]:
+    """Return the assets of views; what their query for Spark names is upstream of them.
+
+    An input of such an asset runs the query on Spark; elsewhere it is refused by name.
+    """
+    return [
+        _spec(
+            each.identifier,
+            Schema(fields=each.view.fields),
+            each.view.comment,
+            {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
+            translator,
+            kinds={STORAGE_KIND, "view"},
+            deps=[translator.get_asset_key(name) for name in _upstream(each)],
         )
+        for each in views
+    ]
+
+
+def _upstream(each: ExternalView) -> list[Identifier]:
+    """Return the tables and views a query names; none, if it is no SQL that is understood."""
+    try:
+        uses = find_tables(each.view.query_for(_DIALECT)).uses
+    except InvalidInputError:
+        return []
+    upstream: dict[Identifier, None] = {}
+    for use in uses:
+        name = use.name[1:] if len(use.name) > 2 and use.name[0] == CATALOG_NAME else use.name
+        if len(name) <= 2 and use.arguments is None and "/" not in name[-1]:
+            full = Identifier(name[0] if len(name) > 1 else each.identifier.database, name[-1])
+            parts = TableName.parse(full)
+            if not parts.is_global:
+                upstream[parts.table] = None
+    return list(upstream)

@@ -1,23 +1,31 @@
-"""PaimonTablesComponent: the tables of a catalog as assets, in YAML.
+"""The catalog resource and the IO manager in YAML; the tables of a catalog as external assets.
 
     dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
-    dg utils refresh-defs-state      # asks the catalog, and keeps what it says beside the project
-    dg list defs                     # from here on nothing asks it
+    dg utils refresh-defs-state      # describes the catalog's tables in a file beside the project
+    dg list defs                     # from here on nothing asks the catalog
 
 The state is one JSON file. Definitions load from it without catalog, network or Spark; in
 production it is refreshed while the image is built, or at any time with a versioned state storage.
 """
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
 from pydantic import BaseModel, Field
 
-from paimon_assets.assets.external.external_tables import (
+from paimon_assets.assets.components.yaml_values import (
+    DescribedModel,
+    Names,
+    Secret,
+    Secrets,
+    Text,
+    Texts,
+    example,
+)
+from paimon_assets.assets.external_sensors import build_new_snapshots_sensor
+from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
     build_observable_tables,
@@ -25,11 +33,57 @@ from paimon_assets.assets.external.external_tables import (
     tables_from_json,
     tables_to_json,
 )
-from paimon_assets.assets.external.table_sensor import build_new_snapshots_sensor
-from paimon_assets.assets.yaml_values import DescribedModel, Texts
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.engine.errors import without_secrets
 from paimon_assets.engine.spec.options.rest_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+
+
+@dg.scaffold_with(
+    example({"warehouse": "{{ context.project_root }}/warehouse", "executor": "embedded"})
+)
+class PaimonCatalogComponent(dg.Component, DescribedModel):
+    """The catalog resource that table assets, checks and jobs take, and the IO manager beside it.
+
+    Give secrets as `{env: NAME}`: the UI then shows the variable's name only.
+    """
+
+    warehouse: Text = Field(
+        default="", description="Root of the warehouse, or its name at a REST catalog."
+    )
+    metastore: Text = Field(default="", description="'rest' for a REST catalog.")
+    uri: Text = Field(default="", description="Where the REST catalog is.")
+    token: Secret = Field(default="", description="Bearer token of the REST catalog: {env: NAME}.")
+    options: Secrets = Field(
+        default={}, description="Storage and catalog options; secrets as {env: NAME}."
+    )
+    executor: ExecutorKind = Field(
+        default="auto",
+        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        "Spark where pyspark is installed.",
+    )
+    resource_key: str = Field(
+        default=DEFAULT_RESOURCE_KEY, description="The key of the resource; one a catalog."
+    )
+    io_manager_key: str | None = Field(
+        default=None,
+        description="Key of an IO manager over the catalog, such as io_manager; none if unset.",
+    )
+    database: Text = Field(
+        default="default", description="Database of the IO manager's assets whose key has one part."
+    )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the resources."""
+        del context
+        names = ("warehouse", "metastore", "uri", "token", "options", "executor")
+        catalog = PaimonCatalogResource(**{name: getattr(self, name) for name in names})
+        resources: dict[str, object] = {self.resource_key: catalog}
+        if self.io_manager_key is not None:
+            resources[self.io_manager_key] = PaimonIOManager(paimon=catalog, database=self.database)
+        return dg.Definitions(resources=resources)
+
 
 logger = logging.getLogger(__name__)
 
@@ -78,19 +132,15 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
     options: Texts = Field(
         default={}, description="Storage and catalog options; secrets as '{{ env.NAME }}'."
     )
-    include: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=("*",), description="Patterns of database.table, of which one must match."
+    include: Names = Field(
+        default=["*"], description="Patterns of database.table, of which one must match."
     )
-    exclude: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Patterns of database.table, of which none may match."
+    exclude: Names = Field(
+        default=[], description="Patterns of database.table, of which none may match."
     )
-    key_prefix: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Asset key before database and table."
-    )
+    key_prefix: Names = Field(default=[], description="Asset key before database and table.")
     group_name: str | None = Field(default=None, description="Asset group; the database if unset.")
-    owners: Annotated[Sequence[str], dg.Resolver.passthrough()] = Field(
-        default=(), description="Owners of the assets, such as team:lake."
-    )
+    owners: Names = Field(default=[], description="Owners of the assets, such as team:lake.")
     sensor: bool = Field(
         default=True, description="Whether a sensor reports new snapshots; it is shipped stopped."
     )
@@ -108,11 +158,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
         )
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Ask the catalog and keep what it says; the only place that asks it to build definitions.
-
-        Raises:
-            PaimonError: The catalog cannot be reached, or a table cannot be read.
-        """
+        """Describe the catalog's tables in the state: no other method asks the catalog."""
         tables = describe_tables(self._catalog(), self.include, self.exclude)
         state_path.parent.mkdir(parents=True, exist_ok=True)
         state_path.write_text(tables_to_json(tables), encoding="utf-8")
@@ -120,11 +166,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
     def build_defs_from_state(
         self, context: dg.ComponentLoadContext, state_path: Path | None
     ) -> dg.Definitions:
-        """Return the assets and the sensor, from the state alone.
-
-        Raises:
-            FormatError: The state is none of this component; names the file.
-        """
+        """Return the assets and the sensor, from the state alone."""
         if state_path is None:
             logger.warning(
                 "%s has no state yet and defines no assets: run dg utils refresh-defs-state.",
@@ -133,9 +175,7 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
             return dg.Definitions()
         tables = tables_from_json(state_path.read_text(encoding="utf-8"), str(state_path))
         naming = AssetNaming(
-            key_prefix=tuple(self.key_prefix),
-            group_name=self.group_name,
-            owners=tuple(self.owners),
+            key_prefix=tuple(self.key_prefix), group_name=self.group_name, owners=tuple(self.owners)
         )
         specs = build_external_table_specs(tables, naming)
         if not specs:
