@@ -30,6 +30,8 @@ LEFT_OUT: Mapping[str, str] = {
     "BYTES as a partition column: filters": "game.Game.draw_filter",
     "BYTES as a partition column: folders": "tables._partitions",
     "a key's only record": "tables._changes",
+    "`aggregation.remove-record-on-delete`": "game.Game._agreed",
+    "`file-index.*.columns` of a column": "known.refused_by_us",
     "changes by `delta`": "moments.changes",
     "changes by `diff`": "moments.changes",
     "ORC: TIMESTAMP within": "tables.in_orc",
@@ -63,6 +65,8 @@ REFUSALS = frozenset({"rows-wait", "row-delete", "row-update", "merge-on", "segm
 
 def refused_by_us(drawn: "Drawn", schema: TableSchema, error: PaimonError) -> str | None:
     """Return why we may refuse a step that Java would do, or None if we may not."""
+    if "file-index." in str(error) and "names" in str(error):
+        return "an index of a column that is not there"
     return error.kind if error.kind in REFUSALS else None
 
 

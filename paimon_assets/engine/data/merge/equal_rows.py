@@ -56,7 +56,7 @@ def _children(values: Any) -> list[Array]:
 
 
 def _equal_lists(left: Any, right: Any) -> Flags:
-    """Compare lists and maps: of one length, and with equal items in one order."""
+    """Compare lists and maps: of one length and with equal items, those of lists in one order."""
     left_sizes, right_sizes = _sizes(left), _sizes(right)
     same: Flags = left_sizes == right_sizes
     alike = np.flatnonzero(same & (left_sizes > 0))
@@ -66,7 +66,25 @@ def _equal_lists(left: Any, right: Any) -> Flags:
     sizes = left_sizes[alike]
     starts = np.cumsum(sizes) - sizes
     same[alike] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
+    if not pa.types.is_map(left.type) or pa.types.is_nested(left.type.key_type):
+        return same
+    others = alike[~same[alike]]
+    if len(others):
+        ours, theirs = (_by_key(values.take(from_numpy(others))) for values in (left, right))
+        starts = np.cumsum(left_sizes[others]) - left_sizes[others]
+        same[others] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
     return same
+
+
+def _by_key(maps: Any) -> Array:
+    """Return the entries of all maps, those of each map sorted by key."""
+    entries = _items(maps)
+    sizes = _sizes(maps)
+    rows = from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+    table = pa.table([rows, entries.field(0)], names=["row", "key"])  # type: ignore[attr-defined]
+    order = pc.sort_indices(table, sort_keys=[("row", "ascending"), ("key", "ascending")])
+    sorted_entries: Array = entries.take(order)
+    return sorted_entries
 
 
 def _sizes(values: Any) -> Any:
