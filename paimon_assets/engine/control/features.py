@@ -122,8 +122,10 @@ def visible_entries(
     return found
 
 
-def check_key_types(table: str, schema: TableSchema, file_schema: TableSchema) -> None:
-    """Refuse files of primary-key tables that hold a key column in another type.
+def check_key_types(
+    table: str, schema: TableSchema, file_schema: TableSchema, verb: str = "read"
+) -> None:
+    """Refuse what cannot be done with files that hold a key column in another type.
 
     Such files are in the order of the old type, and lie in the buckets of its values.
     """
@@ -131,8 +133,9 @@ def check_key_types(table: str, schema: TableSchema, file_schema: TableSchema) -
     if column is not None:
         old = file_schema.by_id[column.id].type
         _refuse(
-            table, "read", "key-type-change", f"key column '{column.name}' is {column.type}, but "
-            f"{old} in files of schema {file_schema.id}. Rewrite the table to read it."
+            table, verb, "key-type-change", f"key column '{column.name}' is {column.type}, but "
+            f"{old} in files of schema {file_schema.id}. Rewrite them by Table.rescale, or "
+            "overwrite the table."
         )  # fmt: skip
 
 

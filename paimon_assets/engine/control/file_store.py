@@ -17,6 +17,7 @@ from paimon_assets.engine.control.catalog.managed import (
     CatalogTagManager,
     ManagedBranch,
 )
+from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_rules import first_retyped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,20 @@ class FileStore:
                 kind="schema-changed",
                 details={"table": self.label, "schema_id": newer[0]},
             )
+
+    def retyped_schemas(self, schema_ids: Iterable[int]) -> frozenset[int]:
+        """Return the schemas that hold a key column in another type; none that is gone."""
+        if not self.schema.has_primary_key:
+            return frozenset()
+        ids = set(schema_ids) - {self.schema.id}
+        older = (schema for schema in map(self.schemas.schema_or_none, ids) if schema)
+        keys = self.schema.key_fields
+        return frozenset(each.id for each in older if first_retyped(keys, each.by_id))
+
+    def refuse_retyped(self, verb: str, schema_ids: Iterable[int]) -> None:
+        """Refuse what cannot be done with files that hold a key column in another type."""
+        for schema_id in sorted(self.retyped_schemas(schema_ids)):
+            check_key_types(self.label, self.schema, self.schemas.schema(schema_id), verb)
 
     def with_options(self, options: Mapping[str, str]) -> Self:
         """Return the same table with further dynamic options; `branch` opens another branch."""

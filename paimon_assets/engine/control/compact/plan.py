@@ -26,7 +26,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.compact.append import AppendPlanner
 from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
-from paimon_assets.engine.control.features import check_key_types, check_writable
+from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
@@ -273,14 +273,12 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
         entries = _idle(entries, now_ms - scope.idle_ms)
     places = scope.buckets
     chosen = [e for e in entries if places is None or (e.partition, e.bucket) in places]
+    store.refuse_retyped("compact", {entry.file.schema_id for entry in chosen})
     placed = [entry for entry in chosen if entry.bucket >= 0]
     units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))
     waiting = tuple(_waiting(store, snapshot, chosen))
     schema_ids = sorted({file.schema_id for unit in (*units, *waiting) for file in _files(unit)})
     store.refuse_newer(schema_ids)
-    if store.schema.has_primary_key:
-        for schema_id in schema_ids:
-            check_key_types(store.label, store.schema, store.schemas.schema(schema_id))
     context = _context(store, schema_ids)
     return CompactionPlan(snapshot=snapshot, context=context, units=units, waiting=waiting)
 

@@ -23,7 +23,6 @@ from typing import Any
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.features import (
-    check_key_types,
     check_readable,
     visible_entries,
 )
@@ -136,15 +135,25 @@ class FileStoreScan:
             return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))
 
     def needed_files(
-        self, snapshot: Snapshot, predicate: Predicate | None = None, *, min_level: int = 0
+        self,
+        snapshot: Snapshot,
+        predicate: Predicate | None = None,
+        *,
+        min_level: int = 0,
+        merges_partitions: bool = False,
     ) -> list[ManifestEntry]:
-        """Return the files a read of the rows that pass a predicate needs, in manifest order."""
+        """Return the files a read of the rows that pass a predicate needs, in manifest order.
+
+        Files with another type of a key column are refused, unless the reader merges each partition
+        that holds one as a whole (`SplitGenerator`).
+        """
         store = self._store
         check_readable(store.label, store.schema)
         lowest = max(min_level, 1) if skips_level_0(store.schema) else min_level
         metas = store.manifests.manifests_of(snapshot)
         live = self._filtered_entries(metas, predicate)
-        return self._needed([entry for entry in live if entry.file.level >= lowest], predicate)
+        seen = [entry for entry in live if entry.file.level >= lowest]
+        return self._needed(seen, predicate, merges_partitions=merges_partitions)
 
     def added_files(
         self, manifest_lists: Iterable[str], predicate: Predicate | None = None
@@ -156,15 +165,20 @@ class FileStoreScan:
         return self._needed(self._filtered_entries(metas, predicate), predicate)
 
     def _needed(
-        self, entries: list[ManifestEntry], predicate: Predicate | None
+        self,
+        entries: list[ManifestEntry],
+        predicate: Predicate | None,
+        *,
+        merges_partitions: bool = False,
     ) -> list[ManifestEntry]:
         store = self._store
         entries = visible_entries(store.label, store.schema, entries)
-        if store.schema.has_primary_key:
-            for schema_id in sorted({entry.file.schema_id for entry in entries}):
-                written = store.schemas.schema_or_none(schema_id)
-                if written is not None:  # else the reader looks at the file's own types
-                    check_key_types(store.label, store.schema, written)
+        schema_ids = {entry.file.schema_id for entry in entries}
+        if not merges_partitions:
+            store.refuse_retyped("read", schema_ids)
+        elif store.retyped_schemas(schema_ids):
+            # A newer row of a key may lie in another bucket, so no value rules a file out.
+            predicate = only_on(predicate, store.schema.trimmed_primary_keys)
         return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
 
     def partitions(

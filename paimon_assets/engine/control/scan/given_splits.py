@@ -44,6 +44,7 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
     entries = list(_entries(splits))
     check_unchanged(store, entries)
     found = scan_of(store, splits)
+    store.refuse_retyped("read splits of", (schema.id for schema in found.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return found
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}

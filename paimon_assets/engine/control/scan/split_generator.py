@@ -4,7 +4,8 @@ Append tables: files of a bucket, in order, packed up to the target size; files 
 the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and
 none holds deletes (`scan.visibility`) they are packed likewise; else the files are cut into
 sections that share no key, and whole sections are packed. A split of one file without deletes needs
-no merging.
+no merging. A partition with files whose key columns have another type is one split: they are in
+another order, and newer rows of their keys may lie in other buckets.
 Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
 `DataEvolutionSplitGenerator`.
 """
@@ -78,6 +79,12 @@ class SplitGenerator:
     ) -> list[DataSplit]:
         """Return the splits of live entries; buckets in the order of their first file."""
         splits = []
+        entries = list(entries)
+        retyped = self._store.retyped_schemas({entry.file.schema_id for entry in entries})
+        mixed = dict.fromkeys(e.partition for e in entries if e.file.schema_id in retyped)
+        if mixed and not is_streaming:
+            splits = [self._whole(snapshot_id, each, entries, deletions or {}) for each in mixed]
+            entries = [entry for entry in entries if entry.partition not in mixed]
         for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
@@ -100,6 +107,31 @@ class SplitGenerator:
                     )
                 )
         return splits
+
+    def _whole(
+        self,
+        snapshot_id: int,
+        partition: bytes,
+        entries: Iterable[ManifestEntry],
+        deletions: DeletionFiles,
+    ) -> DataSplit:
+        """Return one split of all buckets of a partition; its files go by their whole paths."""
+        members = [entry for entry in entries if entry.partition == partition]
+        vectors = [deletions.get((partition, e.bucket, e.file.file_name)) for e in members]
+        first = members[0]
+        return DataSplit(
+            snapshot_id=snapshot_id,
+            partition=partition,
+            bucket=first.bucket,
+            bucket_path=self._store.partitions.bucket_path(
+                self._store.paths, partition, first.bucket
+            ),
+            total_buckets=first.total_buckets,
+            data_files=tuple(
+                entry.file._replace(external_path=self._store.file_path(entry)) for entry in members
+            ),
+            deletion_files=tuple(vectors) if any(vectors) else None,
+        )
 
     def _groups(self, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
         """Yield (files of one split, whether they may be read without merging)."""

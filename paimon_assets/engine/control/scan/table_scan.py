@@ -98,7 +98,9 @@ def _scan(
     only_top_level: bool,
 ) -> TableScan:
     min_level = top_level(store.schema) if only_top_level else 0
-    entries = FileStoreScan(store).needed_files(snapshot, predicate, min_level=min_level)
+    entries = FileStoreScan(store).needed_files(
+        snapshot, predicate, min_level=min_level, merges_partitions=True
+    )
     texts = text_segments(store, snapshot, predicate)
     found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
     wanted = [entry for entry in found if entry.partition not in without]

@@ -5,7 +5,7 @@ applies what later snapshots add and delete to it; so the cost of a small commit
 the table.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -41,6 +41,10 @@ class _LiveBuckets:
     snapshot: Snapshot | None = None
     buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
     partitions: dict[bytes, _Partition] = field(default_factory=dict)
+    schemas: Counter[int] = field(default_factory=Counter)
+    """Schema id → live files written with it."""
+    checked: set[tuple[int, int]] = field(default_factory=set)
+    """(schema of files, schema of a write) whose key types are the same."""
     lock: Lock = field(default_factory=Lock)
 
     def restart(self) -> None:
@@ -48,6 +52,8 @@ class _LiveBuckets:
         self.snapshot = None
         self.buckets.clear()
         self.partitions.clear()
+        self.schemas.clear()
+        self.checked.clear()
 
     def add(self, entry: ManifestEntry) -> None:
         """Take in a live file."""
@@ -56,6 +62,7 @@ class _LiveBuckets:
         bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
         partition = self.partitions.setdefault(entry.partition, _Partition())
         partition.files += 1
+        self.schemas[entry.file.schema_id] += 1
         if entry.total_buckets > 0:
             partition.total_buckets = entry.total_buckets
 
@@ -67,6 +74,7 @@ class _LiveBuckets:
             return False
         bucket.files -= 1
         partition.files -= 1
+        self.schemas[entry.file.schema_id] -= 1
         if not bucket.files:
             del self.buckets[key]
         if not partition.files:
@@ -126,6 +134,8 @@ def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = No
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """Return what a writer must know of a snapshot: nothing, if the table has no buckets.
 
+    Files that hold a key column in another type are refused: they lie in the buckets of its values.
+
     Cost:
         O(live files) the first time in a process; else O(changed files).
     """
@@ -134,6 +144,9 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     kept = _kept(store)
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
+        pairs = {(each, store.schema.id) for each, files in kept.schemas.items() if files > 0}
+        store.refuse_retyped("write", (each for each, _ in pairs - kept.checked))
+        kept.checked |= pairs
         return WriterState(
             bucket_states=tuple(
                 BucketState(

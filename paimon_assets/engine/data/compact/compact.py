@@ -47,7 +47,6 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
-from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
 from paimon_assets.engine.data.write.unfinished import delete_unfinished
@@ -73,8 +72,6 @@ def compact_keyed(
     context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
 ) -> WriteResult:
     """Compact the files of a task."""
-    for file in task.split.data_files:
-        check_key_order(file, context)
     work = _KeyedCompaction(context=context, task=task, file_io=file_io, threads=threads)
     try:
         return work.run()

@@ -12,7 +12,7 @@ Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, row by r
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +65,8 @@ class MergePlan:
     records of a key there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold them and those the function needs besides."""
+    repeats_keys: bool = False
+    """A run may hold a key more than once."""
     keeps_retracts: bool = False
     """Return `_VALUE_KIND` too, last, and keys whose row retracts."""
 
@@ -76,15 +78,26 @@ def merge_runs(
     threads: Threads,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Merge runs of sorted, unique keys into rows of unique keys in key order."""
-    waiting: _Gathering | None = None
     with closing(key_ranges(runs, plan.keys, threads)) as ranges:
-        for slices in ranges:
-            started = _gather([rows for _, rows in slices], plan, function, threads)
-            if waiting is not None:
-                yield from waiting.result()
-            waiting = started
+        whole_keys = ([rows for _, rows in slices] for slices in ranges)
+        yield from merge_ranges(whole_keys, plan, function, threads)
+
+
+def merge_ranges(
+    ranges: Iterable[Sequence[pa.RecordBatch]],
+    plan: MergePlan,
+    function: MergeFunction,
+    threads: Threads,
+) -> Iterator[pa.RecordBatch]:
+    """Merge rows of ranges of whole keys, one after the other, into rows of unique keys."""
+    waiting: _Gathering | None = None
+    for slices in ranges:
+        started = _gather(slices, plan, function, threads)
         if waiting is not None:
             yield from waiting.result()
+        waiting = started
+    if waiting is not None:
+        yield from waiting.result()
 
 
 def key_ranges(
@@ -136,7 +149,7 @@ def _gather(
     threads: Threads,
 ) -> _Gathering:
     kinds = _kinds(slices, plan)
-    if len(slices) == 1:
+    if len(slices) == 1 and not plan.repeats_keys:
         names = (*plan.columns, VALUE_KIND.name) if plan.keeps_retracts else plan.columns
         rows = slices[0].select(list(names))
         if kinds is not None and not plan.keeps_retracts:

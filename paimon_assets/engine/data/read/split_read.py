@@ -42,7 +42,7 @@ from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records
 from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
 from paimon_assets.engine.data.read.data_files import FileRead
-from paimon_assets.engine.data.read.merge_file_split_read import read_merged
+from paimon_assets.engine.data.read.merge_file_split_read import check_key_order, read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -162,7 +162,12 @@ def with_own_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) ->
             found[file.schema_id] = replace(context.schema, id=file.schema_id, fields=together)
     if not found:
         return context
-    return replace(context, file_schemas=(*context.file_schemas, *found.values()))
+    whole = replace(context, file_schemas=(*context.file_schemas, *found.values()))
+    if context.schema.has_primary_key and not split.is_streaming:
+        for file in split.data_files:
+            if file.schema_id in found:  # the plan did not know either, and cut by key ranges
+                check_key_order(file, whole)
+    return whole
 
 
 def _fields_in(

@@ -214,7 +214,8 @@ def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
 
 def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
     file = entry.file
-    keys = [field.type for field in store.schema.key_fields]
+    written = store.schemas.schema_or_none(file.schema_id) or store.schema
+    keys = [field.type for field in written.key_fields]
     return {
         "partition": _partition_text(store, entry.partition),
         "bucket": entry.bucket,

@@ -16,7 +16,7 @@ type and spread. Source of `hilbert`: J. Skilling, "Programming the Hilbert curv
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -135,6 +135,18 @@ def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: 
     """Yield the rows of a partition in the order asked for.
 
     Cost:
+        As `key_ranges`.
+    """
+    for keys, rows in key_ranges(read, order, row_count=row_count, memory_bytes=memory_bytes):
+        yield from _sliced(keys.sorted_rows(rows))
+
+
+def key_ranges(
+    read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int
+) -> Generator[tuple[ClusterKeys, pa.Table], None, None]:
+    """Yield rows range by range of their keys, in the order they were read within a range.
+
+    Cost:
         Reads the rows once; beyond `memory_bytes` the sort columns once more, and writes and reads
         a copy of the rows on the local disk.
     """
@@ -147,7 +159,7 @@ def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: 
     ranges = min(_MOST_RANGES, -(-estimate // max(1, memory_bytes)))
     if ranges <= 1:
         table = pa.Table.from_batches(rows)
-        yield from _sliced(ClusterKeys.of(order, sampled(table)).sorted_rows(table))
+        yield ClusterKeys.of(order, sampled(table)), table
         return
     names = tuple(order.columns)
     step = max(1, row_count // SAMPLE_ROWS)
@@ -155,7 +167,8 @@ def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: 
         [batch.take(from_numpy(np.arange(0, batch.num_rows, step))) for batch in read(names)]
     )
     keys = ClusterKeys.of(order, sample)
-    yield from _in_ranges(rows, first.schema, keys, _Ranges.of(keys, sample, ranges))
+    for table in _in_ranges(rows, first.schema, _Ranges.of(keys, sample, ranges)):
+        yield keys, table
 
 
 def sampled(rows: pa.Table) -> pa.Table:
@@ -195,9 +208,8 @@ def _compared(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
 def _in_ranges(
     rows: Iterator[pa.RecordBatch] | chain[pa.RecordBatch],
     schema: pa.Schema,
-    keys: ClusterKeys,
     ranges: _Ranges,
-) -> Batches:
+) -> Iterator[pa.Table]:
     with tempfile.TemporaryDirectory(prefix="paimon-cluster-") as directory:
         paths = [Path(directory) / str(number) for number in range(ranges.count)]
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -221,7 +233,7 @@ def _in_ranges(
                 table = reader.read_all()
             path.unlink()
             if table.num_rows:
-                yield from _sliced(keys.sorted_rows(table))
+                yield table
 
 
 def _quantiles(columns: Sequence[Any], count: int) -> list[pa.Array[Any]]:
