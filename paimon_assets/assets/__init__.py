@@ -1,20 +1,23 @@
 """Paimon tables as Dagster assets: the only library code that imports Dagster.
 
-    tables/      a function's frame as a table, the IO manager, audits, write modes
-    files/       files that land, exactly once; folders of others as segments; their sensors
-    jobs/        compaction, maintenance, schema evolution, and what makes them due
-    checks/      asset checks: rows, keys, files, schemas, pandera
-    external/    tables that others write
-    components/  all of it in YAML
-    schedules    ingestion, compaction and maintenance by the clock
-    resource     which warehouse, which Spark
-    translator   tables ⇄ asset keys, groups, pools
-    partitions   which rows a partition holds
-    metadata     what Dagster's pages show of a snapshot; row_count, provenance
-    check_run    what all checks share
-    failures     what Dagster does after an error
-
 Names are loaded when they are first used; none of them loads pyspark.
+
+Concept → modules:
+    a function's frame as a table, IO manager, checks before the commit    tables/
+    files that land, exactly once; external folders as segments            files/
+    compaction, maintenance, schema evolution, compaction backlog          jobs/
+    asset checks                                                           checks/, check_run
+    tables that others write                                               external/
+    all of it in YAML                                                      components/, yaml_values
+    when jobs run                                                          schedules, run_requests
+    catalog and Spark session as resources                                 resource
+    tables ⇄ asset keys, groups, pools                                     translator
+    which rows a partition holds                                           partitions,
+                                                                           partition_rows
+    metadata and data version that Dagster shows                           metadata
+    which run wrote a snapshot; resumed runs                               provenance
+    what Dagster does after an error                                       failures
+    misspelt options                                                       option_names
 """
 
 from typing import TYPE_CHECKING

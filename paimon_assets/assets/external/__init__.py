@@ -1,1 +1,1 @@
-"""Tables that others write, as assets."""
+"""Tables and views that others write, as external assets with observations and sensors."""

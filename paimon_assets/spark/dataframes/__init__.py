@@ -1,1 +1,3 @@
-"""Tables ⇄ DataFrames: reads, writes, merges, streams and files."""
+"""Tables ⇄ DataFrames: reads, writes, merges and streams, and where a DataFrame's columns come
+from.
+"""

@@ -1,1 +1,3 @@
-"""Files that Spark's own readers read, and where both mean the same rows."""
+"""Files that Spark's own readers read, and plain scans that tasks read where both give the same
+rows.
+"""

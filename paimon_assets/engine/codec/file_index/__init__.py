@@ -1,1 +1,3 @@
-"""File indexes: bloom filters, bitmaps and bit slices of one data file's columns."""
+"""File indexes: bloom filters and bitmaps of one data file's columns, and what they say of a
+filter.
+"""

@@ -1,1 +1,3 @@
-"""Metadata files in JSON: snapshots, schemas, tags, statistics, segments."""
+"""Metadata files in JSON: snapshots, schemas, tags, statistics, segments. Unknown fields are
+kept.
+"""

@@ -1,1 +1,3 @@
-"""The registry of segments, and the folders they come from."""
+"""The registry of segments, the folders they come from, and where folders may be
+(`segment_roots`).
+"""

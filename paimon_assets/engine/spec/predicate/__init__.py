@@ -1,1 +1,3 @@
-"""Filters and value expressions as trees of values, and what bounds say of them."""
+"""Filters and value expressions as trees of values, and what bounds of columns say of them
+(`prune`).
+"""

@@ -1,1 +1,3 @@
-"""Schemas: declared and stored, with ids, keys, options and system columns."""
+"""Schemas, declared and stored, with ids, keys and options; and the system columns
+(`special_fields`).
+"""

@@ -1,1 +1,3 @@
-"""Segments as values: files of others that are part of a table where they lie."""
+"""Segments as values: external files that are part of a table in place, and the options of text
+files.
+"""

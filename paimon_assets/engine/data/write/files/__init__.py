@@ -1,1 +1,3 @@
-"""Data files and index files as they are written, with their statistics."""
+"""Data files as they are written: rolled at their size, with statistics, file indexes and hash
+indexes.
+"""
