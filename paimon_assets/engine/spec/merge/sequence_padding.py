@@ -10,7 +10,7 @@ in `data.sequence`. Under the default layout the number lies in `_SEQUENCE_NUMBE
                              be finer, or it decides first
 
 `validate_padding` refuses what would let another record win, and fields without a number.
-Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see ARCHITECTURE, "sequence padding".
+Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see docs/sequence-padding.md.
 """
 
 from dataclasses import dataclass
