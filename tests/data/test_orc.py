@@ -10,7 +10,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.data.format.orc_values import offsets_of
+from paimon_assets.engine.data.format.orc_values import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.options.all_options import Options
@@ -264,3 +264,26 @@ def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
     with pytest.raises(InvalidInputError, match=r"'x'.*of no year"):
         writer.write(rows)
     writer.abort()
+
+
+@pytest.mark.parametrize(
+    ("zone", "written", "shown"),
+    [  # by Java → as Arrow's reader gives it; measured
+        ("Asia/Kolkata", "1881-02-11T17:33:53", "1881-02-11T17:25:03"),
+        ("Asia/Kolkata", "1690-01-01T00:00:00", "1690-01-01T00:23:20"),
+        ("Asia/Shanghai", "1900-01-18T16:18:33", "1900-01-18T16:12:50"),
+        ("Europe/Moscow", "1690-01-01T00:00:00", "1689-12-31T23:30:17"),
+        ("Asia/Kolkata", "1950-01-01T00:00:00", "1950-01-01T00:00:00"),
+    ],
+)
+def test_old_timestamps_of_a_zone_are_those_java_wrote(zone, written, shown):
+    fix = fixes_of(zone, is_legacy=False, path="f.orc")[9]
+    wanted = pa.array([dt.datetime.fromisoformat(written), None], pa.timestamp("ns"))
+    assert fix(pa.array([dt.datetime.fromisoformat(shown), None], wanted.type)).equals(wanted)
+
+
+def test_old_timestamps_that_nanoseconds_do_not_hold_are_refused():
+    fix = fixes_of("Asia/Kolkata", is_legacy=False, path="f.orc")[9]
+    with pytest.raises(FormatError, match="outside the years 1678 to 2261") as raised:
+        fix(pa.array([-(2**63) + 1], pa.int64()).cast(pa.timestamp("ns")))
+    assert raised.value.kind == "orc-timestamp"

@@ -17,8 +17,8 @@ from paimon_assets.engine.errors import FormatError
 _Longs = npt.NDArray[np.int64]
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
-_EPOCH = 1_420_070_400
-"""2015-01-01, from which seconds are counted."""
+EPOCH = 1_420_070_400
+"""2015-01-01, from which seconds are counted; those of a TIMESTAMP by the writer's clock."""
 _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
 
 
@@ -39,7 +39,7 @@ def read_times(
                 raise ValueError("cut short")
         count = int(valid.sum())
         seconds, nanos = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + _EPOCH
+        seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + EPOCH
         packed = _integers(found.data(read, number, _SECONDARY), count, signed=False)
         zeros = packed & 7
         nanos[valid] = (packed >> 3) * 10 ** np.where(zeros > 0, zeros + 1, 0)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
-from paimon_assets.engine.codec.orc_times import read_times
+from paimon_assets.engine.codec.orc_times import EPOCH, read_times
 from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
 from paimon_assets.engine.errors import FormatError
 
@@ -23,8 +23,6 @@ _DAY = 86_400
 GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
-_ORC_EPOCH = np.array([1_420_070_400], np.int64)
-"""2015-01-01, from which a TIMESTAMP counts seconds, by the clock of the writer's zone."""
 
 
 def wide_columns(footer: OrcFooter) -> frozenset[str]:
@@ -53,7 +51,7 @@ def read_wide(
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
     is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
     if is_moved and not is_instant:
-        seconds -= offsets_of(_ORC_EPOCH, zone, path)
+        seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
     if is_moved:
         seconds += offsets_of(seconds, zone, path)

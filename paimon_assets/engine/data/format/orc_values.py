@@ -18,7 +18,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import TZPATH, ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
@@ -122,10 +122,8 @@ def _arrow_clock(zone: str) -> tuple[_Longs, _Longs]:
     The reader takes them from the zone's file; before the first change it has the first offset
     that is no summer time. Source: `Timezone.cc` of Apache ORC, RFC 8536.
     """
-    try:
-        data = Path(os.environ.get("TZDIR", "/usr/share/zoneinfo"), zone).read_bytes()
-    except OSError:
-        return np.zeros(0, np.int64), np.zeros(1, np.int64)
+    folders = filter(None, (os.environ.get("TZDIR"), *TZPATH))
+    data = next(file for folder in folders if (file := Path(folder, zone)).is_file()).read_bytes()
     utc, standard, leaps, times, types, letters = struct.unpack_from(">6i", data, 20)
     header = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
     times, types = struct.unpack_from(">2i", data, header + 32)
@@ -192,7 +190,10 @@ def _timed(column: Any, zone: str, path: str) -> Any:
     seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
     stored = seconds + (cut & (seconds < 0))
     moved = stored - (cut & (stored - _offset_in_1970(zone, path) < 0)) - seconds
-    starts, offsets = _arrow_clock(zone)
+    try:
+        starts, offsets = _arrow_clock(zone)
+    except (StopIteration, OSError) as error:  # Arrow has the zone's file elsewhere
+        raise unknown_zone(zone, path) from error
     old = seconds < max([*starts[:1], _FIRST_START]) + _DAY
     if old.any():
         # An hour that Arrow's clock passes twice is taken for the later one.
@@ -200,23 +201,25 @@ def _timed(column: Any, zone: str, path: str) -> Any:
             seconds[old] - offsets[(starts + offsets[1:]).searchsorted(seconds[old], "right")]
         )
         moved[old] += instants + offsets_of(instants, zone, path) - seconds[old]
-    if not moved.any():
-        return column
-    right = from_numpy(counts + moved * _SECOND).cast(column.type)
-    return pc.if_else(column.is_valid(), right, pa.scalar(None, column.type))
+    return _shift(column, moved, zone, path) if moved.any() else column
 
 
 def _moved(column: Any, zone: str, path: str) -> Any:
     """Return instants that a writer moved by its zone as they were."""
-    counts = to_numpy(column.cast(pa.int64()))
-    moves = offsets_of(counts // _SECOND, zone, path) * _SECOND
+    seconds = to_numpy(column.cast(pa.int64())) // _SECOND
+    return _shift(column, offsets_of(seconds, zone, path), zone, path)
+
+
+def _shift(column: Any, seconds: _Longs, zone: str, path: str) -> Any:
+    """Return timestamps later by some seconds each."""
+    counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
     right = counts + moves
     if (((right < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():
         raise FormatError(
-            f"ORC file '{path}' holds instants outside the years 1678 to 2261, written in the zone"
-            f" '{zone}'. Leave the column out, or rewrite the table as parquet.",
+            f"ORC file '{path}' holds timestamps outside the years 1678 to 2261, written in the"
+            f" zone '{zone}'. Leave the column out, or rewrite the table as parquet.",
             kind="orc-timestamp",
             details={"path": path, "zone": zone},
         )
-    moved = from_numpy(right).cast(pa.timestamp("ns")).cast(column.type)
-    return pc.if_else(column.is_valid(), moved, pa.scalar(None, column.type))
+    shifted = from_numpy(right).cast(pa.timestamp("ns")).cast(column.type)
+    return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))
