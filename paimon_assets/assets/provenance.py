@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import dagster as dg
@@ -141,18 +141,13 @@ def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
 
 def step_of_asset(context: dg.AssetExecutionContext) -> Step:
     """Return the step of an asset, which may have several assets."""
-    key = str(context.op_execution_context.node_handle)
     partition_keys: tuple[str, ...] = ()
     if context.has_partition_key:
         partition_keys = (context.partition_key,)
     elif context.has_partition_key_range:
         partition_keys = tuple(context.partition_keys)
-    return Step(
-        run=context.run,
-        instance=context.instance,
-        log=context.log,
-        key=key,
-        output_key=key,
+    return replace(
+        step_of_op(context.op_execution_context),
         asset_key=context.asset_key if len(context.selected_asset_keys) == 1 else None,
         partition_keys=partition_keys,
     )

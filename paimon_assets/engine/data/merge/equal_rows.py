@@ -5,6 +5,7 @@ Floating point is compared as Java compares rows, bit by bit: NaN equals NaN, 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,17 +63,20 @@ def _equal_lists(left: Any, right: Any) -> Flags:
     alike = np.flatnonzero(same & (left_sizes > 0))
     if not len(alike):
         return same
-    ours, theirs = (_items(values.take(from_numpy(alike))) for values in (left, right))
-    sizes = left_sizes[alike]
+    same[alike] = _equal_items(left, right, alike, _items)
+    if pa.types.is_map(left.type) and not pa.types.is_nested(left.type.key_type):
+        others = alike[~same[alike]]
+        if len(others):
+            same[others] = _equal_items(left, right, others, _by_key)
+    return same
+
+
+def _equal_items(left: Any, right: Any, at: Any, items: Callable[[Any], Array]) -> Flags:
+    """Return for some places whether lists of one length, none empty, have equal items."""
+    left, right = left.take(from_numpy(at)), right.take(from_numpy(at))
+    sizes = _sizes(left)
     starts = np.cumsum(sizes) - sizes
-    same[alike] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
-    if not pa.types.is_map(left.type) or pa.types.is_nested(left.type.key_type):
-        return same
-    others = alike[~same[alike]]
-    if len(others):
-        ours, theirs = (_by_key(values.take(from_numpy(others))) for values in (left, right))
-        starts = np.cumsum(left_sizes[others]) - left_sizes[others]
-        same[others] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
+    same: Flags = np.logical_and.reduceat(equal_values(items(left), items(right)), starts)
     return same
 
 
