@@ -289,7 +289,7 @@ def build_partition_keys_sensor(
             table = paimon.catalog().get_table(identifier)
         except NotFoundError:
             return dg.SkipReason(f"Table {identifier} does not exist.")
-        return _added(context, table, partitions_def, column, runs=target is not None)
+        return _add(context, table, partitions_def, column, runs=target is not None)
 
     return define_sensor(
         name or f"{partitions}_keys",
@@ -301,7 +301,7 @@ def build_partition_keys_sensor(
     )
 
 
-def _added(
+def _add(
     context: dg.SensorEvaluationContext,
     table: Table,
     partitions_def: dg.DynamicPartitionsDefinition,

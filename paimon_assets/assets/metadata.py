@@ -376,9 +376,9 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) 
     examples = [
         {
             "column": column.column,
-            "value": _shown(example.lost.value, show=show),
+            "value": _show(example.lost.value, show=show),
             "what happens": example.lost.loss.value,
-            "becomes": _shown(example.lost.becomes, show=show),
+            "becomes": _show(example.lost.becomes, show=show),
             "file": example.path.removeprefix(f"{root.rstrip('/')}/"),
         }
         for column in columns
@@ -387,7 +387,7 @@ def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) 
     return metadata | ({EXAMPLES: grid(examples)} if examples else {})
 
 
-def _shown(value: str | None, *, show: bool) -> str | None:
+def _show(value: str | None, *, show: bool) -> str | None:
     return value if show or value is None else MASKED
 
 

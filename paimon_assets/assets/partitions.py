@@ -337,7 +337,7 @@ def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
     """Return the condition of any of some spans; windows that touch become one."""
     points = [span.lower for span in spans if span.upper is None]
     alternatives: list[Predicate] = [In(field.name, tuple(points))] if points else []
-    for window in _joined([span for span in spans if span.upper is not None]):
+    for window in _join([span for span in spans if span.upper is not None]):
         bounds = (
             Comparison(field.name, CompareOp.GE, window.lower),
             Comparison(field.name, CompareOp.LT, window.upper),
@@ -346,7 +346,7 @@ def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
     return any_of(alternatives)
 
 
-def _joined(windows: Sequence[Span]) -> Iterator[Span]:
+def _join(windows: Sequence[Span]) -> Iterator[Span]:
     current: Span | None = None
     for window in sorted(windows, key=lambda span: _rank(span.lower)):
         if current is not None and current.upper == window.lower:

@@ -356,7 +356,7 @@ _SESSION = _SharedSession()
 
 def _refuse_masks(values: Mapping[str, str]) -> None:
     """Refuse asterisks: the Launchpad's mask of a secret, sent back as the secret."""
-    for name in _masked(values):
+    for name in _mask(values):
         raise InvalidInputError(
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
             "Remove the `resources:` section from the run's config.",
@@ -365,5 +365,5 @@ def _refuse_masks(values: Mapping[str, str]) -> None:
         )
 
 
-def _masked(values: Mapping[str, str]) -> Iterator[str]:
+def _mask(values: Mapping[str, str]) -> Iterator[str]:
     return (name for name, value in values.items() if value and not value.strip("*"))

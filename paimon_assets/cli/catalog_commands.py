@@ -38,7 +38,7 @@ def ls(settings: Settings, /, database: str | None, *, is_all: bool, is_long: bo
     if not is_long:
         say(tables, tables)
         return
-    lines = list(_described(catalog, tables))
+    lines = list(_describe(catalog, tables))
     if not says_json():
         lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
         for line in lines:
@@ -46,7 +46,7 @@ def ls(settings: Settings, /, database: str | None, *, is_all: bool, is_long: bo
     print_rows_of(lines)
 
 
-def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
+def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
     for name in tables:
         table = catalog.get_table(name)
         snapshot = table.latest_snapshot()

@@ -37,14 +37,14 @@ def read_files(
     formats = [_format_of(file, file_format) for file in files]
     schemas = []
     for file, chosen in zip(files, formats, strict=True):
-        with _opened(file, chosen, columns) as rows:
+        with _open(file, chosen, columns) as rows:
             schemas.append(rows.schema)
         _compare(file, schemas[-1], files[0], schemas[0])
     names = schemas[0].names
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file, chosen in zip(files, formats, strict=True):
-            with _opened(file, chosen, columns) as rows:
+            with _open(file, chosen, columns) as rows:
                 for batch in rows.batches:
                     yield batch.select(names)
 
@@ -61,7 +61,7 @@ def _format_of(file: str, given: str | None) -> RowFormat:
 
 
 @contextmanager
-def _opened(file: str, row_format: RowFormat, columns: pa.Schema | None) -> Iterator[RowFile]:
+def _open(file: str, row_format: RowFormat, columns: pa.Schema | None) -> Iterator[RowFile]:
     with naming(file, row_format), pa.OSFile(file, "rb") as source:
         yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
 

@@ -65,12 +65,12 @@ def _cell(value: Any) -> Text:
 def table_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a system table; texts that hold JSON as what they hold."""
     return [
-        {name: _parsed(value) for name, value in row.items()}
+        {name: _parse(value) for name, value in row.items()}
         for row in table.to_pylist(maps_as_pydicts="strict")
     ]
 
 
-def _parsed(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return value
     try:

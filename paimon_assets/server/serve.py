@@ -35,7 +35,7 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageE
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
@@ -82,7 +82,7 @@ class SoleWriterFileIO(PassingFileIO):
     def _passed(
         self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
     ) -> T:
-        return made(self._inner, method, *args)
+        return make(self._inner, method, *args)
 
 
 class Handshakes(socket.socket):

@@ -312,13 +312,13 @@ class Service:
             Two reads and a listing.
         """
         path = self.catalog.get_table_location(identifier)
-        found = self._opened(identifier, path, self.file_io, identifies=identifies)
+        found = self._open(identifier, path, self.file_io, identifies=identifies)
         if found is not None:
             return found
         outside = self.state.read(identifier.database, TABLES).get(identifier.table)
         if isinstance(outside, str):
             file_io = self.file_io_of(outside)
-            found = self._opened(
+            found = self._open(
                 identifier, outside, file_io, is_external=True, identifies=identifies
             )
         if found is None:
@@ -331,7 +331,7 @@ class Service:
             return self.file_io
         return file_io_for(path, self.storage_options)
 
-    def _opened(
+    def _open(
         self,
         identifier: Identifier,
         path: str,

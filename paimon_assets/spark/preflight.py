@@ -60,13 +60,13 @@ def package_archive(directory: Path) -> Path:
             if source.is_file() and "__pycache__" not in source.parts:
                 name = source.relative_to(_PACKAGE.parent)
                 package.write(source, name)
-                compiled = _compiled(source) if source.suffix == ".py" else None
+                compiled = _compile(source) if source.suffix == ".py" else None
                 if compiled is not None:
                     package.writestr(f"{name.with_suffix('.pyc').as_posix()}", compiled)
     return archive
 
 
-def _compiled(source: Path) -> bytes | None:
+def _compile(source: Path) -> bytes | None:
     """Return the compiled code of a source as this Python keeps it; None if that is not there."""
     try:
         content = Path(cache_from_source(str(source))).read_bytes()

@@ -9,7 +9,7 @@ import pytest
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.passing import PassingFileIO, made
+from paimon_assets.engine.fileio.passing import PassingFileIO, make
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.operations.all_operations import OPERATIONS
@@ -126,7 +126,7 @@ class Stepped(PassingFileIO):
         self._left -= 1
         if self._left == -1:
             self._happen()
-        return made(self._inner, method, *args, **kwargs)
+        return make(self._inner, method, *args, **kwargs)
 
 
 @pytest.mark.parametrize(

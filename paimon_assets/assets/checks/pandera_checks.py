@@ -91,7 +91,7 @@ def build_pandera_checks(
     Cost:
         Reads the schema's columns once; memory of one batch and a line a kind of failure.
     """
-    schema = _checked(schema)
+    schema = _check(schema)
     name = _OTHER.sub("_", schema.name or "") or _NAME
     satisfies = f"satisfies a pandera schema on {', '.join(schema.columns)}."
     if when == "before_commit":
@@ -128,7 +128,7 @@ def build_pandera_checks(
     return define_check(asset, name, f"The table {satisfies}", options or _NOT_BLOCKING, evaluate)
 
 
-def _checked(schema: PanderaSchema) -> DataFrameSchema:
+def _check(schema: PanderaSchema) -> DataFrameSchema:
     if isinstance(schema, type) and issubclass(schema, DataFrameModel):
         schema = schema.to_schema()
     if not isinstance(schema, DataFrameSchema):
@@ -226,7 +226,7 @@ class _Tally:
         """Return the failures in one sentence, the worst first."""
         if not self.lines:
             return f"All {self.rows:,} rows of {where} pass."
-        (column, check), worst = self._sorted()[0]
+        (column, check), worst = self._sort()[0]
         others = len(self.lines) - 1
         kinds = "kind" if others == 1 else "kinds"
         more = f", and {others} other {kinds} of failure" if others else ""
@@ -251,9 +251,9 @@ class _Tally:
                     "failures": line.failures,
                     "examples": ", ".join(line.examples),
                 }
-                for (column, check), line in self._sorted()[:_LINES]
+                for (column, check), line in self._sort()[:_LINES]
             )
         return metadata
 
-    def _sorted(self) -> list[tuple[tuple[str, str], _Line]]:
+    def _sort(self) -> list[tuple[tuple[str, str], _Line]]:
         return sorted(self.lines.items(), key=lambda item: (-item[1].failures, item[0]))

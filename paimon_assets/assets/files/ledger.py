@@ -166,10 +166,10 @@ def look_up(
         is_other[places] = (rows_of_part["size"].to_numpy() != sizes) | (
             rows_of_part["modified"].to_numpy() != times
         )
-    return _chosen(files, ~is_known), _chosen(files, is_other)
+    return _choose(files, ~is_known), _choose(files, is_other)
 
 
-def _chosen(files: Sequence[FolderFile], mask: np.ndarray) -> list[FolderFile]:
+def _choose(files: Sequence[FolderFile], mask: np.ndarray) -> list[FolderFile]:
     return [files[int(place)] for place in np.flatnonzero(mask)]
 
 

@@ -20,7 +20,7 @@ from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.words import shortened
+from paimon_assets.engine.spec.words import shorten
 
 _HIDDEN = ("_", ".")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
@@ -221,7 +221,7 @@ def checked_schema(
     schema: pa.Schema | None = None
     for path in paths:
         try:
-            schema = _compared(file_io, path, source, declared, schema)
+            schema = _compare(file_io, path, source, declared, schema)
         except (FormatError, InvalidInputError) as error:
             if on_bad is None:
                 raise
@@ -229,7 +229,7 @@ def checked_schema(
     return schema
 
 
-def _compared(
+def _compare(
     file_io: FileIO,
     path: str,
     source: FileSource,
@@ -269,12 +269,12 @@ def _compare_columns(path: str, names: Sequence[str], expected: Sequence[str]) -
     missing = [name for name in expected if name not in names]
     parts = []
     if unknown:
-        parts.append(f"has columns that are not expected ({shortened(unknown)})")
+        parts.append(f"has columns that are not expected ({shorten(unknown)})")
     if missing:
-        parts.append(f"lacks columns ({shortened(missing)})")
+        parts.append(f"lacks columns ({shorten(missing)})")
     if parts:
         raise InvalidInputError(
-            f"'{path}' {' and '.join(parts)}; expected {shortened(expected)}. Declare the files' "
+            f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. Declare the files' "
             "own columns as FileSource(schema=…) and map them with transform.",
             kind="source-columns",
             details={"file": path},

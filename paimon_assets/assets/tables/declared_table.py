@@ -200,17 +200,17 @@ def comment_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
         have = stored.by_name.get(field.name)
         if have is not None and have.description != field.description:
             yield (
-                f"the comment of column '{field.name}' is declared {_quoted(field.description)} "
-                f"but stored {_quoted(have.description)}"
+                f"the comment of column '{field.name}' is declared {_quote(field.description)} "
+                f"but stored {_quote(have.description)}"
             )
     if declared.comment != stored.comment:
         yield (
-            f"the table's comment is declared {_quoted(declared.comment)} but stored "
-            f"{_quoted(stored.comment)}"
+            f"the table's comment is declared {_quote(declared.comment)} but stored "
+            f"{_quote(stored.comment)}"
         )
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     return "none" if text is None else f"'{text}'"
 
 

@@ -177,13 +177,13 @@ class _PolarsPlan:
             case _ if kind in _SAME_COLUMNS:
                 return {name: before[name] for name in names}
             case "Select":
-                return self._made(node.expr, before)
+                return self._make(node.expr, before)
             case "HStack":
-                return {**before, **self._made(node.exprs, before)}
+                return {**before, **self._make(node.exprs, before)}
             case "GroupBy" if not node.apply:
-                return self._made([*node.keys, *node.aggs], before)
+                return self._make([*node.keys, *node.aggs], before)
             case "Join" if str(node.options[0]) in _LEFT_WINS:
-                return _joined(names, befores, str(node.options[3]))
+                return _join(names, befores, str(node.options[3]))
             case "Union":
                 return {name: _union(each[name] for each in befores) for name in names}
             case "HConcat":
@@ -198,7 +198,7 @@ class _PolarsPlan:
             return dict.fromkeys(names)
         return {name: frozenset({(number, name)}) for name in names}
 
-    def _made(self, expressions: Iterable[Any], before: Origins) -> Origins:
+    def _make(self, expressions: Iterable[Any], before: Origins) -> Origins:
         return {each.output_name: self._expression(each.node, before) for each in expressions}
 
     def _expression(self, number: int, before: Origins) -> frozenset[Origin] | None:
@@ -215,7 +215,7 @@ class _PolarsPlan:
         return _union(self._expression(part, before) for part in parts)
 
 
-def _joined(names: Sequence[str], sides: Sequence[Origins], suffix: str) -> Origins:
+def _join(names: Sequence[str], sides: Sequence[Origins], suffix: str) -> Origins:
     left, right = sides
     return {
         name: left[name]

@@ -182,11 +182,11 @@ class TableWrite:
         A retry reports the commit of the earlier try. Then `produce` is called only if it
         `produces_again`, for the results of its own checks.
         """
-        earlier = self._identified().find_committed()
+        earlier = self._identify().find_committed()
         if earlier is not None:
             advance(self.consumed, earlier.properties)
             own_checks = produce().check_results if produces_again else ()
-            checks = self._audit.results(earlier, self._replaced())
+            checks = self._audit.results(earlier, self._replace())
             result = result_of_earlier_try(self.step, self.table, earlier, [*own_checks, *checks])
             return self._materialized(result, earlier, checks)
         production = produce()
@@ -214,7 +214,7 @@ class TableWrite:
             by_partition = partition_metadata(self.table, snapshot, self.partitions)
         return Materialized(result=result, by_partition=by_partition, check_results=checks)
 
-    def _replaced(self) -> ReadBuilder | None:
+    def _replace(self) -> ReadBuilder | None:
         """Return a read of the rows an overwrite replaces, None if only its rows decide that."""
         return self._partition_read() if self.mode is WriteMode.OVERWRITE else None
 
@@ -232,12 +232,12 @@ class TableWrite:
             raise
         snapshot = outcome.snapshot if outcome is not None else None
         if snapshot is None and any(item.has_moved for item in self.consumed):
-            snapshot = self._identified().commit(())
+            snapshot = self._identify().commit(())
         advance(self.consumed, {} if snapshot is None else snapshot.properties)
         return outcome
 
     def _written(self, frame: Frame) -> WriteOutcome:
-        writer = self._in_mode(self._identified())
+        writer = self._in_mode(self._identify())
         if self.checks:
             writer = writer.with_audit(self._audit, branch=self.step.batch_name)
         executor = self.paimon.new_executor(self.executor)
@@ -252,10 +252,10 @@ class TableWrite:
         if self.partitions is not None and not is_checked:
             rows = only_rows_of(self.partitions, rows, show_values=show)
         if self.mode is WriteMode.DELETE:
-            return self._deleted(rows, executor)
+            return self._delete(rows, executor)
         return writer.write(rows, executor)
 
-    def _deleted(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
+    def _delete(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
         """Delete the rows of the table that are equal to rows of the frame."""
         builder = (
             self.table.new_row_change_builder()
@@ -263,7 +263,7 @@ class TableWrite:
             .with_properties(self.step.properties(self.code_version))
         )
         if is_spark_frame(rows):
-            on = self._compared(rows.columns)
+            on = self._compare(rows.columns)
             spark = spark_module("paimon_assets.spark.dataframes.merge")
             outcome: RowChangeOutcome = spark.merge_dataframe(
                 builder,
@@ -274,7 +274,7 @@ class TableWrite:
             )
         else:
             table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
-            on = self._compared(table.column_names)
+            on = self._compare(table.column_names)
             keys = table.select(on).group_by(on).aggregate([])
             runner: Any = executor
             outcome = builder.merge(
@@ -284,7 +284,7 @@ class TableWrite:
             snapshot=outcome.snapshot, report=WriteReport(), rows_deleted=outcome.rows_matched or 0
         )
 
-    def _compared(self, names: Sequence[str]) -> list[str]:
+    def _compare(self, names: Sequence[str]) -> list[str]:
         """Return the columns that rows are compared by."""
         return list(self.table.schema.primary_keys or names)
 
@@ -300,7 +300,7 @@ class TableWrite:
         details = {"table": self.table.name, "column": column}
         return InvalidInputError(text, kind="write-mode", details=details)
 
-    def _identified(self) -> WriteBuilder:
+    def _identify(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
         for item in self.consumed:
             writer = writer.with_condition(item.unless_consumed(self.table))

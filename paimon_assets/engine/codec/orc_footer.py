@@ -156,7 +156,7 @@ def _is_julian(footer: Message) -> bool:
 
 
 def _type(found: Message) -> OrcType:
-    inner = [number for packed in found.get(2, []) for number in _packed(packed)]
+    inner = [number for packed in found.get(2, []) for number in _pack(packed)]
     return OrcType(found.get(1, [0])[0], tuple(inner))
 
 
@@ -167,7 +167,7 @@ def _stripe_footer(found: Message) -> tuple[int, int]:
 
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:
     root = _message(footer[4][0])
-    numbers = [number for packed in root.get(2, []) for number in _packed(packed)]
+    numbers = [number for packed in root.get(2, []) for number in _pack(packed)]
     statistics = footer.get(7, [])
     for name, number in zip(root.get(3, []), numbers, strict=True):
         if number < len(statistics):
@@ -303,7 +303,7 @@ def _message(data: bytes) -> Message:
     return found
 
 
-def _packed(value: int | bytes) -> list[int]:
+def _pack(value: int | bytes) -> list[int]:
     if isinstance(value, int):
         return [value]
     numbers = []

@@ -145,13 +145,13 @@ def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
 
     def converted() -> Iterator[pa.RecordBatch]:
         for batch in objects:
-            columns = [_converted(batch.column(field.name), field.type) for field in schema]
+            columns = [_convert(batch.column(field.name), field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return _row_file(schema, converted())
 
 
-def _converted(values: Any, arrow_type: Any) -> Any:
+def _convert(values: Any, arrow_type: Any) -> Any:
     if values.type == arrow_type:
         return values
     if pat.is_timestamp(arrow_type) and arrow_type.unit in ("s", "ms"):

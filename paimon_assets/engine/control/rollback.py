@@ -60,7 +60,7 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     snapshot = store.snapshots.snapshot(snapshot_id)
     if store.managed is not None:
         return _through_catalog(store, store.managed, snapshot_id, snapshot)
-    with _marked(store, snapshot):
+    with _mark(store, snapshot):
         if not store.snapshots.is_same(snapshot):
             store.snapshots.snapshot(snapshot_id)
             raise _gone(store, f"Snapshot {snapshot_id}")
@@ -72,7 +72,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     snapshot = store.tags.get(tag).snapshot
     if store.managed is not None:
         return _through_catalog(store, store.managed, tag, snapshot)
-    with _marked(store, snapshot):
+    with _mark(store, snapshot):
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
         is_gone = not store.file_io.exists(path)
@@ -151,7 +151,7 @@ def rolled_back_to(names: Iterable[str]) -> list[int]:
 
 
 @contextmanager
-def _marked(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
+def _mark(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
     mark = f"{store.paths.tag_directory}/{temporary_name(f'rollback-{snapshot.id}')}"
     store.file_io.write_bytes(mark, b"")
     try:

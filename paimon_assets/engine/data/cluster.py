@@ -138,7 +138,7 @@ def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: 
         As `key_ranges`.
     """
     for keys, rows in key_ranges(read, order, row_count=row_count, memory_bytes=memory_bytes):
-        yield from _sliced(keys.sorted_rows(rows))
+        yield from _slice(keys.sorted_rows(rows))
 
 
 def key_ranges(
@@ -187,7 +187,7 @@ class _Ranges:
 
     @staticmethod
     def of(keys: ClusterKeys, sample: pa.Table, count: int) -> _Ranges:
-        return _Ranges(keys=keys, bounds=_quantiles(_compared(keys, sample), count))
+        return _Ranges(keys=keys, bounds=_quantiles(_compare(keys, sample), count))
 
     @property
     def count(self) -> int:
@@ -195,10 +195,10 @@ class _Ranges:
 
     def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """Return the range of each row."""
-        return _ranks(self.bounds, _compared(self.keys, batch)).astype(np.int64)
+        return _ranks(self.bounds, _compare(self.keys, batch)).astype(np.int64)
 
 
-def _compared(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
+def _compare(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
     """Return the columns by which ranges are distinguished."""
     if keys.order.curve is Curve.ORDER:
         return [rows.column(name) for name in keys.order.columns]
@@ -272,5 +272,5 @@ def _plain(column: Any) -> pa.Array[Any]:
     return whole
 
 
-def _sliced(rows: pa.Table) -> Batches:
+def _slice(rows: pa.Table) -> Batches:
     yield from rows.to_batches(max_chunksize=_BATCH_ROWS)

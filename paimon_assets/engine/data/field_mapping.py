@@ -29,7 +29,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     all_of,
     conjuncts,
-    renamed,
+    rename,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import (
@@ -146,7 +146,7 @@ class FieldMapping:
         }
         kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
-        return None if kept is None else renamed(kept, names)
+        return None if kept is None else rename(kept, names)
 
     def without_char_blanks(self) -> FieldMapping:
         """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
@@ -218,7 +218,7 @@ class FieldMapping:
                 return column
             self._refuse_shredded(column.type, wanted, arrow_type)
             if self.cuts_times:
-                column = _coarsened(column, arrow_type)
+                column = _coarsen(column, arrow_type)
             return fitted_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
@@ -283,7 +283,7 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
     return schema
 
 
-def _coarsened(column: Any, arrow_type: Any) -> Any:
+def _coarsen(column: Any, arrow_type: Any) -> Any:
     """Cut timestamps that are finer than their column."""
     if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
         return column

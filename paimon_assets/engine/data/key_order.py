@@ -282,7 +282,7 @@ def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
         if exact:
             parts.append(_span(lengths, valid))
     elif pa.types.is_decimal128(data_type):
-        halves = _fixed(array, np.dtype(np.int64), width=2).reshape(-1, 2)
+        halves = _fix(array, np.dtype(np.int64), width=2).reshape(-1, 2)
         low = np.ascontiguousarray(halves[:, 0])
         if data_type.precision > 18:
             parts.append(_span(np.ascontiguousarray(halves[:, 1]), valid))
@@ -311,12 +311,12 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     if pa.types.is_boolean(data_type):
         return to_numpy(array.fill_null(False)).astype(np.int64)  # noqa: FBT003
     if pa.types.is_floating(data_type):
-        return float_words(_fixed(array, np.dtype(data_type.to_pandas_dtype())))
+        return float_words(_fix(array, np.dtype(data_type.to_pandas_dtype())))
     if pa.types.is_unsigned_integer(data_type):
-        return _fixed(array, np.dtype(data_type.to_pandas_dtype())).astype(np.uint64, copy=False)
+        return _fix(array, np.dtype(data_type.to_pandas_dtype())).astype(np.uint64, copy=False)
     if pa.types.is_signed_integer(data_type) or pa.types.is_temporal(data_type):
         width = np.dtype(f"i{data_type.bit_width // 8}")
-        return _fixed(array, width).astype(np.int64, copy=False)
+        return _fix(array, width).astype(np.int64, copy=False)
     raise UnsupportedFeatureError(
         f"Values of Arrow type {data_type} have no order, so they can be neither key nor sequence.",
         kind="unordered-type",
@@ -328,7 +328,7 @@ def float_words(values: npt.NDArray[Any]) -> Words:
     return total_order_words(values.astype(np.float64) + 0.0)
 
 
-def _fixed(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:
+def _fix(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:
     buffer: Any = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array) * width, dtype=dtype)

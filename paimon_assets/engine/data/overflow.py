@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
-from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
+from paimon_assets.engine.data.casting.losses import Losses, losses_of, show
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
@@ -89,8 +89,8 @@ class _Tally:
 
     def _show(self, values: Array, found: Losses, loss: Loss, rows: np.ndarray) -> None:
         where = pa.array(rows)
-        before = shown(values.take(where), self.column.held.type)
-        after = shown(found.result.take(where), self.column.wanted.type)
+        before = show(values.take(where), self.column.held.type)
+        after = show(found.result.take(where), self.column.wanted.type)
         for value, becomes in zip(before, after, strict=True):
             self.examples.append(LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes)))
 

@@ -53,11 +53,11 @@ def repeated_keys(
     if not len(suspects):
         return RepeatedKeys(rows=rows)
     alike = [batch.filter(pa.array(np.isin(hashes, suspects))) for batch, hashes in hashed()]
-    counted = _counted(pa.Table.from_batches(alike), names)
+    counted = _count(pa.Table.from_batches(alike), names)
     return _duplicates(rows, counted)
 
 
-def _counted(rows: pa.Table, key: list[str]) -> pa.Table:
+def _count(rows: pa.Table, key: list[str]) -> pa.Table:
     """Return the keys that occur more than once, with their number of rows."""
     grouped = rows.group_by(key).aggregate([([], "count_all")])
     named = grouped.rename_columns([*key, ROWS])

@@ -73,12 +73,12 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
     if root in TIMESTAMP_ROOTS:
         return _millis(column)
     if root in CHARACTER_ROOTS:
-        return _parsed(column, source)
+        return _parse(column, source)
     match root:
         case TypeRoot.DATE:
             return _longs(column.cast(pa.int32()))
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return _truncated(column)
+            return _truncate(column)
         case TypeRoot.DECIMAL:
             return _low_64_bits(column)
         case _:
@@ -102,7 +102,7 @@ def _millis(column: Array) -> Longs:
     return stored if unit == "ms" else np.floor_divide(stored, _PER_MILLI[unit])
 
 
-def _parsed(column: Array, source: DataField) -> Longs:
+def _parse(column: Array, source: DataField) -> Longs:
     well_formed = to_numpy(pc.match_substring_regex(column, _INTEGER_TEXT))
     if not well_formed.all():
         _refuse_text(column[int(np.argmin(well_formed))].as_py(), source)
@@ -141,7 +141,7 @@ def first_failing(column: Array, attempt: Callable[[Array], object]) -> int:
     return low
 
 
-def _truncated(column: Array) -> Longs:
+def _truncate(column: Array) -> Longs:
     values = np.trunc(to_numpy(column).astype(np.float64))
     values[np.isnan(values)] = 0.0
     inside = np.abs(values) < 2.0**63

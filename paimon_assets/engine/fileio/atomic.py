@@ -84,14 +84,14 @@ def link_if_absent(path: str, data: bytes) -> bool:
     temporary = target.with_name(temporary_name(target.name))
     try:
         _write_new(temporary, data)
-        return _linked(target, temporary)
+        return _link(target, temporary)
     finally:
         # What became of the temporary file says nothing about the published one.
         with suppress(OSError):
             temporary.unlink()
 
 
-def _linked(target: Path, temporary: Path) -> bool:
+def _link(target: Path, temporary: Path) -> bool:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:

@@ -165,11 +165,11 @@ class LocalFileIO:
         let go.
         """
         with _storage_errors(path):
-            statuses, torn = _listed(base := path.rstrip("/"), local := local_path(path))
+            statuses, torn = _list(base := path.rstrip("/"), local := local_path(path))
             for _ in range(_MOST_LISTINGS):
                 if not torn:
                     break
-                statuses, torn = _listed(base, local)
+                statuses, torn = _list(base, local)
         return sorted(statuses, key=lambda status: status.path)
 
     def make_directory(self, path: str) -> None:
@@ -223,7 +223,7 @@ class LocalFileIO:
                 raise
 
 
-def _listed(base: str, local: str) -> tuple[list[FileStatus], bool]:
+def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
     """Return the entries of a directory, and whether one went that others may have followed."""
     statuses, torn = [], False
     try:

@@ -106,10 +106,10 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     if spec.scheme == "file":
         return LocalFileIO()
     if spec.scheme in _HDFS:
-        return ArrowFileIO(_guarded(spec, lambda: _open_hdfs(spec)), spec)
+        return ArrowFileIO(_guard(spec, lambda: _open_hdfs(spec)), spec)
     # A listing kept from before would hide the files other processes have written since.
     arguments = {**_arguments(spec), "use_listings_cache": False}
-    backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
+    backend = _guard(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
@@ -134,7 +134,7 @@ def _renewing_one(spec: FileIOSpec) -> Renewing | None:
     return None if spec.renewed_by is None else _RENEWING.get(spec.renewed_by)
 
 
-def _guarded(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
+def _guard(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
     try:
         return opening()
     except ImportError as error:

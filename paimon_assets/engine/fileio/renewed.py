@@ -10,7 +10,7 @@ from typing import Concatenate
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import renewing
-from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 
 
 class RenewedFileIO(PassingFileIO):
@@ -35,11 +35,11 @@ class RenewedFileIO(PassingFileIO):
     ) -> T:
         file_io, _expires_ms = self._opened(None)
         try:
-            return made(file_io, method, *args)
+            return make(file_io, method, *args)
         except StorageError as error:
             if error.kind != ACCESS_DENIED:
                 raise
             other, _expires_ms = self._opened(file_io.spec)
             if other is file_io:
                 raise
-        return made(other, method, *args)
+        return make(other, method, *args)

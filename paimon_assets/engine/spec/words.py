@@ -24,10 +24,10 @@ def printable(text: str) -> str:
 _MOST_NAMES = 8
 
 
-def shortened(texts: Sequence[str]) -> str:
+def shorten(texts: Sequence[str]) -> str:
     """Return texts as a list of people, of many the first.
 
-    >>> shortened(["a", "b"]), shortened([str(number) for number in range(10)])
+    >>> shorten(["a", "b"]), shortened([str(number) for number in range(10)])
     ('a, b', '0, 1, 2, 3, 4, 5, 6, 7, … 2 more')
     """
     more = len(texts) - _MOST_NAMES

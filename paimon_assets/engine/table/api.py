@@ -270,7 +270,7 @@ class TableCatalog:
                 kind="system-table",
                 details={"table": str(name)},
             )
-        return self._opened(parts, options)
+        return self._open(parts, options)
 
     def get_system_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
@@ -293,7 +293,7 @@ class TableCatalog:
             raise InvalidInputError(
                 f"'{name}' names no system table; write database.table$name.", kind="name"
             )
-        return self._opened(parts, options).system_table(parts.system)
+        return self._open(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
         from paimon_assets.engine.table.system import GlobalSystemTable
@@ -308,7 +308,7 @@ class TableCatalog:
             )
         return found
 
-    def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
+    def _open(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
         from paimon_assets.engine.control.file_store import FileStore
 
         try:

@@ -58,14 +58,14 @@ _TABLE_TYPE = "table"
 def list_tables(service: Service, request: Request) -> Answer:
     """List the tables of a database the principal may list."""
     page = request.page(_PATTERN)
-    names, token = page.of(_listed(service, request, page))
+    names, token = page.of(_list(service, request, page))
     return ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
 
 
 def list_table_details(service: Service, request: Request) -> Answer:
     """As `list_tables`, with schemas."""
     page, database = request.page(_PATTERN), request.names["database"]
-    names, token = page.of(_listed(service, request, page, Action.DESCRIBE))
+    names, token = page.of(_list(service, request, page, Action.DESCRIBE))
     found = []
     for name in names:
         try:
@@ -208,7 +208,7 @@ def rename_table(service: Service, request: Request) -> Answer:
     return None
 
 
-def _listed(
+def _list(
     service: Service, request: Request, page: Page, action: Action = Action.LIST
 ) -> Iterator[str]:
     database = listed_database(request)

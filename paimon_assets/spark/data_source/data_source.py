@@ -224,7 +224,7 @@ class PaimonDataSource(DataSource):
             location = self._location
             if not location.is_system_table:
                 return to_spark_schema(_read(location, location.table()).fields())
-            return _chosen(system_schema(location), location.columns)
+            return _choose(system_schema(location), location.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return who plans and reads.
@@ -240,7 +240,7 @@ class PaimonDataSource(DataSource):
             location = self._location
             if location.is_system_table:
                 _refuse_where(location)
-                have = _chosen(system_schema(location), schema.fieldNames())
+                have = _choose(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
             return TableReader(_read_as(schema, location, location.table()), schema)
@@ -330,7 +330,7 @@ def _refuse_where(location: Location) -> None:
         )
 
 
-def _chosen(schema: StructType, names: Sequence[str] | None) -> StructType:
+def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
     """Return some columns of a schema."""
     if names is None:
         return schema

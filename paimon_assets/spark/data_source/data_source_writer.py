@@ -164,7 +164,7 @@ class TableStreamWriter(_StreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Make one snapshot of a batch, unless it was made when the batch came before."""
         with encoded_errors():
-            builder = self._reopened(batchId)
+            builder = self._reopen(batchId)
             if builder.find_committed() is not None:
                 builder.abort(_result(messages).messages)
             else:
@@ -173,9 +173,9 @@ class TableStreamWriter(_StreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove the files of a batch of which a task failed."""
         with encoded_errors():
-            self._reopened(batchId).abort(_result(messages).messages)
+            self._reopen(batchId).abort(_result(messages).messages)
 
-    def _reopened(self, number: int) -> WriteBuilder:
+    def _reopen(self, number: int) -> WriteBuilder:
         builder = self._writer.reopened().with_commit_user(self._user)
         return builder.with_commit_identifier(number)
 

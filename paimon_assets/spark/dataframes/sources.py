@@ -113,14 +113,14 @@ def _read_files(reading: _Reading) -> ArrowMap:
         with encoded_errors():
             for batch in batches:
                 for first, path in zip(batch["first"], batch["path"], strict=True):
-                    yield from _positioned(path.as_py(), first.as_py(), reading)
+                    yield from _position(path.as_py(), first.as_py(), reading)
 
     return run
 
 
-def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _position(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows with their positions."""
-    for batch in _guarded(path, reading):
+    for batch in _guard(path, reading):
         positions = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
         first += batch.num_rows
         positioned = pa.RecordBatch.from_arrays(
@@ -129,15 +129,15 @@ def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordB
         yield to_spark_batch(positioned, reading.spark_schema, path=path)
 
 
-def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _guard(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
     file_io = file_io_for(path, reading.options)
     with open_loose_file(file_io, path, reading.kind, reading.schema) as opened:
         for batch in opened.batches:
-            yield _conformed(path, batch, reading)
+            yield _conform(path, batch, reading)
 
 
-def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
+def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
     """Return a batch with the expected columns, in their order and types."""
     have, wanted = batch.schema, reading.schema
     if have.names == wanted.names and have.types == wanted.types:
@@ -147,7 +147,7 @@ def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.Record
     )
     if not fits:
         raise InvalidInputError(
-            f"File '{path}' has the columns {_shown(have)}, but {_shown(wanted)} are expected (the "
+            f"File '{path}' has the columns {_show(have)}, but {_show(wanted)} are expected (the "
             "schema given, or that of the first file). Read it on its own, or give a schema.",
             kind="file-schema",
             details={"path": path},
@@ -156,7 +156,7 @@ def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
 
 
-def _shown(schema: pa.Schema) -> str:
+def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 

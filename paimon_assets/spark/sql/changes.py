@@ -125,7 +125,7 @@ class Changes:
         try:
             plain_change(table.schema, statement)
         except InvalidInputError:
-            return until_unchanged(lambda: self._computed(table, statement))
+            return until_unchanged(lambda: self._compute(table, statement))
         return self.runner.change(table, statement)
 
     def _refuse_other_texts(self, statement: Update | Delete) -> None:
@@ -143,7 +143,7 @@ class Changes:
                         details={"setting": setting},
                     )
 
-    def _computed(self, table: Table, statement: Update | Delete) -> pa.Table:
+    def _compute(self, table: Table, statement: Update | Delete) -> pa.Table:
         seen = Seen.of(table, self.frames)
         schema = seen.schema
         alias = statement.alias or statement.table.table

@@ -58,13 +58,13 @@ class Frames:
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
-        return self._narrowed(lambda place: self.composed(text, place, given))
+        return self._narrow(lambda place: self.composed(text, place, given))
 
     def view(self, name: Identifier) -> DataFrame:
         """Return the rows of a view, lazily; names without a database are of its own."""
-        return self._narrowed(lambda place: self._view(name, place))
+        return self._narrow(lambda place: self._view(name, place))
 
-    def _narrowed(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
+    def _narrow(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
         """Return what `compose` makes, of reads as far as they are needed."""
         self.known.clear()
         if not shows_plans(self.session):

@@ -36,7 +36,7 @@ class Inserts:
         query = statement.query
         if query.lstrip("( ").upper().startswith("VALUES"):
             query = with_nulls_for_default(query)
-        rows = _aligned(table, statement, self.frames.query(query))
+        rows = _align(table, statement, self.frames.query(query))
         written = write_dataframe(self._builder(table, statement), rows)
         name = "INSERT OVERWRITE" if statement.overwrites else "INSERT INTO"
         return outcome(name, table.name, written.snapshot, written=written.report.rows_written)
@@ -73,7 +73,7 @@ class Inserts:
         return outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
 
 
-def _aligned(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
+def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
     """Return the rows of a query as the table's columns."""
     schema, label = table.schema, table.name
     fixed = {column_named(schema, n, label).name: value for n, value in statement.fixed}

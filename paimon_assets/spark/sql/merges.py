@@ -58,11 +58,11 @@ class Merges:
         )
         kept = source.persist(StorageLevel.DISK_ONLY)
         try:
-            return until_unchanged(lambda: self._merged(statement, kept))
+            return until_unchanged(lambda: self._merge(statement, kept))
         finally:
             kept.unpersist()
 
-    def _merged(self, statement: Merge, source: DataFrame) -> pa.Table:
+    def _merge(self, statement: Merge, source: DataFrame) -> pa.Table:
         table = self.frames.catalog.get_table(statement.table)
         seen = Seen.of(table, self.frames)
         return _Plan(frames=self.frames, statement=statement, seen=seen, source=source).run()
@@ -94,7 +94,7 @@ class _Plan:
         inserting = self._whens(Meets.NOT_MATCHED)
         new = self._new_rows(inserting) if inserting else None
         if not changing:
-            return self._inserted(new)
+            return self._insert(new)
         names = self._names(changing)
         sets = self._set_columns(changing)
         frames = [
@@ -131,7 +131,7 @@ class _Plan:
     def _whens(self, *meets: Meets) -> list[When]:
         return [when for when in self.statement.whens if when.meets in meets]
 
-    def _inserted(self, rows: DataFrame | None) -> pa.Table:
+    def _insert(self, rows: DataFrame | None) -> pa.Table:
         """Write rows that match nothing; nothing else changes."""
         if rows is None:
             raise InvalidInputError("A MERGE needs a WHEN.", kind="statement")

@@ -105,7 +105,7 @@ def internals(column: Any, data_type: DataType) -> list[Internal]:
     if not same_family(column.type):
         column = pc.cast(column, target)
     if root in TIMESTAMP_ROOTS:
-        return _scaled(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
+        return _scale(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
     if root is TypeRoot.TIME:
         column = column.cast(pa.time32("ms")).cast(pa.int32())
     elif root is TypeRoot.DATE:
@@ -133,5 +133,5 @@ _FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
 
 
-def _scaled(column: Any, factor: int) -> list[Internal]:
+def _scale(column: Any, factor: int) -> list[Internal]:
     return [None if value is None else value * factor for value in column.to_pylist()]

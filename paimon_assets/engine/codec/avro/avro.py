@@ -218,12 +218,12 @@ class Container:
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[Sequence[Record], int]]:
         """Yield the records of each block, with some of their fields, and its bytes."""
-        wanted = self._projected(names)
+        wanted = self._project(names)
         with _naming(self._path):
             for count, payload in self._blocks.payloads():
                 yield _decode_block(self._writer, wanted, count, payload), len(payload)
 
-    def _projected(self, names: Sequence[str]) -> RecordSchema | None:
+    def _project(self, names: Sequence[str]) -> RecordSchema | None:
         fields = [field for field in self.schema["fields"] if field["name"] in names]
         try:
             wanted: Any = {**self.schema, "fields": fields}

@@ -98,7 +98,7 @@ def _plain(payload: bytes, most: int) -> bytes:
     return payload
 
 
-def _streamed(new: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
+def _stream(new: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
     def decompress(payload: bytes, most: int) -> bytes:
         parts, rest, left = [], payload, most
         while True:  # a payload may be several streams, one behind the other
@@ -148,7 +148,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes, int], bytes]] = {
     "null": _plain,
     "deflate": _inflate,
     "snappy": _unsnap,
-    "zstandard": _streamed(zstd.ZstdDecompressor),
-    "bzip2": _streamed(bz2.BZ2Decompressor),
-    "xz": _streamed(lzma.LZMADecompressor),
+    "zstandard": _stream(zstd.ZstdDecompressor),
+    "bzip2": _stream(bz2.BZ2Decompressor),
+    "xz": _stream(lzma.LZMADecompressor),
 }

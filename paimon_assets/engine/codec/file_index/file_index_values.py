@@ -51,7 +51,7 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
         counts = to_numpy(values.cast(pa.int64()))
-        return _scaled(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
+        return _scale(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
     if root is TypeRoot.DECIMAL:
         return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
@@ -62,7 +62,7 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
     return to_numpy(plain).astype(np.int64)
 
 
-def _scaled(counts: Any, unit_nanos: int, wanted_nanos: int) -> npt.NDArray[np.int64]:
+def _scale(counts: Any, unit_nanos: int, wanted_nanos: int) -> npt.NDArray[np.int64]:
     if unit_nanos >= wanted_nanos:
         return counts * np.int64(unit_nanos // wanted_nanos)  # type: ignore[no-any-return]
     return counts // np.int64(wanted_nanos // unit_nanos)  # type: ignore[no-any-return]

@@ -54,7 +54,7 @@ def _hashes(column: Any, data_type: DataType) -> Words:
     if root in _SMALL_TYPES:
         return fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
     if root is TypeRoot.BIGINT:
-        return _folded(fixed_values(column, np.uint64))
+        return _fold(fixed_values(column, np.uint64))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _floating(column)
     if root in CHARACTER_ROOTS or root in BINARY_ROOTS:
@@ -66,7 +66,7 @@ def _hashes(column: Any, data_type: DataType) -> Words:
     )
 
 
-def _folded(longs: npt.NDArray[np.uint64]) -> Words:
+def _fold(longs: npt.NDArray[np.uint64]) -> Words:
     return (longs ^ longs >> np.uint64(32)).astype(np.uint32)
 
 
@@ -77,7 +77,7 @@ def _floating(column: Any) -> Words:
     # 0.0 and -0.0 are one value; so are all NaNs.
     canonical = np.where(values == 0, values.dtype.type(0), values)
     canonical[np.isnan(canonical)] = np.nan
-    return _folded(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
+    return _fold(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
 
 
 def _texts(column: Any) -> Words:

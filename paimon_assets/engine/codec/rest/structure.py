@@ -96,7 +96,7 @@ class Structure:
     def from_json(cls, json: Json) -> Self:
         """Read a document."""
         if not isinstance(json, dict):
-            raise _wrong(cls.__name__, f"expected an object, not {_shown(json)}")
+            raise _wrong(cls.__name__, f"expected an object, not {_show(json)}")
         json = cls.reshaped(json)
         return cls(**{key: _read(cls, each, json) for key, each in cls.MEMBERS.items()})
 
@@ -149,11 +149,11 @@ def _read(cls: type[Structure], each: _Member, json: Mapping[str, Json]) -> Any:
     except PaimonError as error:
         raise _wrong(cls.__name__, f"member '{name}': {error.message}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        shown = _shown(json[name])
+        shown = _show(json[name])
         raise _wrong(cls.__name__, f"member '{name}' cannot be {shown} ({error})") from error
 
 
-def _shown(json: Json) -> str:
+def _show(json: Json) -> str:
     """Return what kind of JSON this is; the value may be a secret, or long."""
     return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
         type(json), f"a {type(json).__name__}"

@@ -140,7 +140,7 @@ class _Writer:
         elif root in _BYTES_ROOTS:
             self._put_bytes(at, bytes(memoryview(value)))
         elif root is TypeRoot.DECIMAL:
-            self._put_decimal(at, unscaled(value, _atomic(data_type)), _atomic(data_type))
+            self._put_decimal(at, unscale(value, _atomic(data_type)), _atomic(data_type))
         elif root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
             millis, nanos = divmod(value, _NANOS_PER_MILLI)
             if _is_long_timestamp(data_type):
@@ -199,7 +199,7 @@ def _unsupported(data_type: DataType) -> UnsupportedFeatureError:
     )
 
 
-def unscaled(value: Decimal, data_type: AtomicType) -> int:
+def unscale(value: Decimal, data_type: AtomicType) -> int:
     """Return a decimal as a count of its type's smallest unit."""
     sign, digits, exponent = value.as_tuple()
     shift = (data_type.scale or 0) + int(exponent)

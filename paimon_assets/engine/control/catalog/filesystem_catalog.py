@@ -147,7 +147,7 @@ class FilesystemCatalog:
         identity = None
         with suppress(FormatError):  # it is dropped all the same
             identity = state.identity(name)
-        if not self._deleted(self._database_path(name)):
+        if not self._delete(self._database_path(name)):
             self.database_path(name)
         if identity is not None:
             state.forget(identity)
@@ -265,7 +265,7 @@ class FilesystemCatalog:
             if ignore_if_missing:
                 return
             raise missing_table(identifier)
-        if not self._deleted(path):
+        if not self._delete(path):
             raise missing_table(identifier)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -324,7 +324,7 @@ class FilesystemCatalog:
                 details={"view": identifier.table},
             )
 
-    def _deleted(self, path: str) -> bool:
+    def _delete(self, path: str) -> bool:
         """Delete a directory, at once where a rename is one step; whether it was there.
 
         A writer that is at work there finds no table then, and no half of one either. Killed in

@@ -89,16 +89,16 @@ class CatalogSchemaManager(SchemaManager):
 
     def latest(self) -> TableSchema | None:
         """Return the newest schema, None if there is no table."""
-        loaded = self._loaded()
+        loaded = self._load()
         return None if loaded is None else self.schema(loaded.schema.id)
 
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened. Cost: one request."""
-        return self._loaded() is not None
+        return self._load() is not None
 
     def latest_id(self, known: TableSchema) -> int:
         """Return the newest id. Cost: one request."""
-        loaded = self._loaded()
+        loaded = self._load()
         if loaded is None:
             raise self.not_the_same(known)
         return loaded.schema.id
@@ -148,7 +148,7 @@ class CatalogSchemaManager(SchemaManager):
             raise unknown
         return newest
 
-    def _loaded(self) -> LoadedTable | None:
+    def _load(self) -> LoadedTable | None:
         """Return the table, None if it was dropped, renamed or made anew."""
         try:
             loaded = self._catalog.load_table(self._identifier)

@@ -91,7 +91,7 @@ class NumberedDocument:
                 return _Newest([], {}, [])
             path = self._path(numbers[-1])
             try:
-                return _Newest(numbers, *_parsed(self._file_io.read_bytes(path), path))
+                return _Newest(numbers, *_parse(self._file_io.read_bytes(path), path))
             except NotFoundError:
                 continue  # it was deleted, because there are many newer ones
         raise self._ghosts()
@@ -157,7 +157,7 @@ class _Newest(NamedTuple):
         return self.numbers[-1] if self.numbers else 0
 
 
-def _parsed(data: bytes, path: str) -> tuple[Members, list[Json]]:
+def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
     try:
         file = json.loads(data)
         members, history = file[_MEMBERS], file[_HISTORY]

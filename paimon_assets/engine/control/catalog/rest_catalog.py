@@ -202,16 +202,16 @@ class RestCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
-        return self._listed(database, "tables", ListTablesResponse)
+        return self._list(database, "tables", ListTablesResponse)
 
-    def _listed(self, database: str, kind: str, into: type[Page]) -> list[str]:
+    def _list(self, database: str, kind: str, into: type[Page]) -> list[str]:
         """Return the names of what a database holds of a kind, sorted."""
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """Return what opens a table or a branch. Cost: one request."""
-        return self._loaded(identifier, self._got(identifier))
+        return self._load(identifier, self._got(identifier))
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
@@ -409,7 +409,7 @@ class RestCatalog:
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
-        return self._listed(database, "functions", ListFunctionsResponse)
+        return self._list(database, "functions", ListFunctionsResponse)
 
     def get_function(self, identifier: Identifier) -> FunctionResponse:
         """Return a function."""
@@ -417,7 +417,7 @@ class RestCatalog:
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        return self._listed(database, "views", ListViewsResponse)
+        return self._list(database, "views", ListViewsResponse)
 
     def get_view(self, identifier: Identifier) -> ViewResponse:
         """Return a view."""
@@ -460,7 +460,7 @@ class RestCatalog:
             details={"table": str(identifier), "branch": identifier.branch},
         )
 
-    def _loaded(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
+    def _load(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
         path = location_of(got)
         return LoadedTable(
             location=path,

@@ -36,7 +36,7 @@ from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.commit.data_version import inherited_properties
 from paimon_assets.engine.control.commit.foreign import protect_foreign
 from paimon_assets.engine.control.commit.given_snapshot import stands_on
-from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
+from paimon_assets.engine.control.commit.overwrite import check_new_files, upgrade
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.partition_sums import partition_statistics
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
@@ -154,7 +154,7 @@ class FileStoreCommit:
         )
         check_new_files(self._store, scope, new)
         options = self._store.schema.typed_options
-        entries = upgraded(new.entries, self._checks.key_range, options)
+        entries = upgrade(new.entries, self._checks.key_range, options)
         request = CommitRequest(
             changes=CommitChanges(entries=entries, index=new.index),
             overwrites=scope,
@@ -260,7 +260,7 @@ class FileStoreCommit:
             if self._store.managed is not None
             else ()
         )
-        if self._published(snapshot, latest, statistics, files) and self._looked_back(
+        if self._publish(snapshot, latest, statistics, files) and self._looked_back(
             snapshot, latest, files
         ):
             self._report(snapshot, request)
@@ -316,7 +316,7 @@ class FileStoreCommit:
         files.clean_all()
         raise store.schemas.not_the_same(store.schema)
 
-    def _published(
+    def _publish(
         self,
         snapshot: Snapshot,
         base: Snapshot | None,

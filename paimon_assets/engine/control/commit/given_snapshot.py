@@ -40,7 +40,7 @@ def publish_given(
     if latest is not None and store.snapshots.break_at(latest) is not None:
         return False
     _check_named(store, snapshot)
-    if not _published(store, snapshot):
+    if not _publish(store, snapshot):
         return False
     if not _looked_back(store, snapshot, latest):
         return False
@@ -97,7 +97,7 @@ def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputErr
     )
 
 
-def _published(store: FileStore, snapshot: Snapshot) -> bool:
+def _publish(store: FileStore, snapshot: Snapshot) -> bool:
     """Publish; whether the snapshot of this id is this one, now or since before."""
     path = store.paths.snapshot(snapshot.id)
     if published(store.file_io, path, snapshot_to_json(snapshot)):

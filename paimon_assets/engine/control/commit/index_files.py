@@ -26,7 +26,7 @@ DataFileKey = tuple[bytes, int, str]
 """(partition, bucket, file name): of a data file, what a deletion vector belongs to."""
 
 
-def applied(
+def apply(
     live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, has_buckets: bool
 ) -> tuple[IndexManifestEntry, ...]:
     """Return the live index files after a commit, in order of their addition."""

@@ -57,7 +57,7 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
             )
 
 
-def upgraded(
+def upgrade(
     entries: tuple[ManifestEntry, ...], key_range: KeyRange | None, options: Options
 ) -> tuple[ManifestEntry, ...]:
     """Return new files with those of a bucket on the highest level, if they share no key.

@@ -81,7 +81,7 @@ class KeyedPlanner:
             index_files=bucket.index_files,
             index_directory=bucket.index_directory,
         )
-        return self._planned(unit, levels, bucket, task)
+        return self._plan(unit, levels, bucket, task)
 
     def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
         if self.is_full:
@@ -112,7 +112,7 @@ class KeyedPlanner:
         ]
         return bucket.split(above) if above else None
 
-    def _planned(
+    def _plan(
         self, unit: CompactUnit, levels: Levels, bucket: LiveBucket, task: CompactTask
     ) -> PlannedUnit:
         options = self.schema.typed_options

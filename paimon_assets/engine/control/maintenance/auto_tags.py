@@ -118,7 +118,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
     delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
     completes = options.get(TAG_AUTOMATIC_COMPLETION)
-    due = list(due_tags(periods, _timed(later, mode), begins, delay, completes=completes))
+    due = list(due_tags(periods, _time(later, mode), begins, delay, completes=completes))
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
     kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
@@ -131,7 +131,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     return AutoTags(created=tuple(name for name, _ in due), deleted=gone)
 
 
-def _timed(
+def _time(
     snapshots: Iterable[Snapshot], mode: TagCreation
 ) -> Iterator[tuple[Snapshot, dt.datetime]]:
     for snapshot in snapshots:

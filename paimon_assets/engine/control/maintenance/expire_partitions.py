@@ -62,7 +62,7 @@ class PartitionTime:
     def __init__(self, options: Options) -> None:
         self._pattern = options.get(PARTITION_TIMESTAMP_PATTERN)
         formatter = options.get(PARTITION_TIMESTAMP_FORMATTER)
-        self._expected = _DEFAULT if formatter is None else _compiled(formatter)
+        self._expected = _DEFAULT if formatter is None else _compile(formatter)
 
     def of(self, spec: Mapping[str, str]) -> dt.datetime | None:
         """Return the local time a partition means, None if its values mean none."""
@@ -82,7 +82,7 @@ class PartitionTime:
             return None
 
 
-def _compiled(formatter: str) -> re.Pattern[str]:
+def _compile(formatter: str) -> re.Pattern[str]:
     expression = ""
     for token in _TOKEN.finditer(formatter):
         text = token[0]

@@ -96,12 +96,12 @@ class Retention:
         judged, made = 0, None
         for number in range(max(latest - self.max_count + 1, earliest), end):
             if number >= judged:
-                judged, made = self._made(number + 1, latest, now_ms, time_of)
+                judged, made = self._make(number + 1, latest, now_ms, time_of)
             if made is not None and now_ms - self.time_ms <= made:
                 return max(number, earliest)
         return max(end, earliest)
 
-    def _made(
+    def _make(
         self, number: int, latest: int, now_ms: int, time_of: Callable[[int], int | None]
     ) -> tuple[int, int | None]:
         """Return when one was made, with its number, or that of a later one which says it.

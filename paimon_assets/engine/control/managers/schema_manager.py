@@ -129,7 +129,7 @@ class SchemaManager:
         check_options(first, {})
         validate_schema(first)
         self._warn_of_slips(first.options)
-        if not self._published(first):
+        if not self._publish(first):
             raise AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
                 kind="table-exists",
@@ -166,7 +166,7 @@ class SchemaManager:
                 )
             if changes_nothing(newest, new):
                 return newest
-            if self._published(new):
+            if self._publish(new):
                 self._look_back(new, newest)
                 self._warn_of_slips(set(new.options) - set(newest.options))
                 return new
@@ -192,7 +192,7 @@ class SchemaManager:
         self._file_io.delete_file(self._paths.schema(new.id))
         raise self.not_the_same(before)
 
-    def _published(self, new: TableSchema) -> bool:
+    def _publish(self, new: TableSchema) -> bool:
         """Publish a schema; whether it is ours that has the id now."""
         path, data = self._paths.schema(new.id), schema_to_json(new)
         schema_from_json(data, path)  # or nobody could open the table

@@ -74,7 +74,7 @@ class SnapshotManager:
             data = self._file_io.read_bytes(path)
         except NotFoundError:
             return None
-        return _parsed(data, path)
+        return _parse(data, path)
 
     def is_same(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is still there as it was read; ids are used twice, lists are not."""
@@ -154,12 +154,12 @@ class SnapshotManager:
     def list_ids(self) -> list[int]:
         """Return the ids of all snapshots, ascending. Cost: one listing."""
         if self._newest_of is None:
-            return self._listed()
+            return self._list()
         newest, missing = self.latest(), 0
         for _ in range(_MOST_LISTINGS):
             if newest is None:
                 return []
-            missing, ids, newest = newest.id, self._listed(), self.latest()
+            missing, ids, newest = newest.id, self._list(), self.latest()
             if newest is not None and missing in ids:
                 return [number for number in ids if number <= newest.id]
         raise self._ghost(missing, "The catalog names")
@@ -264,7 +264,7 @@ class SnapshotManager:
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
 
-    def _listed(self) -> list[int]:
+    def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
 
     def _exists(self, snapshot_id: int) -> bool:
@@ -304,7 +304,7 @@ class SnapshotManager:
 
 
 @lru_cache(maxsize=64)
-def _parsed(data: bytes, path: str) -> Snapshot:
+def _parse(data: bytes, path: str) -> Snapshot:
     """Parse a snapshot; one commit reads the same few bytes again and again."""
     return snapshot_from_json(data, path)
 

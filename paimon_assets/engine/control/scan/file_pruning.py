@@ -47,7 +47,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     fields_of,
     only_on,
-    renamed,
+    rename,
 )
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -168,7 +168,7 @@ class FilePruning:
         predicate = only_on(self._predicate, held)
         if predicate is None:
             return True
-        predicate = renamed(predicate, {name: field.name for name, field in held.items()})
+        predicate = rename(predicate, {name: field.name for name, field in held.items()})
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, source: TableSchema | None, names: Sequence[str]) -> _StatsLayout:
@@ -206,8 +206,8 @@ class FilePruning:
             if layout.types[position].root is TypeRoot.CHAR and isinstance(low, str):
                 low = low.rstrip(" ")  # Java's ORC files fill them up, and the bounds say so
             bounds[name] = Bounds(
-                minimum=None if vague else _ordered(low),
-                maximum=None if vague else _ordered(highs[position]),
+                minimum=None if vague else _sort(low),
+                maximum=None if vague else _sort(highs[position]),
                 null_count=nulls[position] if position < len(nulls) else None,
                 row_count=row_count,
             )
@@ -230,7 +230,7 @@ def _arity(row: bytes) -> int:
     return int.from_bytes(row[:4], "big")
 
 
-def _ordered(value: Any) -> Any:
+def _sort(value: Any) -> Any:
     """NaN has no place in an order: as a bound it is unknown."""
     return None if isinstance(value, float) and math.isnan(value) else value
 

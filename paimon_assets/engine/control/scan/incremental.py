@@ -446,7 +446,7 @@ def scan_changes(
         if start is None and between.start_id > BEFORE_FIRST:
             start = store.snapshots.snapshot_or_none(between.start_id)
             if start is None:
-                raise _expired(store, between.start_id)
+                raise _expire(store, between.start_id)
         splits = diff_splits(store, start, end, predicate, keeps_kinds=keeps_kinds)
         return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     texts = TextChanges(store, predicate)
@@ -492,7 +492,7 @@ def _net_changes(
         elif step.commit_kind is CommitKind.OVERWRITE:
             before = store.snapshots.snapshot_or_none(step.id - 1)
             if before is None and step.id > FIRST_SNAPSHOT_ID:
-                raise _expired(store, step.id - 1)
+                raise _expire(store, step.id - 1)
             net.add_overwrite(before, step)
     return net
 
@@ -518,7 +518,7 @@ def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
     for snapshot_id in range(between.start_id + 1, between.end_id + 1):
         found = _step(store, snapshot_id)
         if found is None:
-            raise _expired(store, snapshot_id)
+            raise _expire(store, snapshot_id)
         yield found
 
 
@@ -536,7 +536,7 @@ def _changelog_lists(steps: Iterable[Snapshot]) -> list[str]:
     return [name for name in lists if name is not None]
 
 
-def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
+def _expire(store: FileStore, snapshot_id: int) -> NotFoundError:
     earliest = store.snapshots.earliest_id()
     there_is = "there are no snapshots" if earliest is None else f"the oldest is {earliest}"
     return NotFoundError(

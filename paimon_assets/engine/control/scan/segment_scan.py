@@ -176,7 +176,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
                 kind="file-format",
                 details={"table": store.label, "path": path},
             )
-    found = _listed(store, {path.rpartition("/")[0] for path in needed})
+    found = _list(store, {path.rpartition("/")[0] for path in needed})
     for path in sorted(needed):
         segment, position = needed[path]
         if segment.roots:
@@ -192,7 +192,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
             )
 
 
-def _listed(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
+def _list(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
         listings = pool.map(store.file_io.list_directory, sorted(folders))
         return {plain_path(status.path): status for listing in listings for status in listing}

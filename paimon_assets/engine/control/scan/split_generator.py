@@ -88,7 +88,7 @@ class SplitGenerator:
         for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
-            streamed = ((group, False) for group in self._packed(files))
+            streamed = ((group, False) for group in self._pack(files))
             for group, raw in streamed if is_streaming else self._groups(files):
                 vectors = deletions and [
                     deletions.get((partition, bucket, file.file_name)) for file in group
@@ -142,7 +142,7 @@ class SplitGenerator:
             yield from self._append_groups(files)
             return
         if needs_no_merge(schema, files):
-            for group in self._packed(files):
+            for group in self._pack(files):
                 yield group, True
             return
         for sections in pack(self._sections(files), self._section_weight, self._target_bytes):
@@ -156,7 +156,7 @@ class SplitGenerator:
             group = [file for row_range in ranges for file in row_range]
             yield group, len(group) == len(ranges)
 
-    def _packed(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+    def _pack(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         return pack(
             files, lambda file: max(file.file_size, self._open_file_bytes), self._target_bytes
         )

@@ -64,7 +64,7 @@ def scan_table(
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
         return found
-    fallback = _opened(store, branch)
+    fallback = _open(store, branch)
     snapshots = fallback.snapshots
     newest = snapshots.latest() if moment_ms is None else snapshots.at_timestamp(moment_ms)
     if newest is None:
@@ -78,7 +78,7 @@ def scan_table(
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
     first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
-    others = _renumbered(lacking, first + 1)
+    others = _renumber(lacking, first + 1)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
         splits=found.splits + others.splits,
@@ -121,7 +121,7 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
     return TableScan(splits=found, file_schemas=tuple(schema for schema in schemas if schema))
 
 
-def _opened(store: FileStore, branch: str) -> FileStore:
+def _open(store: FileStore, branch: str) -> FileStore:
     main_only = {*moment_keys(), BUCKET.key}
     options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
     return store.reopened(
@@ -167,7 +167,7 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     return schema.primary_keys, options
 
 
-def _renumbered(scan: TableScan, offset: int) -> TableScan:
+def _renumber(scan: TableScan, offset: int) -> TableScan:
     """Give the schemas of `scan` ids that others do not have."""
     return TableScan(
         splits=tuple(_with_offset(split, offset) for split in scan.splits),

@@ -7,7 +7,7 @@ again. A few old generations are kept for readers that are about to open them; t
 emptied, and in the end deleted: a writer that slept so long that its name is free again looks what
 is newest once it has published, and plans again. The registry goes
 first and the snapshot second: a command that dies between them leaves segments in progress, and
-whether its snapshot exists decides what they are (`resolved`). A snapshot never waits for it.
+whether its snapshot exists decides what they are (`resolve`). A snapshot never waits for it.
 """
 
 import re
@@ -86,7 +86,7 @@ class SegmentRegistry:
         for _ in range(_TRIES):
             generation, listed = self._load()
             changed = change(listed)
-            if changed == listed or self._published(generation + 1, changed):
+            if changed == listed or self._publish(generation + 1, changed):
                 return changed
         raise CommitConflictError(
             f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
@@ -108,7 +108,7 @@ class SegmentRegistry:
                 continue
             if not data:
                 continue  # so many generations later that it was emptied
-            return newest, _parsed(data, path)
+            return newest, _parse(data, path)
         raise CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
@@ -123,7 +123,7 @@ class SegmentRegistry:
             if (found := _GENERATION.fullmatch(status.name))
         }
 
-    def _published(self, generation: int, listed: SegmentList) -> bool:
+    def _publish(self, generation: int, listed: SegmentList) -> bool:
         path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
         try:
             done = self.store.file_io.publish(path, data)
@@ -157,7 +157,7 @@ class SegmentRegistry:
 
 
 @lru_cache(maxsize=4)
-def _parsed(data: bytes, path: str) -> SegmentList:
+def _parse(data: bytes, path: str) -> SegmentList:
     """Parse a registry; each plan of a table with segments reads the same bytes."""
     return segments_from_json(data, path)
 
@@ -168,12 +168,12 @@ def may_have_segments(store: FileStore) -> bool:
     return not schema.has_primary_key and schema.bucket_mode is BucketMode.BUCKET_UNAWARE
 
 
-def resolved(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+def resolve(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     """Return segments with those in progress as they are: committed, or still not."""
-    return [_resolved(store, segment) for segment in segments]
+    return [_resolve(store, segment) for segment in segments]
 
 
-def _resolved(store: FileStore, segment: Segment) -> Segment:
+def _resolve(store: FileStore, segment: Segment) -> Segment:
     if segment.status is not SegmentStatus.IN_PROGRESS:
         return segment
     snapshot = store.snapshots.find_commit(segment.commit_user, BATCH_COMMIT_IDENTIFIER)
@@ -193,7 +193,7 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     What is in progress and committed is so for good; what a rollback undid was never done. Without
     its snapshot a commit counts as made.
     """
-    known = resolved(store, segments)
+    known = resolve(store, segments)
     newest = store.snapshots.latest()
     if newest is None:
         return known
@@ -363,7 +363,7 @@ def registered_text_segments(store: FileStore) -> list[Segment]:
         return []
     listed = SegmentRegistry(store=store).load().segments
     texts = [segment for segment in listed if not segment.is_visible_to_paimon]
-    return resolved(_main_of(store), texts) if texts else []
+    return resolve(_main_of(store), texts) if texts else []
 
 
 def known_files(segments: Iterable[Segment]) -> dict[str, tuple[Segment, int]]:

@@ -87,7 +87,7 @@ def equals(texts: Array, text: str) -> Array:
     return pc.equal(texts, pa.scalar(text))
 
 
-def replaced(texts: Array, rows: Mask, by: Array) -> Array:
+def replace(texts: Array, rows: Mask, by: Array) -> Array:
     """Return a column with the values of some rows replaced, in order."""
     return pc.replace_with_mask(texts, from_numpy(rows), by)
 

@@ -74,7 +74,7 @@ class Cast:
             first = pc.index(is_bad, pa.scalar(value=True)).as_py()
             if first < 0:
                 return
-        raise self.error(_shown(array, first), reason)
+        raise self.error(_show(array, first), reason)
 
     def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
         """Cast as Arrow does, to the target's type if no other is given."""
@@ -86,7 +86,7 @@ class Cast:
         try:
             return do(array)
         except pa.ArrowInvalid as error:
-            raise self.error(_shown(array, _first_refused(array, do)), reason) from error
+            raise self.error(_show(array, _first_refused(array, do)), reason) from error
 
 
 Kernel: TypeAlias = Callable[[Array, Cast], Array]
@@ -121,7 +121,7 @@ def _first_refused(array: Array, do: Callable[[Array], object]) -> int:
     return start
 
 
-def _shown(array: Array, row: int) -> str:
+def _show(array: Array, row: int) -> str:
     value = array[row]
     if pa.types.is_string(array.type):
         return bytes(value.as_buffer()).decode(errors="backslashreplace")

@@ -28,7 +28,7 @@ from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
     lengths_of,
-    replaced,
+    replace,
     truth_of,
     values_of,
     with_inserted,
@@ -87,11 +87,11 @@ def real_to_text(array: Array, cast: Cast) -> Array:
     if 2 * np.count_nonzero(scientific) > len(values):
         text = _scientific_texts(np.where(scientific, values, PLAIN_UNTIL))
         if plain.any():
-            text = replaced(text, plain, _plain_texts(values[plain]))
+            text = replace(text, plain, _plain_texts(values[plain]))
     else:
         text = _plain_texts(np.where(plain, values, 0))
         if scientific.any():
-            text = replaced(text, scientific, _scientific_texts(values[scientific]))
+            text = replace(text, scientific, _scientific_texts(values[scientific]))
     return with_nulls_of(_special_texts(text, values), array)
 
 
@@ -126,18 +126,18 @@ def _scientific_texts(values: Numbers) -> Array:
     if is_whole.all():
         exponents = np.searchsorted(_POWERS, whole, side="right") - 1
         if exponents.min() > 0 and exponents.max() < len("0123456789"):
-            return _signed(_short_texts(whole, exponents), values)
+            return _sign(_short_texts(whole, exponents), values)
     digits = from_numpy(whole).cast(pa.string())
     exponents = lengths_of(digits) - 1
     digits = without_ends(digits, _zeros_behind(whole))
     if not is_whole.all():
         rows = ~is_whole
         shortest, exponents[rows] = _shortest_digits(size[rows])
-        digits = replaced(digits, rows, shortest)
+        digits = replace(digits, rows, shortest)
     digits = with_inserted(digits, lengths_of(digits) == 1, 1, "0")
     behind = _exponent_texts().take(from_numpy(exponents - _FIRST_POWER))
     text = pc.binary_replace_slice(digits, 1, 1, ".")
-    return _signed(pc.binary_join_element_wise(text, behind, ""), values)
+    return _sign(pc.binary_join_element_wise(text, behind, ""), values)
 
 
 def _short_texts(whole: Int64s, exponents: Int64s) -> Array:
@@ -147,7 +147,7 @@ def _short_texts(whole: Int64s, exponents: Int64s) -> Array:
     return pc.binary_replace_slice(pc.binary_replace_slice(digits, -1, -1, "E"), 1, 1, ".")
 
 
-def _signed(texts: Array, values: Numbers) -> Array:
+def _sign(texts: Array, values: Numbers) -> Array:
     negative = values < 0
     if not negative.any():
         return texts

@@ -90,20 +90,20 @@ def encoded_rows(columns: Sequence[Any], record: Json) -> bytes:
     cells = []
     for column, field in zip(columns, record["fields"], strict=True):
         try:
-            cells.append(_encoded(column, field["type"]))
+            cells.append(_encode(column, field["type"]))
         except InvalidInputError as error:
             message = f"Column '{field['name']}': {error.message}"
             raise InvalidInputError(message, kind=error.kind) from error
-    return _joined(cells).data.tobytes()
+    return _join(cells).data.tobytes()
 
 
-def _encoded(array: Any, avro: Json) -> Cells:
+def _encode(array: Any, avro: Json) -> Cells:
     if isinstance(avro, list):  # of null and a type: the number of the branch, then the value
         present = to_numpy(array.is_valid())
-        values = _encoded(array.drop_null(), avro[1])
+        values = _encode(array.drop_null(), avro[1])
         lengths = np.zeros(len(array), dtype=np.int64)
         lengths[present] = values.lengths
-        return _joined([_single(2 * present.astype(np.uint8)), Cells(lengths, values.data)])
+        return _join([_single(2 * present.astype(np.uint8)), Cells(lengths, values.data)])
     if array.null_count:
         raise InvalidInputError("a null where there is none in an Avro file.", kind="null")
     arrow_type = array.type
@@ -122,11 +122,11 @@ def _encoded(array: Any, avro: Json) -> Cells:
 def _nested(array: Any, avro: Json) -> Cells:
     if pat.is_struct(array.type):
         fields = zip(array.flatten(), avro["fields"], strict=True)
-        return _joined([_encoded(child, field["type"]) for child, field in fields])
+        return _join([_encode(child, field["type"]) for child, field in fields])
     if pat.is_map(array.type):
-        items = _joined([_encoded(array.keys, "string"), _encoded(array.items, avro["values"])])
+        items = _join([_encode(array.keys, "string"), _encode(array.items, avro["values"])])
     else:
-        items = _encoded(array.values, avro["items"])
+        items = _encode(array.values, avro["items"])
     # A count with so many items, unless there are none; then a count of 0.
     ends = _ends(array)
     counts = np.diff(ends)
@@ -137,14 +137,14 @@ def _nested(array: Any, avro: Json) -> Cells:
     before = np.concatenate([[0], np.cumsum(items.lengths)])
     bodies = np.diff(before[ends])
     end = _single(np.zeros(len(array), dtype=np.uint8))
-    return _joined([Cells(heads, counted.data), Cells(bodies, items.data), end])
+    return _join([Cells(heads, counted.data), Cells(bodies, items.data), end])
 
 
 def _texts(array: Any) -> Cells:
     ends = _ends(array)
     data = np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8)[ends[0] : ends[-1]]
     lengths = np.diff(ends)
-    return _joined([_numbers(lengths), Cells(lengths, data)])
+    return _join([_numbers(lengths), Cells(lengths, data)])
 
 
 def _ends(array: Any) -> Longs:
@@ -172,7 +172,7 @@ def _numbers(values: Longs) -> Cells:
     return Cells(lengths, groups[inside])
 
 
-def _joined(parts: Sequence[Cells]) -> Cells:
+def _join(parts: Sequence[Cells]) -> Cells:
     """Put the cells of some columns beside each other, row by row."""
     if len(parts) == 1:
         return parts[0]

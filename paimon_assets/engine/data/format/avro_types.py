@@ -78,17 +78,17 @@ class Shape:
         if pat.is_decimal(self.meant):
             return _decimals(stored, self.meant)
         children = [shape.read(part) for shape, part in _inner(stored, self.inner)]
-        return _retyped(stored, self.meant, children)
+        return _retype(stored, self.meant, children)
 
     def write(self, meant: Array) -> Array:
         """Turn a column of type `meant` into one of type `stored`."""
         if pat.is_decimal(self.meant):
             return _decimal_bytes(meant)
         children = [shape.write(part) for shape, part in _inner(meant, self.inner)]
-        return _retyped(meant, self.stored, children)
+        return _retype(meant, self.stored, children)
 
 
-def _retyped(array: Any, target: Any, children: list[Any]) -> Array:
+def _retype(array: Any, target: Any, children: list[Any]) -> Array:
     """Return the same values under another type."""
     if not children:
         return array.view(target)  # type: ignore[no-any-return]

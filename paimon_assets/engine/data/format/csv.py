@@ -38,7 +38,7 @@ class CsvReader(CountedRows):
                 names = tuple(self._open(stream, {}, None).schema.names)
         return pa.schema([(name, types.get(name, pa.string())) for name in names])
 
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
         # Without a column pyarrow would decode all of them.

@@ -59,14 +59,14 @@ class JsonReader(CountedRows):
             fields += [self._declared[name] for name in absent]
         return pa.schema(fields)
 
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
         wanted = list(columns) or self.schema.names[:1]
         fields = [self.schema.field(name) for name in wanted]
         rows = 0
         try:
-            for batch in self._parsed(fields, written_anew=_holds(fields, pat.is_map)):
+            for batch in self._parse(fields, written_anew=_holds(fields, pat.is_map)):
                 yield batch
                 rows += batch.num_rows
         except pa.ArrowInvalid:
@@ -75,11 +75,11 @@ class JsonReader(CountedRows):
         else:
             return
         # Perhaps a number or an object where a text is declared: Spark takes what stands there.
-        for batch in self._parsed(fields, written_anew=True):
+        for batch in self._parse(fields, written_anew=True):
             yield batch.slice(min(rows, batch.num_rows))
             rows -= min(rows, batch.num_rows)
 
-    def _parsed(
+    def _parse(
         self, fields: Sequence[pa.Field[Any]], *, written_anew: bool
     ) -> Iterator[pa.RecordBatch]:
         schema = pa.schema(

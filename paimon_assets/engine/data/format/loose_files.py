@@ -88,7 +88,7 @@ def open_loose_file(
     """
     _refuse_packed(file_io, path, kind)
     if kind.format in ("avro", "json") or kind.options:
-        declared = _declared(kind, columns)
+        declared = _declare(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
             if kind.is_text:
@@ -108,7 +108,7 @@ def open_loose_file(
         yield open_rows(stream, row_format, columns)
 
 
-def _declared(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
+def _declare(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
     if not kind.is_text:
         return None
     known = columns if columns is not None else pa.schema([])

@@ -65,7 +65,7 @@ _REPLACED = "\ufffd"
 """What Java writes into bounds for bytes that are no text."""
 
 
-def checked(
+def check(
     stripes: Iterable[pa.RecordBatch], statistics: _Stats, names: Sequence[str], path: str
 ) -> Iterator[pa.RecordBatch]:
     """Pass the stripes of a file on, all of them in turn, unless they are not what was written."""
@@ -147,7 +147,7 @@ class OrcReader(FormatReader):
         )
         statistics = {} if self._footer is None else self._footer.columns
         places = sorted(set(positions))
-        for number, stripe in enumerate(checked(stripes, statistics, decoded, self._path)):
+        for number, stripe in enumerate(check(stripes, statistics, decoded, self._path)):
             rows = self._as_java_reads(stripe, places, number).select(decoded)
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))

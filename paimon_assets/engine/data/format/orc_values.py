@@ -56,7 +56,7 @@ def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
     """Return what puts the values of a stripe right."""
     fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
     if zone not in UTC_NAMES:
-        fixes[_TIMESTAMP] = lambda column: _timed(column, zone, path)
+        fixes[_TIMESTAMP] = lambda column: _time(column, zone, path)
         if is_legacy:
             fixes[INSTANT] = lambda column: _moved(column, zone, path)
     return fixes
@@ -168,10 +168,10 @@ def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
 
     if found.kind in fixes:
         return fixes[found.kind](column)
-    return _rebuilt(column, found.kind, inside)
+    return _rebuild(column, found.kind, inside)
 
 
-def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
+def _rebuild(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
     nulls = column.is_null()
     if kind == _STRUCT:
         parts = [inside(place, column.field(place)) for place in range(column.type.num_fields)]
@@ -185,7 +185,7 @@ def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
     return column
 
 
-def _timed(column: Any, zone: str, path: str) -> Any:
+def _time(column: Any, zone: str, path: str) -> Any:
     counts = to_numpy(column.cast(pa.int64()))
     seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
     stored = seconds + (cut & (seconds < 0))

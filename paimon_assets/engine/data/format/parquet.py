@@ -139,10 +139,10 @@ class ParquetReader(FormatReader):
             return
         if batch_bytes < _WHOLE_GROUP_BYTES:
             self._file = _opened(self._source, self._file.metadata, whole_bytes=batch_bytes)
-        for batch in self._decoded(names, groups, batch_rows, batch_bytes):
+        for batch in self._decode(names, groups, batch_rows, batch_bytes):
             yield batch if batch.schema.names == names else batch.select(names)
 
-    def _decoded(
+    def _decode(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""

@@ -127,7 +127,7 @@ def _objects(stream: Any) -> Iterator[bytes]:
             begun = bytes(block).lstrip(b"\xef\xbb\xbf \t\r\n")
             is_array = begun.startswith(b"[") if begun else None
         if is_array:
-            escaped, escapes = _escaped(data, escapes)
+            escaped, escapes = _escape(data, escapes)
             quotes = np.cumsum((data == ord('"')) & ~escaped) + in_text
             in_text = int(quotes[-1]) % 2
             outside = (quotes % 2 == 0) & (data != ord('"'))
@@ -140,7 +140,7 @@ def _objects(stream: Any) -> Iterator[bytes]:
         yield data.tobytes()
 
 
-def _escaped(data: Bytes, before: int) -> tuple[npt.NDArray[np.bool_], int]:
+def _escape(data: Bytes, before: int) -> tuple[npt.NDArray[np.bool_], int]:
     """Return which bytes follow an odd number of backslashes, and how many end the block."""
     places = np.arange(len(data))
     others = np.maximum.accumulate(np.where(data == ord("\\"), -1 - before, places))
@@ -157,7 +157,7 @@ def with_plain_members(stream: Any, texts: Collection[str], maps: Collection[str
 def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) -> bytes:
     """Insert what is missing; what is no JSON stays as it is, for the parser to refuse."""
     data = np.frombuffer(lines, dtype=np.uint8).copy()
-    quote = (data == ord('"')) & ~_escaped(data, 0)[0]
+    quote = (data == ord('"')) & ~_escape(data, 0)[0]
     outside = (np.cumsum(quote) % 2 == 0) & ~quote
     opens, closes = (outside & _among(data, marks) for marks in (_OPEN, _CLOSE))
     depth = np.cumsum(opens.astype(np.int64) - closes)
@@ -184,7 +184,7 @@ def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) 
     is_map &= ~empty
     entries = _within(len(data), first[is_map], last[is_map]) & (depth == 2)
     commas = np.flatnonzero(entries & comma)
-    return _inserted(
+    return _insert(
         data,
         (first[bare], b'"'),
         (last[bare] + 1, b'"'),
@@ -225,7 +225,7 @@ def _within(length: int, first: Longs, last: Longs) -> npt.NDArray[np.bool_]:
     return np.cumsum(steps)[:-1] > 0
 
 
-def _inserted(data: Bytes, *insertions: tuple[Longs, bytes]) -> bytes:
+def _insert(data: Bytes, *insertions: tuple[Longs, bytes]) -> bytes:
     """Return data with texts before some places, at most one before each."""
     added = np.zeros(len(data) + 1, dtype=np.int64)
     for places, text in insertions:

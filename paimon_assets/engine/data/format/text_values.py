@@ -57,15 +57,15 @@ def parsed_columns(
     for place, column in enumerate(batch.schema):
         target = schema.field(column.name).type
         if column.type != target:
-            values = _converted(batch.column(place), target, options, zone)
+            values = _convert(batch.column(place), target, options, zone)
             batch = batch.set_column(place, column.name, values)
     return batch
 
 
-def _converted(values: Any, target: Any, options: TextOptions, zone: str) -> Any:
+def _convert(values: Any, target: Any, options: TextOptions, zone: str) -> Any:
     pattern = _pattern(target, options)
     if pattern:
-        return _parsed(values, TimePattern.of(pattern), target, zone or "UTC")
+        return _parse(values, TimePattern.of(pattern), target, zone or "UTC")
     if isinstance(target, pa.MapType):
         return _map(values, target)
     if _is_bytes(target):
@@ -136,7 +136,7 @@ def _pattern(target: pa.DataType, options: TextOptions) -> str:
     return options.timestamp_format if pat.is_timestamp(target) else ""
 
 
-def _parsed(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> Any:
+def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> Any:
     digits = pattern.fraction_digits
     whole = texts
     if digits:

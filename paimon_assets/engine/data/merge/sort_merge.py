@@ -159,7 +159,7 @@ def _gather(
         by_key=counting_order(slices, plan),
         kinds=kinds,
         columns=plan.columns,
-        column=lambda name: joined(slices, name),
+        column=lambda name: join(slices, name),
     )
     merged = function.merge(records, keep_retracts=plan.keeps_retracts)
     columns: list[Any] = [
@@ -177,7 +177,7 @@ def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
 
 def merged_column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
     """Return a column of merged rows of a range, in the type it was read in."""
-    return as_read(merged.column(name, joined(slices, name)), slices, name)
+    return as_read(merged.column(name, join(slices, name)), slices, name)
 
 
 def _kinds(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> npt.NDArray[np.int8] | None:
@@ -210,17 +210,17 @@ def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: F
 
 def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
     """Return the rows of a range in key order, within a key from the oldest to the newest."""
-    by_key = sort_keys([joined(slices, name) for name in plan.keys])
+    by_key = sort_keys([join(slices, name) for name in plan.keys])
     if plan.runs_by_age and not plan.sequence_fields:
         return by_key
-    then: list[Any] = [joined(slices, name) for name in plan.sequence_fields]
+    then: list[Any] = [join(slices, name) for name in plan.sequence_fields]
     if not plan.runs_by_age:
         then += [numbers(slices, name) for name in (SEQUENCE_NUMBER.name, FILE_RANK)]
     order = order_within_groups(by_key, then, descending=plan.descending)
     return KeyOrder(order=order, starts=by_key.starts)
 
 
-def joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+def join(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
     """Return one column of the rows of a range; with large offsets where others do not reach."""
     columns = [rows.column(name) for rows in slices]
     wide = _WIDE.get(columns[0].type)

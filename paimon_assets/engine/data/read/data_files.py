@@ -69,7 +69,7 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return
-        with self._opened(file, mapping, path) as reader:
+        with self._open(file, mapping, path) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
@@ -95,12 +95,12 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return 0
-        with self._opened(file, mapping, path) as reader:
+        with self._open(file, mapping, path) as reader:
             ranges = reader.row_ranges(mapping.file_predicate(self.predicate))
         rows = sum(end - start for start, end in ranges)
         return file.file_size * rows // max(1, file.row_count)
 
-    def _opened(
+    def _open(
         self, file: DataFileMeta, mapping: FieldMapping, path: str
     ) -> AbstractContextManager[FormatReader]:
         declared = None

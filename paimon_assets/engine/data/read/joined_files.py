@@ -72,7 +72,7 @@ def read_joined(
             for number, fields in columns.items()
         ]
         joined: Iterator[pa.RecordBatch] = (
-            _side_by_side(rows, names) for rows in _aligned(streams, read, files)
+            _side_by_side(rows, names) for rows in _align(streams, read, files)
         )
         if with_positions:
             joined = numbered(joined, [(0, range_rows[1])])
@@ -121,7 +121,7 @@ def _rows_of(
         yield from part.batches(file, with_deleted=True)
 
 
-def _aligned(
+def _align(
     streams: Sequence[Iterator[pa.RecordBatch]], read: FileRead, files: Sequence[DataFileMeta]
 ) -> Iterator[list[pa.RecordBatch]]:
     """Yield slices of equal length, one of each stream."""

@@ -213,7 +213,7 @@ def read_split(
     context = context.of(split)
     _check_supported(context, split)
     context = with_own_schemas(context, split, file_io)
-    with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
+    with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 
@@ -244,7 +244,7 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     return sum(map(read.bytes_to_decode, split.data_files))
 
 
-def _chosen(context: ReadContext, split: DataSplit) -> Read:
+def _choose(context: ReadContext, split: DataSplit) -> Read:
     if split.is_difference:
         return read_diff
     return read_raw if _is_raw(context, split) else read_merged

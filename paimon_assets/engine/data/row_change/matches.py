@@ -115,12 +115,12 @@ def gathered(
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= least:
-            yield from _joined(waiting)
+            yield from _join(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield from _joined(waiting)
+        yield from _join(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Join batches to one; to several, if texts are too long for one."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches()

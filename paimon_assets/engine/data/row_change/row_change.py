@@ -247,7 +247,7 @@ class _AppendChange:
         match = self.matches[file.file_name]
         yield self._empty
         for rows in self._read(names, pruned=False).rows([file]):
-            mask, source = self._matched(rows, match)
+            mask, source = self._match(rows, match)
             plain = rows.select(names)
             if update is None:
                 yield plain.filter(from_numpy(~mask))
@@ -257,7 +257,7 @@ class _AppendChange:
                 new = update.apply(plain.filter(from_numpy(mask)), source)
                 kept = np.ones(plain.num_rows, dtype=np.bool_)
                 kept[mask] = ~deleted_rows(self.change, source, new.num_rows)
-                yield _merged(plain, new, mask).filter(from_numpy(kept))
+                yield _merge(plain, new, mask).filter(from_numpy(kept))
 
     def _new_rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match with their new values, in the order of the files."""
@@ -266,13 +266,13 @@ class _AppendChange:
         for file in self.touched:
             match = self.matches[file.file_name]
             for rows in self._read(names, pruned=True).rows([file]):
-                mask, source = self._matched(rows, match)
+                mask, source = self._match(rows, match)
                 if update is not None and mask.any():
                     new = update.apply(rows.select(names).filter(from_numpy(mask)), source)
                     gone = deleted_rows(self.change, source, new.num_rows)
                     yield new.filter(from_numpy(~gone))
 
-    def _matched(
+    def _match(
         self, rows: pa.RecordBatch, match: _Match
     ) -> tuple[npt.NDArray[np.bool_], pa.RecordBatch | None]:
         """Return which rows match, and the source rows of those."""
@@ -371,7 +371,7 @@ def _of_type(array: Any, wanted: Any) -> Any:
     return array if array.type.equals(wanted) else array.cast(wanted)
 
 
-def _merged(
+def _merge(
     rows: pa.RecordBatch, changed: pa.RecordBatch, mask: npt.NDArray[np.bool_]
 ) -> pa.RecordBatch:
     """Put changed rows back to where the mask is true."""

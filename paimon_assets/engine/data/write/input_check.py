@@ -148,7 +148,7 @@ class InputCheck:
             if column.name not in batch.schema.names:
                 columns.append(_absent(batch.num_rows, default, arrow.type))
                 continue
-            values = self._converted(batch.column(column.name), arrow.type, column)
+            values = self._convert(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
             if column.name in self._chars:
                 values = without_blanks(values, column.type)
@@ -207,7 +207,7 @@ class InputCheck:
             first = [*repeated, *missing, *extra][0]
             self._refuse(f"{'. And '.join(problems)}.", "input-columns", first)
 
-    def _converted(self, values: Any, target: Any, column: DataField) -> Any:
+    def _convert(self, values: Any, target: Any, column: DataField) -> Any:
         if values.type == target:
             return values
         if pat.is_null(values.type):

@@ -69,13 +69,13 @@ class MergeTreeWriter(BucketWriter):
         kinds = part.kinds()
         first = self.next_sequence
         self.next_sequence += part.row_count
-        padded = None if self.padding is None else self._padded(part, kinds, first, self.padding)
+        padded = None if self.padding is None else self._pad(part, kinds, first, self.padding)
         by_key = self._by_key(part, padded)
         if self.changelog is not None:
             self._log(self.changelog, part, by_key, first if padded is None else padded)
         factory = self.files.factory
         step = factory.rows_at_once(part.row_count, part.total_bytes)
-        for rows, table, row_kinds in self._merged(part, by_key, kinds, step):
+        for rows, table, row_kinds in self._merge(part, by_key, kinds, step):
             numbers = first + rows if padded is None else padded[rows]
             self.files.write(
                 key_value_chunk(self.schema, table, numbers, row_kinds, factory.arrow_schema)
@@ -96,7 +96,7 @@ class MergeTreeWriter(BucketWriter):
             )
         changelog.roll()
 
-    def _merged(
+    def _merge(
         self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
     ) -> Iterator[tuple[Rows, pa.Table, Kinds]]:
         """Yield merged rows: the numbers of their newest records, the rows, their kinds."""
@@ -127,7 +127,7 @@ class MergeTreeWriter(BucketWriter):
         if self.changelog is not None:
             self.changelog.abort()
 
-    def _padded(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
+    def _pad(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
         counters = np.arange(first, first + part.row_count, dtype=np.int64)
         values, is_add = part.sequence(), adds(kinds)

@@ -122,7 +122,7 @@ def is_option(key: str) -> bool:
     >>> is_option("bucket"), is_option("fields.n.aggregate-function"), is_option("bucke")
     (True, True, False)
     """
-    return _declared(key) is not None
+    return _declare(key) is not None
 
 
 def key_hints(options: Iterable[str]) -> dict[str, str]:
@@ -131,7 +131,7 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     >>> key_hints(["bucke", "my.own"])
     {'bucke': 'bucket'}
     """
-    unknown = (key for key in options if _declared(key) is None and key not in _OTHERS)
+    unknown = (key for key in options if _declare(key) is None and key not in _OTHERS)
     return {key: known for key in unknown for known in _candidates(key) if _is_slip(key, known)}
 
 
@@ -140,7 +140,7 @@ def _named(key: str, pattern: Option[Any]) -> Option[Any]:
     return pattern.of(key.removeprefix(pattern.key.partition("<")[0]).rpartition(".")[0])
 
 
-def _declared(key: str) -> tuple[Option[Any], Option[Any]] | None:
+def _declare(key: str) -> tuple[Option[Any], Option[Any]] | None:
     """Return the option of a key, with its column's name and as it is declared."""
     if key in _BY_KEY:
         return _BY_KEY[key], _BY_KEY[key]
@@ -174,7 +174,7 @@ def _refuse(message: str, key: str, **details: str) -> NoReturn:
 
 
 def _check_value(key: str, options: Options) -> None:
-    found = _declared(key)
+    found = _declare(key)
     if found is None:
         return
     option, declared = found

@@ -176,11 +176,11 @@ def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | No
     return all_of(part for part in conjuncts(predicate) if fields_of(part) <= allowed)
 
 
-def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
+def rename(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     """Return the predicate with columns renamed; names not in the mapping stay."""
     match predicate:
         case And(children=children) | Or(children=children):
-            return replace(predicate, children=tuple(renamed(child, names) for child in children))
+            return replace(predicate, children=tuple(rename(child, names) for child in children))
         case _:
             return replace(predicate, field=names.get(predicate.field, predicate.field))
 

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.types.data_types import (
     not_null,
 )
 from paimon_assets.engine.spec.types.type_text import Json, type_of
-from paimon_assets.engine.spec.words import shortened
+from paimon_assets.engine.spec.words import shorten
 
 CURRENT_SCHEMA_VERSION = 3
 
@@ -47,7 +47,7 @@ class Schema:
     comment: str | None = None
 
     def __repr__(self) -> str:
-        return f"Schema({_described(self)})"
+        return f"Schema({_describe(self)})"
 
     @staticmethod
     def of(
@@ -165,7 +165,7 @@ class TableSchema:
     """Members of the JSON this engine does not know; they are written back."""
 
     def __repr__(self) -> str:
-        return f"TableSchema({self.id}: {_described(self)})"
+        return f"TableSchema({self.id}: {_describe(self)})"
 
     @property
     def declared(self) -> Schema:
@@ -287,8 +287,8 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     move into the key lists.
     """
     options = dict(schema.options)
-    primary_keys = schema.primary_keys or _moved(options, "primary-key")
-    partition_keys = schema.partition_keys or _moved(options, "partition")
+    primary_keys = schema.primary_keys or _shift(options, "primary-key")
+    partition_keys = schema.partition_keys or _shift(options, "partition")
     fields = tuple(
         replace(column, type=not_null(column.type)) if column.name in primary_keys else column
         for column in schema.fields
@@ -305,13 +305,13 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     )
 
 
-def _moved(options: dict[str, str], key: str) -> tuple[str, ...]:
+def _shift(options: dict[str, str], key: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.pop(key, "").split(",") if name.strip())
 
 
-def _described(schema: Schema | TableSchema) -> str:
+def _describe(schema: Schema | TableSchema) -> str:
     """Return the columns and keys in a line; options may be many, and secrets."""
-    columns = shortened([f"{column.name} {column.type}" for column in schema.fields])
-    key = f"; primary key {shortened(schema.primary_keys)}" if schema.primary_keys else ""
-    parts = f"; partitions {shortened(schema.partition_keys)}" if schema.partition_keys else ""
+    columns = shorten([f"{column.name} {column.type}" for column in schema.fields])
+    key = f"; primary key {shorten(schema.primary_keys)}" if schema.primary_keys else ""
+    parts = f"; partitions {shorten(schema.partition_keys)}" if schema.partition_keys else ""
     return f"{columns}{key}{parts}"

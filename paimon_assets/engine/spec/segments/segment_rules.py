@@ -45,11 +45,11 @@ class FileColumn:
     @property
     def type(self) -> DataType | None:
         """The Paimon type, None if there is none."""
-        return _parsed(self.type_text)
+        return _parse(self.type_text)
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> DataType | None:
+def _parse(text: str) -> DataType | None:
     try:
         return parse_type(text)
     except FormatError:
@@ -165,7 +165,7 @@ def column_differences(
 
 def _missing(wanted: DataField, other_case: str | None) -> str:
     if other_case is None:
-        return f"column '{wanted.name}' {_shown(wanted.type)} is missing"
+        return f"column '{wanted.name}' {_show(wanted.type)} is missing"
     return (
         f"column '{wanted.name}' is called '{other_case}': Paimon's readers match the letter case "
         "and would return nulls; rename the table's column or write the files anew"
@@ -186,11 +186,11 @@ def _type_difference(wanted: DataField, found: FileColumn) -> str | None:
         hint = ", a text without the annotation that says so" * (actual.root in BINARY_ROOTS)
     elif actual is not None and {actual.root, wanted.type.root} == TIMESTAMP_ROOTS:
         hint = ", which are instants on one side and wall-clock times on the other"
-    shown = found.type_text if actual is None else _shown(actual)
-    return f"column '{wanted.name}' is {_shown(wanted.type)} in the table and {shown} in it{hint}"
+    shown = found.type_text if actual is None else _show(actual)
+    return f"column '{wanted.name}' is {_show(wanted.type)} in the table and {shown} in it{hint}"
 
 
-def _shown(data_type: DataType) -> str:
+def _show(data_type: DataType) -> str:
     return str(data_type).removesuffix(" NOT NULL")
 
 

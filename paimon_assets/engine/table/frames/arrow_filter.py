@@ -156,7 +156,7 @@ def _predicate(node: Any, *, exactly: bool) -> Predicate | None:
         ):
             return _predicate(then, exactly=exactly)  # where it is null, it is not true anyway
         case _Call("invert", (inner,)):
-            return _inverted(_predicate(inner, exactly=True))
+            return _invert(_predicate(inner, exactly=True))
         case _:
             return _leaf(node)
 
@@ -196,7 +196,7 @@ def _comparison(column: str, op: CompareOp, scalar: Any) -> Predicate | None:
     return Comparison(column, op, value) if value is not None and is_comparable(value) else None
 
 
-def _inverted(found: Predicate | None) -> Predicate | None:
+def _invert(found: Predicate | None) -> Predicate | None:
     match found:
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)

@@ -339,7 +339,7 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
     wanted = None if field is None else to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
     try:
-        return _converted(column, wanted)
+        return _convert(column, wanted)
     except Misfit as misfit:
         row, value = misfit.position, sample(misfit.value, show=show)
         raise InvalidInputError(
@@ -357,7 +357,7 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
         ) from (error if show else None)
 
 
-def _converted(column: Any, wanted: Any) -> Any:
+def _convert(column: Any, wanted: Any) -> Any:
     """Convert a pandas column; for None as wanted type, to the one pyarrow takes it for."""
     if str(column.dtype) == "category":
         column = column.cat.remove_unused_categories()
@@ -366,7 +366,7 @@ def _converted(column: Any, wanted: Any) -> Any:
             wanted = _natural_type(categories)
         codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
         try:
-            return _converted(categories, wanted).take(codes)
+            return _convert(categories, wanted).take(codes)
         except Misfit as misfit:
             used = (column.cat.codes == misfit.position).to_numpy()
             misfit.position = int(used.argmax())

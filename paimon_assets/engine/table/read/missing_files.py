@@ -26,7 +26,7 @@ def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
     except NotFoundError as error:
         if error.kind != _FILE_NOT_FOUND or snapshot is None:
             raise
-        raise _explained(store, snapshot, error) from error
+        raise _explain(store, snapshot, error) from error
 
 
 def explained_batches(
@@ -37,7 +37,7 @@ def explained_batches(
         yield from batches
 
 
-def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
+def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
     path = error.details.get("path")
     file = error.message if path is None else f"file '{path}' is gone"
     details: dict[str, Detail] = {"table": store.label, "snapshot_id": snapshot.id, "path": path}

@@ -60,7 +60,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bin
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.words import shortened
+from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frame_reads import FrameReads
 from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
@@ -127,9 +127,9 @@ class ReadBuilder(FrameReads):
     limit: int | None = None
 
     def __repr__(self) -> str:
-        columns = "" if self.columns is None else f", columns {shortened(self.columns)}"
+        columns = "" if self.columns is None else f", columns {shorten(self.columns)}"
         filtered = ", filtered" if self.predicate is not None else ""
-        options = f", with {shortened(sorted(self.options))}" if self.options else ""
+        options = f", with {shorten(sorted(self.options))}" if self.options else ""
         return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
     def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
@@ -261,7 +261,7 @@ class ReadBuilder(FrameReads):
             UnsupportedFeatureError: The table uses a feature this engine does not read.
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = authorized(self._opened(), self._looked_at)
+        store = authorized(self._open(), self._looked_at)
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
         return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
@@ -308,7 +308,7 @@ class ReadBuilder(FrameReads):
                 foreign file has changed.
             UnsupportedFeatureError: As `load_split`.
         """
-        store = self._opened().with_schema(self.read_schema())
+        store = self._open().with_schema(self.read_schema())
         splits = load_splits(data)
         if not splits:
             raise FormatError(
@@ -334,7 +334,7 @@ class ReadBuilder(FrameReads):
             InvalidInputError: An option does not parse, or two moments are asked for.
             UnsupportedFeatureError: A `scan.mode` that this engine does not do.
         """
-        store = self._opened()
+        store = self._open()
         snapshot = travel_by_options(store)
         return store.schema if snapshot is None else schema_at(store, snapshot)
 
@@ -367,7 +367,7 @@ class ReadBuilder(FrameReads):
         builder = self if columns is None else self.with_columns(columns)
         return builder.with_filter(fitting).to_reader(executor)
 
-    def _opened(self) -> FileStore:
+    def _open(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store
 
     def _between(self, store: FileStore) -> Between | None:
@@ -404,7 +404,7 @@ class ReadBuilder(FrameReads):
         return between_for_consumer(store, following - 1, newest, keeps_kinds=keeps_kinds)
 
     def _plan_state(self, opened: FileStore) -> Plan:
-        store, snapshot = self._travelled(opened)
+        store, snapshot = self._travel(opened)
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -472,7 +472,7 @@ class ReadBuilder(FrameReads):
         bound = self._bound(schema := self.read_schema())
         return frozenset(self._names(schema)) | (fields_of(bound) if bound else frozenset())
 
-    def _travelled(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
+    def _travel(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
         """Return the store as its schema was, and the snapshot to read."""
         snapshot = travel_by_options(store)
         if snapshot is None:
@@ -498,7 +498,7 @@ class ReadBuilder(FrameReads):
             StorageError: By the reader: the storage failed.
         """
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
-        explained = explained_batches(batches, self._opened(), plan.oldest)
+        explained = explained_batches(batches, self._open(), plan.oldest)
         rows = explained if self.limit is None else first_rows(explained, self.limit)
         return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows)
 

@@ -107,7 +107,7 @@ def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
     And(children=(Comparison(field='a', op=<CompareOp.GE: '>='>, literal=3), \
 IsNull(field='b', negated=True)))
     """
-    return _built(text, dialect(), "filter", _predicate)
+    return _build(text, dialect(), "filter", _predicate)
 
 
 def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> Expression:
@@ -120,10 +120,10 @@ def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> Expression:
     Operation(operator=<Operator.MULTIPLY: '*'>, operands=(ColumnValue(name='price'), \
 LiteralValue(value=2)))
     """
-    return _built(text, dialect(), "expression", _shallow_expression)
+    return _build(text, dialect(), "expression", _shallow_expression)
 
 
-def _built(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
+def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
     """Parse a text and build what it says; every error is typed and names the way out."""
     kind = "where" if what == "filter" else what
     words: list[Token] = []

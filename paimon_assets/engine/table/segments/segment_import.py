@@ -166,7 +166,7 @@ def plan_import(
     _refuse_held(store, base, files, held)
     footers = read_footers(store, root, name, files, executor, options=source.options)
     plan = ImportPlan(source=source, root=root, files=files, footers=footers)
-    return _judged(store, plan)
+    return _judge(store, plan)
 
 
 def check_segment_table(store: FileStore) -> None:
@@ -345,7 +345,7 @@ def _refuse_held(
             )
 
 
-def _judged(store: FileStore, plan: ImportPlan) -> ImportPlan:
+def _judge(store: FileStore, plan: ImportPlan) -> ImportPlan:
     differences = differences_of(store, plan.files, plan.footers)
     problem: PaimonError | None = None
     folders: list[PartitionFolder] = []

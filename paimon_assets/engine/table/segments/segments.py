@@ -29,7 +29,7 @@ from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     commit_of,
-    resolved,
+    resolve,
 )
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -224,7 +224,7 @@ class Segments:
             CommitConflictError: Another commit changed the same files meanwhile.
             CommitUnknownError: As for every commit.
         """
-        live = [item for item in self._pinned() if item.status is SegmentStatus.SUCCESS]
+        live = [item for item in self._pin() if item.status is SegmentStatus.SUCCESS]
         check_ids(self.store, ids, live)
         imported = [
             item
@@ -244,7 +244,7 @@ class Segments:
         def marked(segment: Segment) -> Segment:
             if segment.id not in numbers or segment.status is SegmentStatus.MARKED_FOR_DELETE:
                 return segment
-            now = resolved(self.store, [segment])[0]
+            now = resolve(self.store, [segment])[0]
             return replace(
                 now,
                 status=SegmentStatus.MARKED_FOR_DELETE,
@@ -283,7 +283,7 @@ class Segments:
             CommitConflictError: Other commands changed the segments too often.
         """
         limit = self.clock.now_millis() - retention_ms
-        now = {item.id: item for item in self._pinned()}
+        now = {item.id: item for item in self._pin()}
         readable = set[int]() if force else readable_segments(self.store)
 
         def is_dead(item: Segment | Load) -> bool:
@@ -326,7 +326,7 @@ class Segments:
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
-        pinned = self._pinned()
+        pinned = self._pin()
         live = [
             item
             for item in pinned
@@ -337,7 +337,7 @@ class Segments:
         chosen = [segment for segment in live if not ids or segment.id in ids]
         footers: dict[str, FileFooter] = {}
         executor = executor or EmbeddedExecutor()
-        found = [self._renewed(segment, live, executor, footers) for segment in chosen]
+        found = [self._renew(segment, live, executor, footers) for segment in chosen]
         renewed = [segment for segment in found if segment is not None]
         if not renewed:
             return SegmentOutcome(segments=(), snapshot=None)
@@ -350,7 +350,7 @@ class Segments:
         self._change(lambda item: numbers.get(item.id, item))
         return SegmentOutcome(segments=tuple(numbers.values()), snapshot=snapshot)
 
-    def _renewed(
+    def _renew(
         self,
         segment: Segment,
         live: Iterable[Segment],
@@ -455,7 +455,7 @@ class Segments:
         done = self._finish(user, snapshot)
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot, was_already_committed=True)
 
-    def _pinned(self) -> list[Segment | Load]:
+    def _pin(self) -> list[Segment | Load]:
         """Return what `listed` does, from numbers that the registry now keeps."""
         if self.store.paths.branch != MAIN_BRANCH:
             raise UnsupportedFeatureError(

@@ -492,13 +492,13 @@ def _alter(words: Words, names: Names) -> st.Statement:
         name = _table_name(words, names, "a view")
         if not words.takes("RENAME", "TO"):
             raise _refused("ALTER VIEW but RENAME TO", "CREATE OR REPLACE the view")
-        return _renamed(words, names, name, is_view=True)
+        return _rename(words, names, name, is_view=True)
     if words.takes_any("DATABASE", "SCHEMA", "NAMESPACE"):
         raise _refused("ALTER DATABASE", "properties of a database are set through its catalog")
     words.wants("TABLE")
     table = _table_name(words, names)
     if words.takes("RENAME", "TO"):
-        return _renamed(words, names, table)
+        return _rename(words, names, table)
     if words.takes("DROP", "PARTITION") or words.takes("DROP", "IF", "EXISTS", "PARTITION"):
         specs = [_fixed_partition(words)]
         while words.takes(","):
@@ -509,7 +509,7 @@ def _alter(words: Words, names: Names) -> st.Statement:
     return tagged or st.AlterTable(table=table, changes=tuple(_changes(words)))
 
 
-def _renamed(words: Words, names: Names, name: Identifier, *, is_view: bool = False) -> st.Rename:
+def _rename(words: Words, names: Names, name: Identifier, *, is_view: bool = False) -> st.Rename:
     names = replace(names, database=name.database)
     return st.Rename(name=name, target=_table_name(words, names, "a name"), is_view=is_view)
 
@@ -551,7 +551,7 @@ def _changes(words: Words) -> list[sc.SchemaChange]:
             for key in words.enclosed(lambda: _key(words))
         ]
     if words.takes("ADD", "COLUMNS") or words.takes("ADD", "COLUMN"):
-        return _added(words)
+        return _add(words)
     if words.takes("RENAME", "COLUMN"):
         path = words.path("a column")
         words.wants("TO")
@@ -573,7 +573,7 @@ def _changes(words: Words) -> list[sc.SchemaChange]:
     return words.refuse("ADD, DROP, RENAME, ALTER COLUMN, SET or UNSET TBLPROPERTIES")
 
 
-def _added(words: Words) -> list[sc.SchemaChange]:
+def _add(words: Words) -> list[sc.SchemaChange]:
     def column() -> sc.SchemaChange:
         path, kind = words.path("a column"), take_type(words)
         comment, move = None, None

@@ -84,8 +84,8 @@ class _Run:
         )
         try:
             names: dict[tuple[object, ...], str] = {}
-            text = query.replaced(lambda use: self._registered(use, connection, names), quote='"')
-            with self._explained(duckdb):
+            text = query.replaced(lambda use: self._register(use, connection, names), quote='"')
+            with self._explain(duckdb):
                 batches = connection.sql(text).to_arrow_reader()
         except BaseException:
             connection.close()
@@ -93,7 +93,7 @@ class _Run:
 
         def read() -> Iterator[pa.RecordBatch]:
             try:
-                with self._explained(duckdb):
+                with self._explain(duckdb):
                     yield from batches
             finally:
                 connection.close()
@@ -101,7 +101,7 @@ class _Run:
         return pa.RecordBatchReader.from_batches(batches.schema, read())
 
     @contextmanager
-    def _explained(self, duckdb: Any) -> Iterator[None]:
+    def _explain(self, duckdb: Any) -> Iterator[None]:
         """Turn duckdb's errors into those of the scans, or of the query."""
         try:
             yield
@@ -117,7 +117,7 @@ class _Run:
                 ) from error
             raise
 
-    def _registered(
+    def _register(
         self, use: TableUse, connection: Any, names: dict[tuple[object, ...], str]
     ) -> str | None:
         """Give a table a name in duckdb; None for what is no table of the catalog."""

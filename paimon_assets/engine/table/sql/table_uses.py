@@ -80,10 +80,10 @@ class Query:
                 if taken.setdefault(alias.lower(), full) != full:
                     alias = "_".join(use.name)
                 named[full] = alias
-                edits.append((use.alias_at, use.alias_at, f" AS {_quoted(alias, quote)}"))
+                edits.append((use.alias_at, use.alias_at, f" AS {_quote(alias, quote)}"))
         for names in self.qualifiers:
-            edits += _requalified(names, named, quote)
-        return _edited(self.text, edits)
+            edits += _requalify(names, named, quote)
+        return _edit(self.text, edits)
 
 
 def find_tables(text: str, dialect: str = "spark") -> Query:
@@ -327,7 +327,7 @@ def _holds(outer: exp.Expr, node: exp.Expr) -> bool:
     return above is outer
 
 
-def _requalified(
+def _requalify(
     names: Sequence[tuple[str, int, int]], named: dict[tuple[str, ...], str], quote: str
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the edit that names a column's table by its alias, if its name is that of a table."""
@@ -335,11 +335,11 @@ def _requalified(
     for full, alias in named.items():
         for own in (full, full[-2:]):
             if len(own) > 1 and plain[: len(own)] == own:
-                yield names[0][1], names[len(own) - 1][2], _quoted(alias, quote)
+                yield names[0][1], names[len(own) - 1][2], _quote(alias, quote)
                 return
 
 
-def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def _edit(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     parts, place = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
         parts += [text[place:start], new]
@@ -347,7 +347,7 @@ def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[place:]])
 
 
-def _quoted(name: str, quote: str) -> str:
+def _quote(name: str, quote: str) -> str:
     return f"{quote}{name.replace(quote, quote * 2)}{quote}"
 
 

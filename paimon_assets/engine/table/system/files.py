@@ -118,7 +118,7 @@ def partition_sums(store: FileStore) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def buckets(store: FileStore) -> Rows:
     """Yield one row a bucket that holds files."""
-    for key, members in _grouped(_live(store), lambda entry: (entry.partition, entry.bucket)):
+    for key, members in _group(_live(store), lambda entry: (entry.partition, entry.bucket)):
         partition, bucket = key
         yield {
             "partition": _partition_text(store, partition),
@@ -175,7 +175,7 @@ def _indexed_columns(store: FileStore, covers: GlobalIndexMeta) -> str | None:
     return ",".join(names) or None
 
 
-def _grouped(
+def _group(
     entries: Iterable[ManifestEntry], key: Callable[[ManifestEntry], Any]
 ) -> list[tuple[Any, list[ManifestEntry]]]:
     ordered = sorted(entries, key=key)
@@ -183,7 +183,7 @@ def _grouped(
 
 
 def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
-    grouped = _grouped(_live(store), lambda entry: entry.partition)
+    grouped = _group(_live(store), lambda entry: entry.partition)
     named = [(_partition_name(store, partition), members) for partition, members in grouped]
     return sorted(named, key=lambda group: group[0])
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, joined
+from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, join
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.engine.contract.wire.wire_values import dump, load
@@ -83,7 +83,7 @@ def analyze(
     )
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
-    summary = joined((load(RowSummary, answer) for _, answer in answers), len(fields))
+    summary = join((load(RowSummary, answer) for _, answer in answers), len(fields))
     statistics = Statistics(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,

@@ -16,7 +16,7 @@ from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.control.commit.abort import abort, undone_on_sure_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.commit.overwrite import upgraded
+from paimon_assets.engine.control.commit.overwrite import upgrade
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     PartitionSpec,
@@ -182,7 +182,7 @@ def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitM
             for file in message.data_increment.new_files
         )
         options = store.schema.typed_options
-        top = upgraded(entries, CommitChecks(store).key_range, options)
+        top = upgrade(entries, CommitChecks(store).key_range, options)
         increment = replace(message.data_increment, new_files=tuple(entry.file for entry in top))
         lifted.append(replace(message, data_increment=increment))
     return lifted

@@ -138,7 +138,7 @@ def _comparable(values: Any) -> list[Array]:
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
         ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
         lengths = np.where(is_valid(values), np.diff(ends), 0)
-        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _packed(inner, ends, lengths)]
+        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
     return [values]
 
@@ -147,7 +147,7 @@ def _packed_ends(lengths: Order) -> Any:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
 
-def _packed(inner: Order, ends: Order, lengths: Order) -> Any:
+def _pack(inner: Order, ends: Order, lengths: Order) -> Any:
     """Return the bytes of each list's codes, without those under nulls."""
     count = lengths // inner.itemsize
     starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)

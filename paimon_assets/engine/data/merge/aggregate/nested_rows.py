@@ -41,7 +41,7 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
     content, inner = _whole_rows(elements, settings)
     same = _same(content, inner, settings)
     if settings.has_limit and inner.retracts is not None:
-        return elements.rebuilt(inner.keep(_limited(inner, same, content, settings)))
+        return elements.rebuilt(inner.keep(_limit(inner, same, content, settings)))
     left = later_than_retracts(same, inner)
     inner, same = inner.keep(left), same[left]
     if settings.nested_key:
@@ -120,7 +120,7 @@ def _first_of_group(inner: Grouped, limit: int) -> Grouped:
     return inner.keep(places < limit)
 
 
-def _limited(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
+def _limit(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
     """Return the places of nested rows that remain if a limit and retractions are both at work.
 
     Cost:

@@ -110,7 +110,7 @@ class PartitionIndex:
         new = np.flatnonzero(found == _UNKNOWN)
         if len(new):
             arrived = new[np.argsort(first[new])]
-            found[arrived] = self._filled(distinct[arrived])
+            found[arrived] = self._fill(distinct[arrived])
             self._keep(distinct[new], found[new].astype(np.int16))
         return found[inverse], first[new]
 
@@ -122,7 +122,7 @@ class PartitionIndex:
             found[hit] = buckets[places[hit]]
         return found
 
-    def _filled(self, hashes: Hashes) -> Numbers:
+    def _fill(self, hashes: Hashes) -> Numbers:
         """Give new hashes, in order, to the buckets with room."""
         given = np.empty(len(hashes), dtype=np.int32)
         start = 0
