@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import key_values
+from paimon_assets.cli.main import key_values
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 
