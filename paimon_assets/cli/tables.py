@@ -23,21 +23,7 @@ from paimon_assets.cli.output import (
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    OnOverflow,
-    SchemaChange,
-    UpdateComment,
-    add_column,
-    drop_column,
-    move_column,
-    remove_option,
-    rename_column,
-    set_option,
-    update_column_comment,
-    update_column_default_value,
-    update_column_nullability,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as change
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
@@ -72,8 +58,7 @@ def _schema(given: Given) -> Schema:
     path, columns, like = given.schema, given.columns, given.like
     if path is not None and (columns or like is not None):
         raise click.UsageError("--schema has all columns; leave out --column and --like.")
-    keys = given.primary_key
-    partitions = given.partition_by
+    keys, partitions = given.primary_key, given.partition_by
     if path is None:
         return Schema.of(
             _columns(columns, like),
@@ -203,7 +188,7 @@ def alter(given: Given) -> None:
             plan = table.plan_alter(changes, executor=given.new_executor)
         _show(plan)
         return
-    overflow = OnOverflow.ALLOW if given.allow_loss else OnOverflow.REFUSE
+    overflow = change.OnOverflow.ALLOW if given.allow_loss else change.OnOverflow.REFUSE
     made = table.alter_checked(
         changes, on_overflow=overflow, executor=given.new_executor, judged=judged
     )
@@ -244,37 +229,37 @@ def _show(plan: SchemaChangePlan) -> None:
             click.echo(f"  {example.lost.value} {example.lost.loss}{becomes}: {example.path}")
 
 
-def _of_columns(given: Given) -> Iterator[SchemaChange]:
+def _of_columns(given: Given) -> Iterator[change.SchemaChange]:
     for name, new_name in given.renamed.items():
-        yield rename_column(name, new_name)
+        yield change.rename_column(name, new_name)
     for name in given.dropped:
-        yield drop_column(name)
+        yield change.drop_column(name)
     for text in given.added:
-        yield add_column(*name_and_rest(text, "NAME TYPE"))
+        yield change.add_column(*name_and_rest(text, "NAME TYPE"))
     for text in given.typed:
-        yield update_column_type(*name_and_rest(text, "NAME TYPE"))
+        yield change.update_column_type(*name_and_rest(text, "NAME TYPE"))
     for name in given.nullable:
-        yield update_column_nullability(name, nullable=True)
+        yield change.update_column_nullability(name, nullable=True)
     for name in given.not_null:
-        yield update_column_nullability(name, nullable=False)
+        yield change.update_column_nullability(name, nullable=False)
 
 
-def _of_what_columns_say(given: Given) -> Iterator[SchemaChange]:
+def _of_what_columns_say(given: Given) -> Iterator[change.SchemaChange]:
     for name, value in given.defaults.items():
-        yield update_column_default_value(name, value or None)
+        yield change.update_column_default_value(name, value or None)
     for name, text in given.comments.items():
-        yield update_column_comment(name, text or None)
+        yield change.update_column_comment(name, text or None)
     for text in given.moved:
         name, place = name_and_rest(text, "NAME PLACE")
         match place.split():
             case ["first"]:
-                yield move_column(name, first=True)
+                yield change.move_column(name, first=True)
             case ["last"]:
-                yield move_column(name)
+                yield change.move_column(name)
             case ["after", other]:
-                yield move_column(name, after=other)
+                yield change.move_column(name, after=other)
             case ["before", other]:
-                yield move_column(name, before=other)
+                yield change.move_column(name, before=other)
             case _:
                 raise InvalidInputError(
                     f"'{place}' is no place; say first, last, after NAME or before NAME.",
@@ -282,13 +267,13 @@ def _of_what_columns_say(given: Given) -> Iterator[SchemaChange]:
                 )
 
 
-def _of_the_table(given: Given) -> Iterator[SchemaChange]:
+def _of_the_table(given: Given) -> Iterator[change.SchemaChange]:
     for key, value in given.options.items():
-        yield set_option(key, value)
+        yield change.set_option(key, value)
     for key in given.unset:
-        yield remove_option(key)
+        yield change.remove_option(key)
     if given.comment is not None:
-        yield UpdateComment(comment=given.comment or None)
+        yield change.UpdateComment(comment=given.comment or None)
     if given.changes is not None:
         try:
             listed = json.loads(Path(given.changes).read_text(encoding="utf-8"))

@@ -27,17 +27,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import expire_sna
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import (
-    PARTITION_EXPIRATION_MAX_NUM,
-    PARTITION_EXPIRATION_STRATEGY,
-    PARTITION_EXPIRATION_TIME,
-    PARTITION_TIMESTAMP_FORMATTER,
-    PARTITION_TIMESTAMP_PATTERN,
-    SNAPSHOT_EXPIRE_LIMIT,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_TIME_RETAINED,
-)
+from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_moment_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
@@ -175,10 +165,12 @@ def _expire_snapshots(args: _Arguments) -> pa.Table:
     older, now_ms = args.older_than, SystemClock().now_millis()
     maintenance = args.open(
         {
-            SNAPSHOT_NUM_RETAINED_MAX.key: args.retain_max,
-            SNAPSHOT_NUM_RETAINED_MIN.key: args.retain_min,
-            SNAPSHOT_TIME_RETAINED.key: None if older is None else f"{max(0, now_ms - older)} ms",
-            SNAPSHOT_EXPIRE_LIMIT.key: args.max_deletes,
+            keys.SNAPSHOT_NUM_RETAINED_MAX.key: args.retain_max,
+            keys.SNAPSHOT_NUM_RETAINED_MIN.key: args.retain_min,
+            keys.SNAPSHOT_TIME_RETAINED.key: None
+            if older is None
+            else f"{max(0, now_ms - older)} ms",
+            keys.SNAPSHOT_EXPIRE_LIMIT.key: args.max_deletes,
         }
     ).maintenance()
     if args.max_deletes is not None:
@@ -191,11 +183,11 @@ def _expire_snapshots(args: _Arguments) -> pa.Table:
 def _expire_partitions(args: _Arguments) -> pa.Table:
     table = args.open(
         {
-            PARTITION_EXPIRATION_TIME.key: args.expiration_time,
-            PARTITION_TIMESTAMP_FORMATTER.key: args.timestamp_formatter,
-            PARTITION_TIMESTAMP_PATTERN.key: args.timestamp_pattern,
-            PARTITION_EXPIRATION_STRATEGY.key: args.expire_strategy,
-            PARTITION_EXPIRATION_MAX_NUM.key: args.max_expires,
+            keys.PARTITION_EXPIRATION_TIME.key: args.expiration_time,
+            keys.PARTITION_TIMESTAMP_FORMATTER.key: args.timestamp_formatter,
+            keys.PARTITION_TIMESTAMP_PATTERN.key: args.timestamp_pattern,
+            keys.PARTITION_EXPIRATION_STRATEGY.key: args.expire_strategy,
+            keys.PARTITION_EXPIRATION_MAX_NUM.key: args.max_expires,
         }
     )
     done = expire_partitions(table.maintenance().store, commit_user=NewUser())
