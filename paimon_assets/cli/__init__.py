@@ -3,11 +3,10 @@
 `main` lists the commands; each loads its module when it is run.
 
 Concept → modules:
-    catalogs, databases, tables, views          catalog_commands, tables, alter, listing,
-                                                view_commands
-    rows                                        rows, writing, queries, following, segments
+    catalogs, databases, views                  catalog_commands
+    tables, rows                                tables, rows, queries, segments
     history and upkeep                          history, upkeep, files
     the server                                  serve
-    options, config file, completion, output    options, settings, completion, output
+    options, config file, completion, output    commands, settings, completion, output
     the command                                 main
 """

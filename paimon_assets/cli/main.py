@@ -19,7 +19,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from paimon_assets.cli.options import key_values
 from paimon_assets.engine.errors import PaimonError, without_secrets
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -94,29 +93,40 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
+    """Return options given as KEY=VALUE as a dictionary; a callback of click."""
+    pairs = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise click.BadParameter(f"'{item}' is not KEY=VALUE")
+        pairs[key.strip()] = value.strip() or value
+    return pairs
+
+
 COMMANDS = {
     "Catalog": {
         "ls": ("catalog_commands", "List the databases, or the tables of DATABASE."),
         "db": ("catalog_commands", "Create, show, change and drop databases."),
         "create": ("tables", "Create TARGET, a database.table of the warehouse."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
-        "alter": ("alter", "Change the columns and options of TARGET, all changes or none."),
+        "alter": ("tables", "Change the columns and options of TARGET, all changes or none."),
         "rename": ("catalog_commands", "Give the table SOURCE the name TARGET."),
         "drop": ("catalog_commands", "Drop TARGET with all its files."),
-        "views": ("view_commands", "Named queries of a catalog: create, change, show, drop."),
+        "views": ("catalog_commands", "Named queries of a catalog: create, change, show, drop."),
         "serve": ("serve", "Serve --warehouse as a Paimon REST catalog, until it is interrupted."),
     },
     "Rows": {
         "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
-        "follow": ("following", "Print the rows that come to TARGET, as one JSON object a line."),
+        "follow": ("rows", "Print the rows that come to TARGET, as one JSON object a line."),
         "sql": ("queries", "Run STATEMENT: queries by duckdb, others by the engine, or by Spark."),
-        "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
+        "write": ("rows", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
         "segments": ("segments", "Make folders of others part of a table, without copying a byte."),
     },
     "History": {
-        "snapshots": ("listing", "List the snapshots of TARGET."),
+        "snapshots": ("history", "List the snapshots of TARGET."),
         "tag": ("history", "List, create, rename and delete tags."),
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
@@ -126,8 +136,8 @@ COMMANDS = {
         ),
     },
     "Files": {
-        "partitions": ("listing", "List the partitions of TARGET."),
-        "files": ("listing", "List the live data files of TARGET."),
+        "partitions": ("history", "List the partitions of TARGET."),
+        "files": ("history", "List the live data files of TARGET."),
         "plan": ("queries", "Show which splits and files a read of TARGET would open."),
         "check": ("upkeep", "Check that all files of TARGET are there, and its rows if asked."),
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),

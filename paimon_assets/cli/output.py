@@ -16,7 +16,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
-from paimon_assets.cli.options import says_json
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.spec.words import counted
 
@@ -24,6 +23,11 @@ _WIDTH_OF_PIPES = 10_000
 """Characters a line may have where no terminal bounds it: nothing is cut."""
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def says_json() -> bool:
+    """Whether the command that runs was given --json."""
+    return bool(click.get_current_context().params.get("json"))
 
 
 def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -5,7 +5,6 @@ Commands that read: read, plan.
 
 import sys
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,17 @@ import click
 import pyarrow as pa
 from rich.table import Table as Grid
 
-from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
-from paimon_assets.cli.options import (
-    executor_option,
-    key_values,
+from paimon_assets.cli.commands import (
+    Given,
+    choice,
+    command,
+    flag,
+    integer,
     names,
-    pass_settings,
-    says_json,
-    target_argument,
+    pairs,
+    root_option,
 )
+from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
 from paimon_assets.cli.output import (
     counting,
     limited,
@@ -31,10 +32,10 @@ from paimon_assets.cli.output import (
     print_json_rows,
     print_rows_of,
     progress,
+    says_json,
     table_rows,
 )
-from paimon_assets.cli.segments import root_option
-from paimon_assets.cli.settings import Settings, spark_session
+from paimon_assets.cli.settings import spark_session
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -51,39 +52,12 @@ from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.sql.parse import is_segment_statement
 from paimon_assets.engine.table.sql.query import is_query
 from paimon_assets.engine.table.table import Table
-from paimon_assets.executors import new_executor, spark_module
+from paimon_assets.executors import spark_module
 
 _TERMINAL_ROWS = 50
 
 
-def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which rows of a table's history are read."""
-    for option in reversed(
-        [
-            click.option("--snapshot", type=int, help="Snapshot id; the newest by default."),
-            click.option("--tag", help="Tag to read."),
-            click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
-            click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
-            click.option(
-                "--mode",
-                type=click.Choice([mode.value for mode in IncrementalMode]),
-                help="How --between looks.",
-            ),
-            click.option(
-                "--option",
-                "dynamic",
-                multiple=True,
-                callback=key_values,
-                help="KEY=VALUE of the table for this read; may be repeated.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-@click.command()
-@target_argument
+@command("TARGET", executor=True)
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),
@@ -95,46 +69,45 @@ def _moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(OUTPUT_FORMATS),
     help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
 )
-@click.option("--columns", default="", help="Comma list of columns.")
+@names("--columns", help="Comma list of columns.")
 @click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
-@_moment_options
-@click.option("--row-kinds", is_flag=True, help="Show what retracts too, and the kind of rows.")
+@integer("--snapshot", help="Snapshot id; the newest by default.")
+@click.option("--tag", help="Tag to read.")
+@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
+@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
+@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
+@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
+@flag("--row-kinds", help="Show what retracts too, and the kind of rows.")
 @click.option(
     "--splits",
     type=click.Path(exists=True, dir_okay=False),
     help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
-@pass_settings
-@executor_option
-def read(settings: Settings, /, target: str, **arguments: Any) -> None:
+def read(given: Given) -> None:
     """Read TARGET, or a system table such as TARGET$files.
 
     Rows go to the terminal, as JSON to a pipe, or to a file.
     """
-    executor = new_executor(arguments["executor"], spark_session)
-    system = settings.system_table(target, _moment(arguments))
+    executor = given.new_executor()
+    system = given.settings.system_table(given.target, _options(given))
     if system is not None:
-        _refuse_for_system_tables(arguments)
+        _refuse_for_system_tables(given)
         reader, total = system.to_reader(executor), None
     else:
-        builder = _reading(settings.table(target), arguments).with_limit(_most_read(arguments))
-        splits = arguments["splits"]
+        builder = _reading(given.table(), given).with_limit(_most_read(given))
+        splits = given.splits
         plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
         total = sum(split.row_count for split in plan.splits)
-    put_rows(reader, total, arguments, is_system=system is not None)
+    _put(reader, total, given, is_system=system is not None)
 
 
-def put_rows(
-    reader: pa.RecordBatchReader,
-    total: int | None,
-    arguments: Mapping[str, Any],
-    *,
-    is_system: bool = False,
+def _put(
+    reader: pa.RecordBatchReader, total: int | None, given: Given, *, is_system: bool = False
 ) -> None:
     """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
-    out, limit = arguments["out"], arguments["limit"]
+    out, limit = given.out, given.limit
     if out is None and says_json():
         print_json_rows(limited(reader, limit), is_system=is_system)
         return
@@ -144,79 +117,83 @@ def put_rows(
         return
     with progress("reading", total) as advance:
         rows = counting(limited(reader, limit), advance)
-        count = write_file(out, reader.schema, rows, arguments["file_format"])
+        count = write_file(out, reader.schema, rows, given.file_format)
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
-def _most_read(arguments: Mapping[str, Any]) -> int | None:
+def _most_read(given: Given) -> int | None:
     """Return how many rows are read: the terminal says by one more that there are more."""
-    limit: int | None = arguments["limit"]
-    if arguments["out"] is not None or says_json():
+    limit: int | None = given.limit
+    if given.out is not None or says_json():
         return limit
     return 1 + (_TERMINAL_ROWS if limit is None else limit)
 
 
-def _refuse_for_system_tables(arguments: Mapping[str, Any]) -> None:
-    given = [name for name in ("columns", "where", "row_kinds", "splits") if arguments[name]]
-    if given:
-        option = given[0].replace("_", "-")
-        raise InvalidInputError(f"A system table is read whole; leave out --{option}.", kind="cli")
+def _refuse_for_system_tables(given: Given) -> None:
+    for name in ("columns", "where", "row_kinds", "splits"):
+        if getattr(given, name):
+            option = name.replace("_", "-")
+            raise InvalidInputError(
+                f"A system table is read whole; leave out --{option}.", kind="cli"
+            )
 
 
-def _moment(arguments: Mapping[str, Any]) -> dict[str, str]:
+def _options(given: Given) -> dict[str, str]:
     """Return the table options that the options of a command mean."""
-    given = {
-        SCAN_SNAPSHOT_ID.key: arguments["snapshot"],
-        SCAN_TAG_NAME.key: arguments["tag"],
-        SCAN_TIMESTAMP.key: arguments["timestamp"],
-        INCREMENTAL_BETWEEN.key: arguments["between"],
-        INCREMENTAL_BETWEEN_SCAN_MODE.key: arguments["mode"],
+    values = {
+        SCAN_SNAPSHOT_ID.key: given.snapshot,
+        SCAN_TAG_NAME.key: given.tag,
+        SCAN_TIMESTAMP.key: given.timestamp,
+        INCREMENTAL_BETWEEN.key: given.between,
+        INCREMENTAL_BETWEEN_SCAN_MODE.key: given.mode,
     }
-    options = {key: str(value) for key, value in given.items() if value is not None}
-    return {**arguments["dynamic"], **options}
+    options = {key: str(value) for key, value in values.items() if value is not None}
+    return {**given.options, **options}
 
 
-def _reading(table: Table, arguments: Mapping[str, Any]) -> ReadBuilder:
-    columns = names(arguments["columns"])
+def _reading(table: Table, given: Given) -> ReadBuilder:
+    columns = given.columns
     repeated = [name for name in columns if columns.count(name) > 1]
     if repeated:
         raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
     builder = table.new_read_builder().with_columns(columns or None)
-    builder = builder.with_filter(arguments["where"]).with_options(_moment(arguments))
-    return builder.with_row_kinds() if arguments.get("row_kinds") else builder
+    builder = builder.with_filter(given.where).with_options(_options(given))
+    return builder.with_row_kinds() if given.row_kinds else builder
 
 
-@click.command()
-@target_argument
-@click.option("--columns", default="", help="Comma list of columns.")
+@command("TARGET")
+@names("--columns", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
-@_moment_options
-@click.option("--row-kinds", is_flag=True, help="Plan what retracts too.")
+@integer("--snapshot", help="Snapshot id; the newest by default.")
+@click.option("--tag", help="Tag to read.")
+@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
+@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
+@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
+@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
+@flag("--row-kinds", help="Plan what retracts too.")
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),
     help="Also write the splits to this file, for `read --splits` or Java; - is the standard"
     " output, and nothing else is printed there.",
 )
-@click.option(
+@integer(
     "--split-version",
-    type=int,
     default=SPLIT_VERSION,
     show_default=True,
     help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
 )
-@pass_settings
-def plan(settings: Settings, /, target: str, **arguments: Any) -> None:
+def plan(given: Given) -> None:
     """Show which splits and files a read of TARGET would open."""
     started = time.perf_counter()
-    table = settings.table(target)
-    planned = _reading(table, arguments).plan()
+    table = given.table()
+    planned = _reading(table, given).plan()
     millis = (time.perf_counter() - started) * 1000
-    if arguments["out"] == "-":
-        sys.stdout.buffer.write(planned.to_bytes(arguments["split_version"]))
+    if given.out == "-":
+        sys.stdout.buffer.write(planned.to_bytes(given.split_version))
         return
-    if arguments["out"]:
-        Path(arguments["out"]).write_bytes(planned.to_bytes(arguments["split_version"]))
+    if given.out:
+        Path(given.out).write_bytes(planned.to_bytes(given.split_version))
     lines = _lines(table, planned)
     if says_json():
         snapshot = planned.snapshot
@@ -253,8 +230,7 @@ def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
     ]
 
 
-@click.command()
-@click.argument("statement")
+@command("STATEMENT", executor=True)
 @click.option("--database", help="Of tables that are named without one.")
 @click.option(
     "--out",
@@ -266,9 +242,7 @@ def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @root_option
-@pass_settings
-@executor_option
-def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
+def sql(given: Given) -> None:
     """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
@@ -279,17 +253,16 @@ def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
     CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
     Spark's SQL in queries, too.
     """
-    catalog, database = settings.catalog(), arguments["database"]
-    executor = new_executor(arguments["executor"], spark_session)
+    catalog, database, statement = given.catalog, given.database, given.statement
+    executor = given.new_executor()
     if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
         frame = module.spark_sql(spark_session(), catalog, statement, database=database)
-        limit = arguments["limit"]
-        rows = (frame if limit is None else frame.limit(limit)).toArrow()
-        put_rows(rows.to_reader(), rows.num_rows, arguments)
+        rows = (frame if given.limit is None else frame.limit(given.limit)).toArrow()
+        _put(rows.to_reader(), rows.num_rows, given)
     elif is_query(statement):
-        put_rows(catalog.sql(statement, database=database).to_reader(executor), None, arguments)
+        _put(catalog.sql(statement, database=database).to_reader(executor), None, given)
     else:
-        roots = arguments["roots"] or None
+        roots = given.roots or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
         print_rows_of(table_rows(shown))
