@@ -9,7 +9,7 @@ DEV_PORT ?= 3000
 SERVE_PORT ?= 8080
 ARGS ?=
 
-.PHONY: help setup demo dev serve check test hunt soak lint format options docs dist bench interop interop-java clean
+.PHONY: help setup demo dev serve check test hunt soak lint format options docs dist bench interop interop-java fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ hunt: setup ## what draws its input or goes through histories, ten times as long
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
 
 soak: setup ## two minutes under a Dagster daemon, then sixty days of a small deployment by the clock; figures a day (ARGS="--days 120 --rounds 0")
-	@$(BIN)/python -m tests.soak $(ARGS)
+	@$(BIN)/python -m tools.soak $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check
@@ -62,13 +62,16 @@ dist: setup ## build the wheel and the source archive into dist/, and check what
 	@rm -rf dist && $(BIN)/python -m build --no-isolation --quiet && $(BIN)/twine check --strict dist/*
 
 bench: setup ## measure against other engines and plain pyarrow; prints ratios
-	@$(BIN)/python -m tests.bench $(ARGS)
+	@$(BIN)/python -m tools.bench $(ARGS)
 
 interop: setup ## pypaimon reads our tables and we read its (own environment, fetched once)
 	@$(BIN)/python -m tests.interop $(ARGS)
 
 interop-java: setup ## Java Paimon and we take turns on the same tables (needs a JDK and Maven Central)
 	@$(BIN)/python -m tests.interop java $(ARGS)
+
+fuzz: setup ## random steps by Java Paimon and us in turns, everything compared (ARGS="--steps 20000 --seed 1")
+	@$(BIN)/python -m tools.fuzz $(ARGS)
 
 clean: ## remove the demo's warehouse, runs and input; .venv stays
 	rm -rf .demo

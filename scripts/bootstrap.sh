@@ -4,6 +4,7 @@
 #   scripts/bootstrap.sh            install where pyproject.toml or constraints.txt changed
 #   PYTHON=python3.13 make …        choose the interpreter (3.11 to 3.14) yourself; a .venv of another
 #                                   version is built anew
+#   HASHES=1 make setup             refuse whatever has not one of the hashes in hashes.txt
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -74,14 +75,13 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check "$@" </dev/null; }
 
 say "installing the pinned packages (constraints.txt); the first time this takes a few minutes"
 pip install --quiet -c constraints.txt pip
-extras=dagster,spark,connect,pandas,polars,duckdb,server,demo
-case $(version .venv/bin/python) in
-3.1[123]) extras=$extras,sketches ;; # of datasketches there is no wheel for later ones
-esac
+extras=dagster,spark,connect,pandas,polars,duckdb,server,demo,sketches
 failed=.venv/.install-failed # a pipe hides the exit status of its first command
 rm -f "$failed"
 {
-    pip install --progress-bar off -c constraints.txt --build-constraint constraints.txt \
+    { [ -z "${HASHES:-}" ] ||
+        pip install --progress-bar off --require-hashes --no-deps -r hashes.txt; } &&
+        pip install --progress-bar off -c constraints.txt --build-constraint constraints.txt \
         -e ".[$extras]" --group dev || : >"$failed"
 } | awk '
     # The large ones are what one waits for.

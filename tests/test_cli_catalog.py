@@ -1,7 +1,9 @@
 """Names, schemas and settings on the command line."""
 
 import json
+from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -115,22 +117,33 @@ def test_a_schema_changes_unless_values_would_be_lost(run, tmp_path):
     assert "is no place" in run("alter", "db.t", "--move", "cost aside", code=1)
 
 
-def test_a_config_file_says_where_the_catalog_is(run, tmp_path, monkeypatch):
+@pytest.fixture
+def configured(run, tmp_path, monkeypatch):
+    """The user's configuration folder, and a function that runs a command."""
     del run
-    config = tmp_path / "paimon.toml"
-    config.write_text(
-        f'warehouse = "{tmp_path}/nowhere"\n'
-        "s3.path-style-access = true\n"
-        f'[catalogs.mine]\nwarehouse = "{tmp_path}/w"\n'
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PAIMON_WAREHOUSE", str(tmp_path / "empty"))
+    home = tmp_path / "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    monkeypatch.setenv("HOME", str(home))
+    folder = Path(click.get_app_dir("paimon-assets"))
+    folder.mkdir(parents=True)
 
     def output(*arguments, code=0):
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == code, result.output
         return result.output
 
+    return folder, output
+
+
+def test_a_config_file_says_where_the_catalog_is(configured, tmp_path, monkeypatch):
+    folder, output = configured
+    config = folder / "paimon.toml"
+    config.write_text(
+        f'warehouse = "{tmp_path}/nowhere"\n'
+        "s3.path-style-access = true\n"
+        f'[catalogs.mine]\nwarehouse = "{tmp_path}/w"\n'
+    )
+    monkeypatch.setenv("PAIMON_WAREHOUSE", str(tmp_path / "empty"))
     assert output("--catalog", "mine", "ls") == "db\n"
     assert output("ls") == ""  # the environment goes before the file
     assert output("--config", str(config), "--catalog", "mine", "ls") == "db\n"
@@ -139,6 +152,34 @@ def test_a_config_file_says_where_the_catalog_is(run, tmp_path, monkeypatch):
     assert "is no TOML" in output("ls", code=1)
     config.unlink()
     assert "needs --config" in output("--catalog", "mine", "ls", code=1)
+
+
+def test_a_file_of_the_working_folder_is_read_only_where_it_is_named(
+    configured, tmp_path, monkeypatch
+):
+    _, output = configured
+    (tmp_path / "paimon.toml").write_text('uri = "http://elsewhere.invalid"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAIMON_TOKEN", "secret")
+    monkeypatch.setenv("PAIMON_WAREHOUSE", str(tmp_path / "w"))
+    assert output("ls") == "db\n"
+    said = output("--catalog", "mine", "ls", code=1)
+    assert "--config paimon.toml" in said
+    (tmp_path / "paimon.toml").write_text(f'[catalogs.mine]\nwarehouse = "{tmp_path}/w"\n')
+    assert output("--config", "paimon.toml", "--catalog", "mine", "ls") == "db\n"
+
+
+def test_a_key_that_a_config_file_cannot_have_is_refused(configured, tmp_path):
+    folder, output = configured
+    (folder / "paimon.toml").write_text(
+        f'warehouse = "{tmp_path}/w"\n[catalogs.x]\nwarehous = "/tmp"\n'
+    )
+    assert "did you mean 'warehouse'?" in output("--catalog", "x", "ls", code=1)
+    (folder / "paimon.toml").write_text(
+        f'warehouse = "{tmp_path}/w"\n[catalogs.x]\ns3.region = "a"\n'
+    )
+    assert "needs --warehouse" in output("--catalog", "x", "ls", code=1)
+    assert output("ls") == "db\n"
 
 
 def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
@@ -164,6 +205,21 @@ def test_a_shell_completes_tables(run, tmp_path, monkeypatch):
     assert completed("db.tr") == ["plain,db.trips"]
     assert completed("x") == []
     assert completed("db.", "nowhere://w") == []
+
+
+def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):
+    run("tag", "create", "db.t", "a")
+    run("branch", "create", "db.t", "b", "--tag", "a")
+    run("delete", "db.t$branch_b", "--where", "id = 1", "--yes")
+    folder = str(tmp_path / "w" / "db.db" / "t")
+
+    def count(target):
+        result = CliRunner().invoke(main, ["read", target, "--json"])
+        assert result.exit_code == 0, result.output
+        return len(json.loads(result.output))
+
+    assert (count(folder), count(f"{folder}$branch_b")) == (2, 1)
+    assert count(f"{folder}$branch_b$snapshots") == 2
 
 
 def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):

@@ -1,18 +1,20 @@
 """Paimon tables as Dagster assets: the only library code that imports Dagster.
 
-    tables/      a function's frame as a table, the IO manager, audits, write modes
-    files/       files that land, exactly once; folders of others as segments; their sensors
-    jobs/        compaction, maintenance, schema evolution, and what makes them due
-    checks/      asset checks: rows, keys, files, schemas, pandera
-    external/    tables that others write
-    components/  all of it in YAML
-    schedules    ingestion, compaction and maintenance by the clock
-    resource     which warehouse, which Spark
-    translator   tables ⇄ asset keys, groups, pools
-    partitions   which rows a partition holds
-    metadata     what Dagster's pages show of a snapshot; row_count, provenance
-    check_run    what all checks share
-    failures     what Dagster does after an error
+    tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
+    files/        files that land, exactly once; folders of external files as segments
+    jobs/         compaction, maintenance, schema evolution, and what makes them due
+    checks/       asset checks: rows, keys, files, schemas, pandera
+    components/   all of it in YAML
+    external_*    tables and views that others write; sensors on them
+    schedules     ingestion, compaction and maintenance by the clock; automation on new data
+    sensors       what all sensors share
+    resource      which warehouse, which Spark
+    translator    tables ⇄ asset keys, groups, pools
+    partitions    which rows a partition holds
+    provenance    which run wrote a snapshot; commit users of retries
+    metadata      what Dagster's pages show of a snapshot, a row count, a change of schema
+    check_run     what all checks share
+    failures      what Dagster does after an error; unknown option names
 
 Names are loaded when they are first used; none of them loads pyspark.
 """
@@ -22,7 +24,9 @@ from typing import TYPE_CHECKING
 from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.assets.check_run import CheckOptions as CheckOptions
+    from paimon_assets.assets.check_run import (
+        CheckOptions as CheckOptions,
+    )
     from paimon_assets.assets.checks.pandera_checks import (
         build_pandera_checks as build_pandera_checks,
     )
@@ -42,27 +46,24 @@ if TYPE_CHECKING:
         build_sequence_check as build_sequence_check,
         build_small_files_check as build_small_files_check,
     )
-    from paimon_assets.assets.external.external_tables import (
-        build_external_table_specs as build_external_table_specs,
-        build_observable_tables as build_observable_tables,
-        describe_tables as describe_tables,
+    from paimon_assets.assets.components.catalog_components import (
+        PaimonTablesComponent as PaimonTablesComponent,
     )
-    from paimon_assets.assets.external.external_views import (
-        build_external_view_specs as build_external_view_specs,
-        describe_views as describe_views,
-    )
-    from paimon_assets.assets.external.partition_sensor import (
+    from paimon_assets.assets.external_sensors import (
+        build_new_snapshots_sensor as build_new_snapshots_sensor,
         build_partition_keys_sensor as build_partition_keys_sensor,
     )
-    from paimon_assets.assets.external.table_sensor import (
-        build_new_snapshots_sensor as build_new_snapshots_sensor,
-    )
-    from paimon_assets.assets.external.tables_component import (
-        PaimonTablesComponent as PaimonTablesComponent,
+    from paimon_assets.assets.external_tables import (
+        build_external_table_specs as build_external_table_specs,
+        build_external_view_specs as build_external_view_specs,
+        build_observable_tables as build_observable_tables,
+        describe_tables as describe_tables,
+        describe_views as describe_views,
     )
     from paimon_assets.assets.files.ingestion import (
         IngestConfig as IngestConfig,
         build_file_ingestion_asset as build_file_ingestion_asset,
+        build_new_files_sensor as build_new_files_sensor,
     )
     from paimon_assets.assets.files.segment_import import (
         SegmentImportConfig as SegmentImportConfig,
@@ -70,8 +71,9 @@ if TYPE_CHECKING:
         build_segment_asset as build_segment_asset,
         build_segment_import_job as build_segment_import_job,
     )
-    from paimon_assets.assets.files.sensor import build_new_files_sensor as build_new_files_sensor
-    from paimon_assets.assets.files.source_files import FileSource as FileSource
+    from paimon_assets.assets.files.source_files import (
+        FileSource as FileSource,
+    )
     from paimon_assets.assets.jobs.compaction import (
         CompactionConfig as CompactionConfig,
         build_compaction_job as build_compaction_job,
@@ -88,7 +90,9 @@ if TYPE_CHECKING:
         SchemaEvolutionConfig as SchemaEvolutionConfig,
         build_schema_evolution_job as build_schema_evolution_job,
     )
-    from paimon_assets.assets.metadata import data_version_of as data_version_of
+    from paimon_assets.assets.metadata import (
+        data_version_of as data_version_of,
+    )
     from paimon_assets.assets.resource import (
         ExecutorKind as ExecutorKind,
         PaimonCatalogResource as PaimonCatalogResource,
@@ -98,23 +102,31 @@ if TYPE_CHECKING:
         build_compaction_schedule as build_compaction_schedule,
         build_ingestion_schedule as build_ingestion_schedule,
         build_maintenance_schedule as build_maintenance_schedule,
+        on_new_data as on_new_data,
     )
     from paimon_assets.assets.tables.audit import (
         Batch as Batch,
         BatchCheck as BatchCheck,
         Verdict as Verdict,
+        audited_asset as audited_asset,
     )
-    from paimon_assets.assets.tables.audited_frame import audited_asset as audited_asset
-    from paimon_assets.assets.tables.automation import on_new_data as on_new_data
-    from paimon_assets.assets.tables.io_manager import PaimonIOManager as PaimonIOManager
+    from paimon_assets.assets.tables.io_manager import (
+        PaimonIOManager as PaimonIOManager,
+        as_table_assets as as_table_assets,
+    )
     from paimon_assets.assets.tables.io_metadata import (
         paimon_input as paimon_input,
         paimon_output as paimon_output,
     )
-    from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
-    from paimon_assets.assets.tables.sql_lineage import columns_of_sql as columns_of_sql
-    from paimon_assets.assets.tables.stored_assets import as_table_assets as as_table_assets
-    from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
+    from paimon_assets.assets.tables.pipes_client import (
+        PaimonPipesClient as PaimonPipesClient,
+    )
+    from paimon_assets.assets.tables.sql_lineage import (
+        columns_of_sql as columns_of_sql,
+    )
+    from paimon_assets.assets.tables.table_asset import (
+        paimon_asset as paimon_asset,
+    )
     from paimon_assets.assets.tables.table_write import (
         WriteConfig as WriteConfig,
         WriteMode as WriteMode,

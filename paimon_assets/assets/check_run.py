@@ -1,4 +1,4 @@
-"""What all asset checks on tables share: their options, their run, and who reads for them.
+"""What all asset checks on tables share: their options, their run, and the executor.
 
 Small tables are read in this process, so that nobody waits for a Spark session; larger ones by the
 executor of the catalog resource.
@@ -39,7 +39,7 @@ class CheckOptions:
     """Whether a failure stops what lies downstream in the run."""
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     executor: ExecutorKind | None = None
-    """Who reads; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's choice."""
+    """The executor; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's."""
     show_values: bool | None = None
     """Whether results show some of the rows' values; None is the resource's choice."""
     resource_key: str | None = None
@@ -76,7 +76,7 @@ class CheckRun:
         return self.options.shows_values(self.paimon)
 
     def executor(self, physical_rows: int | None = None) -> CountingExecutor[Any]:
-        """Return who reads so many rows; those of the newest snapshot by default."""
+        """Return the executor for so many rows; those of the newest snapshot by default."""
         rows = self.table.physical_rows() if physical_rows is None else physical_rows
         return executor_of_check(self.paimon, self.options, rows)
 
@@ -128,7 +128,7 @@ def define_check(
 def executor_of_check(
     paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
 ) -> CountingExecutor[Any]:
-    """Return who reads so many rows for a check."""
+    """Return the executor of a check for so many rows."""
     kind = options.executor
     if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
         kind = "embedded"
@@ -136,7 +136,7 @@ def executor_of_check(
 
 
 def records_value(examples: Sequence[Mapping[str, Any]], *, show: bool) -> dg.TableMetadataValue:
-    """Return keys, and how many rows each has, as a table of what Dagster shows.
+    """Return keys and their numbers of rows as a table of Dagster's.
 
     Shown are numbers, and the beginning of all else as text.
     """

@@ -4,8 +4,9 @@ This is the Dagster boundary: engine errors are sorted by what the caller does n
 Dagster's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 import dagster as dg
 
@@ -13,6 +14,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
+    InvalidInputError,
     PaimonError,
     StorageError,
 )
@@ -28,12 +30,7 @@ TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
 def dagster_failures(
     table: Identifier, *, wait_seconds: float = RETRY_WAIT_SECONDS
 ) -> Iterator[None]:
-    """Turn engine errors of the block into Dagster's.
-
-    Raises:
-        RetryRequested: A lost commit race, an unanswered commit, a storage that failed.
-        Failure: Anything else that is wrong with the call, the data or the table; not retried.
-    """
+    """Turn engine errors of the block into Dagster's."""
     try:
         yield
     except TRY_AGAIN as error:
@@ -51,3 +48,20 @@ def failure_of(error: PaimonError, table: Identifier) -> dg.Failure:
         metadata={"paimon/table": str(table), "paimon/error_kind": error.kind, **details},
         allow_retries=False,
     )
+
+
+def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *, kind: str) -> None:
+    """Refuse names that are not known.
+
+    >>> refuse_unknown(["mode"], ["mode", "table"], "paimon_output", kind="output-option")
+    """
+    known = sorted(expected)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise InvalidInputError(
+                f"{owner} has no '{name}'.{hint} It takes {', '.join(names)}.",
+                kind=kind,
+                details={"option": name},
+            )

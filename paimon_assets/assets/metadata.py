@@ -4,29 +4,43 @@
 and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
 if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, and
 `build_row_count_check` counts. Then only `paimon/physical_rows` is given: rows before merging.
+
+How many rows each partition of a run has, from metadata wherever that knows.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
 
-from paimon_assets.assets.partition_counts import partition_counts
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.translator import TABLE_NAME, URI
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
+from paimon_assets.assets.translator import STORAGE_KIND, STORAGE_KIND_KEY, TABLE_NAME, URI, uri_of
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.merge_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_AUTO_PADDING,
 )
+from paimon_assets.engine.spec.samples import MASKED
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
-from paimon_assets.engine.spec.types.data_types import DataField, not_null
+from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.spec.types.data_types import not_null
+from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
+from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"
@@ -49,18 +63,23 @@ Metadata = dict[str, Any]
 def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
     """Return the columns as Dagster shows them: Paimon types, nullability, keys, comments."""
     table = first_table_schema(schema, time_millis=0) if isinstance(schema, Schema) else schema
+    roles = {"primary key": table.primary_keys, "partition key": table.partition_keys}
     columns = [
         dg.TableColumn(
             name=field.name,
-            type=_type_text(field),
+            # Nullability has a badge of its own.
+            type=str(not_null(field.type)).removesuffix(" NOT NULL"),
             description=field.description,
             constraints=dg.TableColumnConstraints(
-                nullable=field.type.nullable, other=list(_roles(field.name, table))
+                nullable=field.type.nullable,
+                other=[role for role, names in roles.items() if field.name in names],
             ),
         )
         for field in table.fields
     ]
-    return dg.TableSchema(columns, constraints=dg.TableConstraints(other=list(_keys(table))))
+    texts = {"primary key": table.primary_keys, "partitioned by": table.partition_keys}
+    keys = [f"{text} ({', '.join(names)})" for text, names in texts.items() if names]
+    return dg.TableSchema(columns, constraints=dg.TableConstraints(other=keys))
 
 
 def declared_columns(schema: Schema) -> Metadata:
@@ -73,27 +92,22 @@ def declared_columns(schema: Schema) -> Metadata:
     return {COLUMN_SCHEMA: column_schema(schema)}
 
 
-def _type_text(field: DataField) -> str:
-    # Nullability has a badge of its own.
-    return str(not_null(field.type)).removesuffix(" NOT NULL")
-
-
-def _roles(name: str, schema: TableSchema) -> Iterator[str]:
-    if name in schema.primary_keys:
-        yield "primary key"
-    if name in schema.partition_keys:
-        yield "partition key"
-
-
-def _keys(schema: TableSchema) -> Iterator[str]:
-    if schema.primary_keys:
-        yield f"primary key ({', '.join(schema.primary_keys)})"
-    if schema.partition_keys:
-        yield f"partitioned by ({', '.join(schema.partition_keys)})"
+def spec_metadata(
+    table: Identifier, schema: Schema | None, *, warehouse: str | None, resource: str
+) -> Metadata:
+    """Return the metadata of a table's definition, as far as it is known without the catalog."""
+    metadata: Metadata = {TABLE_NAME: str(table), STORAGE_KIND_KEY: STORAGE_KIND}
+    if schema is not None:
+        metadata |= declared_columns(schema)
+    if resource != DEFAULT_RESOURCE_KEY:
+        metadata[RESOURCE_KEY] = resource
+    if warehouse is not None:
+        metadata[URI] = uri_of(warehouse, table)
+    return metadata
 
 
 def table_metadata(table: Table) -> Metadata:
-    """Return what is true of the table whatever its snapshot."""
+    """Return metadata of a table that does not depend on its snapshot."""
     return {
         TABLE_NAME: table.name,
         URI: table.path,
@@ -105,7 +119,7 @@ def table_metadata(table: Table) -> Metadata:
 def materialization_of(
     key: dg.AssetKey, text: str, metadata: Metadata, table: Table, added: Snapshot | None = None
 ) -> dg.AssetMaterialization:
-    """Return the event that shows what was done to a table, and how it is then.
+    """Return the event of an operation on a table, with its state afterwards.
 
     It shows the snapshot that added rows, if one did; else the newest, which added nothing.
 
@@ -113,17 +127,27 @@ def materialization_of(
         As `snapshot_metadata`.
     """
     shown = added or table.latest_snapshot()
-    known, tags = table_metadata(table), {}
-    if shown is not None:
-        known = snapshot_metadata(table, shown, is_new=added is not None)
-        tags = {DATA_VERSION: data_version_of(table, shown).value}
+    state, version = state_of(table, shown, is_new=added is not None)
     return dg.AssetMaterialization(
-        asset_key=key, description=text, metadata={**known, **metadata}, tags=tags
+        asset_key=key,
+        description=text,
+        metadata={**state, **metadata},
+        tags={} if version is None else {DATA_VERSION: version.value},
     )
 
 
+def state_of(
+    table: Table, snapshot: Snapshot | None, *, is_new: bool = True
+) -> tuple[Metadata, dg.DataVersion | None]:
+    """Return the metadata and the data version of a table at a snapshot, None before the first."""
+    if snapshot is None:
+        return table_metadata(table), None
+    metadata = snapshot_metadata(table, snapshot, is_new=is_new)
+    return metadata, data_version_of(table, snapshot)
+
+
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
-    """Return what a snapshot says of its table; numbers are plotted over time by Dagster.
+    """Return metadata of a snapshot; Dagster plots its numbers over time.
 
     Where nothing is new, what the snapshot added was reported before.
 
@@ -146,8 +170,8 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     if not is_new:
         metadata["paimon/added_files"] = 0
     elif before is not None or snapshot.id == 1:
-        known = {entry.identifier for entry in table.live_files(before)} if before else set()
-        metadata["paimon/added_files"] = sum(entry.identifier not in known for entry in live)
+        earlier = {entry.identifier for entry in table.live_files(before)} if before else set()
+        metadata["paimon/added_files"] = sum(entry.identifier not in earlier for entry in live)
         rows_before = table.physical_rows(before) if before else 0
         metadata["paimon/added_records"] = table.physical_rows(snapshot) - rows_before
     return metadata | _row_metadata(table, snapshot)
@@ -166,13 +190,44 @@ def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
 def partition_metadata(
     table: Table, snapshot: Snapshot, partitions: RunPartitions
 ) -> Mapping[str, Metadata]:
-    """Return Dagster partition key → what is true of that partition alone."""
-    counts = partition_counts(table, snapshot.id, partitions, limit_rows=COUNT_LIMIT_ROWS)
-    return {key: {PARTITION_ROW_COUNT: rows} for key, rows in counts.items()}
+    """Return Dagster partition key → metadata of that partition.
+
+    Empty if a column of the key is no partition key of the table, or too many rows would have to be
+    merged to be counted.
+    """
+    fields = partitions.fields
+    if any(field.name not in table.schema.partition_keys for field in fields):
+        return {}
+    read = table.new_read_builder().with_filter(partitions.predicate()).at_snapshot(snapshot.id)
+    counting = read.plan_count()
+    if counting.rows_to_read > COUNT_LIMIT_ROWS:
+        return {}
+    rows = {split.partition: 0 for split in counting.splits}
+    executor = EmbeddedExecutor()
+    for split in counting.splits:
+        rows[split.partition] += (
+            visible_rows(split)
+            if is_counted(split)
+            else executor.count_rows(counting.context, [split])
+        )
+    values = [table.partition_values(partition) for partition in rows]
+    columns: list[Any] = [
+        pa.array(
+            [to_scalar(value[field.name], field.type) for value in values],
+            to_arrow_type(field.type),
+        )
+        for field in fields
+    ]
+    numbers = partitions.numbers(columns)
+    inside = numbers >= 0
+    counts = np.zeros(len(partitions.keys), np.int64)
+    np.add.at(counts, numbers[inside], np.fromiter(rows.values(), np.int64, len(rows))[inside])
+    by_key = zip(partitions.keys, counts.tolist(), strict=True)
+    return {key: {PARTITION_ROW_COUNT: count} for key, count in by_key}
 
 
 def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
-    """Return what a write saw on its way; without numbers that the table cannot have."""
+    """Return the numbers of a write; without those that the table cannot have."""
     metadata: Metadata = {
         "paimon/rows_in": report.rows_in,
         "paimon/rows_written": report.rows_written,
@@ -208,40 +263,31 @@ def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
-    records: list[Mapping[str, Any]] = []
-    snapshot, rows = newest, table.physical_rows(newest)
-    while len(records) < _SNAPSHOTS_SHOWN:
+    lines: list[Mapping[str, Any]] = []
+    snapshot: Snapshot | None = newest
+    rows = table.physical_rows(newest)
+    while snapshot is not None and len(lines) < _SNAPSHOTS_SHOWN:
         before = snapshot_or_none(table, snapshot.id - 1)
         rows_before = rows - snapshot.delta_record_count
         if before is not None:
             rows_before = table.physical_rows(before)
-        counts = {"added records": rows - rows_before, "total records": rows}
-        records.append(_snapshot_record(snapshot, counts))
-        if before is None:
-            break
+        committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
+        user = snapshot.commit_user
+        if user.startswith("dagster:"):  # the run has a column of its own
+            user = user.split(":", 2)[-1].strip(":")
+        line = {
+            "snapshot": snapshot.id,
+            "kind": str(snapshot.commit_kind),
+            "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
+            "schema": snapshot.schema_id,
+            "added records": rows - rows_before,
+            "total records": rows,
+            "run": snapshot.properties.get(RUN_ID, "")[:_RUN_ID_SHOWN],
+            "by": user,
+        }
+        lines.append(line)
         snapshot, rows = before, rows_before
-    return grid(records)
-
-
-def _snapshot_record(snapshot: Snapshot, counts: Mapping[str, int]) -> Mapping[str, Any]:
-    committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
-    run_id = snapshot.properties.get(RUN_ID, "")
-    return {
-        "snapshot": snapshot.id,
-        "kind": str(snapshot.commit_kind),
-        "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
-        "schema": snapshot.schema_id,
-        **counts,
-        "run": run_id[:_RUN_ID_SHOWN],
-        "by": _committer(snapshot.commit_user),
-    }
-
-
-def _committer(user: str) -> str:
-    """Return a commit user without the run in it, which has a column of its own."""
-    if not user.startswith("dagster:"):
-        return user
-    return user.split(":", 2)[-1].strip(":")
+    return grid(lines)
 
 
 def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
@@ -265,3 +311,111 @@ def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
         return table.snapshot(snapshot_id)
     except NotFoundError:
         return None
+
+
+DIFF = "paimon/schema_diff"
+REPORT = "paimon/overflow_report"
+EXAMPLES = "paimon/overflow_examples"
+CHANGES = "paimon/schema_changes"
+STORED_ROWS = (
+    "All stored rows count, also those that a newer row or a deletion hides: reads cast them."
+)
+
+
+def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
+    """Return the effect of a change: the diff, and the fate of stored values.
+
+    Files are named below `root`.
+    """
+    casts: dict[int | None, str] = {column.field_id: column.cast for column in plan.columns}
+    diff = {DIFF: diff_table(plan.differences, casts)} if plan.differences else {}
+    return {
+        **diff,
+        **loss_metadata(plan, root, show=show),
+        "paimon/schema_before": plan.base.id,
+        CHANGES: changes_value(plan.changes),
+    }
+
+
+def diff_table(
+    lines: Iterable[SchemaDifference], casts: Mapping[int | None, str] | None = None
+) -> dg.TableMetadataValue:
+    """Return differences of schemas, at least one; with casts by the id of the field."""
+    records = []
+    for line in lines:
+        record = {
+            "what": line.subject,
+            "change": line.change,
+            "before": line.before,
+            "after": line.after,
+        }
+        if casts is not None:
+            record["cast"] = casts.get(line.field_id, "")
+        records.append({**record, "field id": line.field_id})
+    return grid(records)
+
+
+def loss_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
+    """Return the fate of stored values; files are named below `root`."""
+    note = {"paimon/overflow_note": STORED_ROWS} if plan.columns else {}
+    return {**columns_metadata(plan.columns, root, show=show), **note}
+
+
+def columns_metadata(columns: Sequence[ColumnReport], root: str, *, show: bool) -> Metadata:
+    """Return a line for each column that is cast, and examples of values that are lost.
+
+    Files are named below `root`.
+    """
+    metadata: Metadata = {
+        "paimon/lost_values": sum(column.lost for column in columns),
+        "paimon/file_columns_read": sum(column.files_read for column in columns),
+    }
+    if columns:
+        kinds = [loss for loss in Loss if any(column.counts.get(loss) for column in columns)]
+        metadata[REPORT] = grid(_report_line(column, kinds) for column in columns)
+    examples = [
+        {
+            "column": column.column,
+            "value": _show(example.lost.value, show=show),
+            "what happens": example.lost.loss.value,
+            "becomes": _show(example.lost.becomes, show=show),
+            "file": example.path.removeprefix(f"{root.rstrip('/')}/"),
+        }
+        for column in columns
+        for example in column.examples
+    ]
+    return metadata | ({EXAMPLES: grid(examples)} if examples else {})
+
+
+def _show(value: str | None, *, show: bool) -> str | None:
+    return value if show or value is None else MASKED
+
+
+def _report_line(column: ColumnReport, kinds: Sequence[Loss]) -> Mapping[str, Any]:
+    return {
+        "column": column.column,
+        "before": column.before,
+        "after": column.after,
+        "stored values": column.rows,
+        "lost": column.lost,
+        "counted": "exactly" if column.is_exact else "at least",
+        **{loss.value: column.counts.get(loss, 0) for loss in kinds},
+        "cast": column.cast,
+        "files kept by statistics": column.files_kept,
+        "files lost by statistics": column.files_lost,
+        "files read": column.files_read,
+    }
+
+
+def changes_value(changes: Iterable[SchemaChange]) -> dg.JsonMetadataValue:
+    """Return changes as the job's config takes them."""
+    return dg.MetadataValue.json(changes_to_json(changes))
+
+
+def schema_change_text(plan: SchemaChangePlan) -> str:
+    """Return one line on the effect of a change on schema and values."""
+    lines = len(plan.differences)
+    if not lines:
+        return "Nothing would change."
+    values = "; ".join(str(column) for column in plan.columns) or "no stored value is cast"
+    return f"{lines} {'difference' if lines == 1 else 'differences'}; {values}."

@@ -31,9 +31,12 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     any_of,
 )
+from paimon_assets.engine.spec.samples import plain_sample, sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
+from paimon_assets.engine.table.frames.object_columns import first_failing
 
 PARTITION_COLUMNS = "paimon/partition_columns"
 """Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
@@ -64,7 +67,7 @@ class RunPartitions:
     fields: tuple[DataField, ...]
     """The columns that decide."""
     cells: tuple[tuple[Span, ...], ...]
-    """For each key, what each of the columns may hold."""
+    """For each key, the values of each column."""
 
     @property
     def label(self) -> str:
@@ -78,12 +81,12 @@ class RunPartitions:
         """
         codes: Numbers | None = None
         for index, values in zip(self._indexes, columns, strict=True):
-            found = index.codes(values)
+            places = index.codes(values)
             if codes is None:
-                codes = found
+                codes = places
             else:
-                inside = (codes >= 0) & (found >= 0)
-                codes = np.where(inside, codes * len(index.spans) + found, -1)
+                inside = (codes >= 0) & (places >= 0)
+                codes = np.where(inside, codes * len(index.spans) + places, -1)
         ordered, numbers = self._cell_codes
         if codes is None or not len(ordered):
             return np.full(len(columns[0]) if columns else 0, -1, np.int64)
@@ -128,9 +131,9 @@ class RunPartitions:
             for index, span in zip(self._indexes, cell, strict=True):
                 code = code * len(index.spans) + index.places[span]
             codes.append(code)
-        known = np.asarray(codes, np.int64)
-        order = np.argsort(known, kind="stable")
-        return known[order], order.astype(np.int64)
+        numbers = np.asarray(codes, np.int64)
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], order.astype(np.int64)
 
 
 class _SpanIndex:
@@ -153,8 +156,8 @@ class _SpanIndex:
         """Return the place of each value's span, -1 for values of none and for nulls."""
         cast: Any = values.cast(self._type)
         if not self._is_windows:
-            found = pc.index_in(cast, value_set=self._values).fill_null(-1)
-            return np.asarray(found, np.int64)
+            places = pc.index_in(cast, value_set=self._values).fill_null(-1)
+            return np.asarray(places, np.int64)
         numbers = _as_numbers(cast.fill_null(0))
         place = np.searchsorted(self._lowers, numbers, side="right") - 1
         inside = (place >= 0) & (numbers < self._uppers[place]) & np.asarray(cast.is_valid())
@@ -166,7 +169,7 @@ def _rank(value: Internal) -> tuple[str, Any]:
 
 
 def _as_numbers(values: Any) -> Numbers:
-    """Return days or moments as integers; windows exist for these only."""
+    """Return days or timestamps as integers; windows exist for these only."""
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())
     return np.asarray(values.cast(pa.int64()), np.int64)
@@ -181,13 +184,6 @@ def run_partitions(
     """Return the rows that belong to partition keys.
 
     They need not follow each other.
-
-    Raises:
-        InvalidInputError: A key cannot be a value of the column's type (kind `literal`), a window
-            is too narrow for the column (`partition-window`), a key is empty or two keys are one
-            value (`partition-key`), or dimensions and columns do not match
-            (`partition-column`).
-        NotFoundError: The table has no such column.
     """
     dimensions = _dimensions(definition, columns)
     fields = tuple(schema.column(column) for column, _, _ in dimensions)
@@ -213,10 +209,6 @@ def refuse_equal_keys(
 
     Keys that are no values of the column are left to the run that is about them. The fields are the
     table's columns, all or those that hold the key.
-
-    Raises:
-        InvalidInputError: Two keys are one value (kind `partition-key`), or dimensions and columns
-            do not match (`partition-column`).
     """
     by_name = {field.name: field for field in fields}
     for column, _, part_of in _dimensions(definition, columns):
@@ -316,7 +308,7 @@ def _span(key: str, definition: dg.PartitionsDefinition[Any], field: DataField) 
 def _window_bounds(
     field: DataField, start: dt.datetime, end: dt.datetime
 ) -> tuple[int, int] | None:
-    """Return a window as days or nanoseconds, None for columns that know no time."""
+    """Return a window as days or nanoseconds, None for columns of other types."""
     local = (start.replace(tzinfo=None), end.replace(tzinfo=None))
     is_exact = True
     match field.type.root:
@@ -345,7 +337,7 @@ def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
     """Return the condition of any of some spans; windows that touch become one."""
     points = [span.lower for span in spans if span.upper is None]
     alternatives: list[Predicate] = [In(field.name, tuple(points))] if points else []
-    for window in _joined([span for span in spans if span.upper is not None]):
+    for window in _join([span for span in spans if span.upper is not None]):
         bounds = (
             Comparison(field.name, CompareOp.GE, window.lower),
             Comparison(field.name, CompareOp.LT, window.upper),
@@ -354,7 +346,7 @@ def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
     return any_of(alternatives)
 
 
-def _joined(windows: Sequence[Span]) -> Iterator[Span]:
+def _join(windows: Sequence[Span]) -> Iterator[Span]:
     current: Span | None = None
     for window in sorted(windows, key=lambda span: _rank(span.lower)):
         if current is not None and current.upper == window.lower:
@@ -368,7 +360,7 @@ def _joined(windows: Sequence[Span]) -> Iterator[Span]:
 
 
 def _sql(predicate: Predicate, fields: Mapping[str, DataField]) -> str:
-    """Return what `RunPartitions.predicate` builds as Spark SQL."""
+    """Return a predicate of `RunPartitions.predicate` as Spark SQL."""
     match predicate:
         case In(field=name, literals=values):
             if not values:
@@ -403,3 +395,92 @@ def _sql_literal(field: DataField, internal: Any) -> str:
             return f"DATE '{value.isoformat()}'"
         case _:
             return str(value)
+
+
+_SHOWN = 5
+
+
+def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = True) -> Frame:
+    """Return the rows unchanged, refusing any that lie outside the partitions.
+
+    A reader is checked while it is read, before anything is committed; a Spark frame by one job
+    that looks for a few offending values.
+    """
+    if is_spark_frame(rows):
+        _require_columns(partitions, rows.columns)
+        names = [f"`{field.name.replace('`', '``')}`" for field in partitions.fields]
+        outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
+        examples = outside.limit(_SHOWN).toArrow()
+        if examples.num_rows:
+            raise _outside(partitions, examples.columns, show=show_values)
+        return rows
+    if not isinstance(rows, pa.RecordBatchReader):
+        for batch in rows.to_batches():
+            _check(partitions, batch, show=show_values)
+        return rows
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            _check(partitions, batch, show=show_values)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(rows.schema, checked())
+
+
+def _check(partitions: RunPartitions, batch: pa.RecordBatch, *, show: bool) -> None:
+    _require_columns(partitions, batch.schema.names)
+    columns: list[Any] = [batch.column(field.name) for field in partitions.fields]
+    try:
+        outside = pa.array(partitions.numbers(columns) < 0)
+    except pa.ArrowException as error:
+        raise _no_values(partitions, columns, show=show) from (error if show else None)
+    if pc.any(outside).as_py():
+        raise _outside(partitions, [column.filter(outside) for column in columns], show=show)
+
+
+def _no_values(
+    partitions: RunPartitions, columns: Sequence[Any], *, show: bool
+) -> InvalidInputError:
+    """Return the error of the first column with a value that its type cannot hold."""
+    for field, values in zip(partitions.fields, columns, strict=True):
+        target: Any = to_arrow_type(field.type)
+        try:
+            values.cast(target)
+        except pa.ArrowException:
+            break
+
+    def attempt(low: int, high: int) -> object:
+        return values.slice(low, high - low).cast(target)
+
+    value = sample(values[first_failing(len(values), attempt)].as_py(), show=show)
+    return InvalidInputError(
+        f"Column '{field.name}' is {field.type} and holds the partition; the rows have "
+        f"{values.type}, and {value} is not a value of it. Cast the column first.",
+        kind="input-type",
+        details={"column": field.name},
+    )
+
+
+def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
+    for field in partitions.fields:
+        if field.name not in names:
+            raise InvalidInputError(
+                f"The rows lack column '{field.name}', which holds the partition.",
+                kind="outside-partition",
+                details={"column": field.name},
+            )
+
+
+def _outside(partitions: RunPartitions, columns: Sequence[Any], *, show: bool) -> InvalidInputError:
+    parts = []
+    for field, column in zip(partitions.fields, columns, strict=True):
+        examples = column.unique()[:_SHOWN].to_pylist() if show else [None]
+        shown = ", ".join(plain_sample(value, show=show) for value in examples)
+        parts.append(f"column '{field.name}' holds {shown}")
+    noun = "partition" if len(partitions.keys) == 1 else "partitions"
+    return InvalidInputError(
+        f"Rows lie outside {noun} '{partitions.label}': {'; '.join(parts)}. Nothing was committed; "
+        f"return only rows of the {noun}.",
+        kind="outside-partition",
+        details={"column": partitions.fields[0].name, "partition": partitions.label},
+    )

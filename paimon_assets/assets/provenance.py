@@ -5,9 +5,11 @@ that died; the properties lead from a snapshot back to its run.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import dagster as dg
 
@@ -15,7 +17,7 @@ from paimon_assets.assets.partitions import label_of
 
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
-"""The run whose step was finished, where that is another than the one that finished it."""
+"""The run whose step was finished, if another run finished it."""
 RUN_URL = "dagster.run_url"
 """Where the run's page is, if `DAGSTER_WEBSERVER_URL` says where the UI is."""
 JOB = "dagster.job"
@@ -34,49 +36,88 @@ _RETRY_NUMBER = "dagster/retry_number"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepIdentity:
-    """One output of one step of one run; every retry of the step has the same origin."""
+class Step:
+    """One output of one step of one run; every retry of the step has the same commit user."""
 
-    run_id: str
-    origin: str
-    """Id of the run that the run resumes, directly or over others; its own if it resumes none."""
-    job: str
-    step_key: str
-    asset_key: str
-    """Empty for what is no asset."""
-    partition: str
-    """The partition key, first...last of several, empty without partitions."""
+    run: dg.DagsterRun
+    instance: dg.DagsterInstance
+    log: logging.Logger
+    key: str
+    """The step's key inside its run."""
+    output_key: str
+    """The step key; of an IO manager's output with the name of the output."""
+    asset_key: dg.AssetKey | None
+    """None for the output of an op, and for several assets."""
+    partition_keys: tuple[str, ...]
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return str(self.run.run_id)
+
+    @cached_property
+    def origin(self) -> str:
+        """Id of the run that the run resumes, directly or over others; its own if it resumes none.
+
+        A run that goes on from a failure resumes its parent, and so does an automatic retry. One
+        that executes some steps of its parent again resumes those that did not succeed there. One
+        that executes all steps again, because a person said so, resumes nothing.
+        """
+        run, seen = self.run, {self.run.run_id}
+        while True:
+            parent_id = run.parent_run_id or run.tags.get(_PARENT_RUN)
+            if parent_id is None or parent_id in seen or not self._resumes(run, parent_id):
+                return str(run.run_id)
+            seen.add(parent_id)
+            parent = self.instance.get_run_by_id(parent_id)
+            if parent is None:
+                return str(parent_id)
+            run = parent
+
+    def _resumes(self, run: dg.DagsterRun, parent_id: str) -> bool:
+        """Whether a run goes on with the step as its parent left it."""
+        if run.tags.get(_RESUMES) == "true" or _RETRY_NUMBER in run.tags:
+            return True
+        if run.tags.get(_RESUMES_ASSETS) != "true" and run.step_keys_to_execute is None:
+            return False
+        stats = self.instance.get_run_step_stats(parent_id, [self.key])
+        return all(item.status is None or item.status.value != "SUCCESS" for item in stats)
+
+    @property
+    def partition(self) -> str:
+        """The partition key, first...last of several, empty without partitions."""
+        return label_of(self.partition_keys)
 
     @property
     def commit_user(self) -> str:
         """The commit user: one per origin, step and partition, the same for every retry."""
-        return f"dagster:{self.origin}:{self.step_key}:{self.partition}"
+        return f"dagster:{self.origin}:{self.output_key}:{self.partition}"
 
     @property
     def batch_name(self) -> str:
-        """The name of its batches while they are judged: one per run, step and partition."""
-        what = f"{self.step_key}:{self.partition}".encode()
-        return f"{self.run_id[:8]}_{hashlib.sha256(what).hexdigest()[:8]}"
+        """The name of its batches while they are checked: one per run, step and partition."""
+        text = f"{self.output_key}:{self.partition}".encode()
+        return f"{self.run_id[:8]}_{hashlib.sha256(text).hexdigest()[:8]}"
 
-    def properties(self, code_version: str | None) -> Mapping[str, str]:
-        """Return what a snapshot says of its run; parts that do not exist are left out."""
+    def properties(self, code_version: str | None = None) -> Mapping[str, str]:
+        """Return the snapshot properties of the run, without empty ones."""
         properties = {
             RUN_ID: self.run_id,
             RUN_URL: run_url(self.run_id),
             ORIGIN: self.origin if self.origin != self.run_id else "",
-            JOB: self.job,
-            STEP_KEY: self.step_key,
-            ASSET_KEY: self.asset_key,
+            JOB: self.run.job_name,
+            STEP_KEY: self.output_key,
+            ASSET_KEY: self.asset_key.to_user_string() if self.asset_key else "",
             PARTITION: self.partition,
             CODE_VERSION: code_version or "",
         }
         return {key: value for key, value in properties.items() if value}
 
     def made(self, properties: Mapping[str, str]) -> bool:
-        """Whether the snapshot of these properties was made by a try of this very step."""
+        """Whether a try of this step made the snapshot with these properties."""
         origin = properties.get(ORIGIN, properties.get(RUN_ID))
-        found = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
-        return found == (self.origin, self.step_key, self.partition)
+        identity = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
+        return identity == (self.origin, self.output_key, self.partition)
 
 
 def run_url(run_id: str) -> str:
@@ -92,85 +133,51 @@ def run_url(run_id: str) -> str:
 
 
 def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
-    """Return what a snapshot says of the run of an op that is no asset's."""
+    """Return the snapshot properties of the run of an op."""
     url = run_url(run.run_id)
     known = {RUN_ID: run.run_id, JOB: run.job_name, STEP_KEY: step_key}
     return {**known, RUN_URL: url} if url else known
 
 
-def step_identity(context: dg.AssetExecutionContext) -> StepIdentity:
-    """Return the identity of an asset's step."""
-    step_key = step_key_of(context)
-    keys = context.selected_asset_keys
-    return StepIdentity(
-        run_id=context.run.run_id,
-        origin=origin_of(context.instance, context.run, step_key),
-        job=context.run.job_name,
-        step_key=step_key,
-        asset_key=context.asset_key.to_user_string() if len(keys) == 1 else "",
-        partition=label_of(partition_keys_of(context)),
-    )
-
-
-def output_identity(context: dg.OutputContext) -> StepIdentity:
-    """Return the identity of what an IO manager is handed."""
-    parts = (context.step_key, context.name, context.mapping_key)
-    step = context.step_context
-    return StepIdentity(
-        run_id=context.run_id,
-        origin=origin_of(step.instance, step.dagster_run, context.step_key),
-        job=context.job_name,
-        step_key=".".join(part for part in parts if part),
-        asset_key=context.asset_key.to_user_string() if context.has_asset_key else "",
-        partition=label_of(output_partition_keys(context)),
-    )
-
-
-def origin_of(instance: dg.DagsterInstance, run: dg.DagsterRun, step_key: str) -> str:
-    """Return the id of the run that a run resumes in a step, its own if it writes anew.
-
-    A run that goes on from a failure resumes its parent, and so does an automatic retry, whatever
-    its strategy. One that executes some steps of its parent again resumes those that did not
-    succeed there. One that executes all steps again, because a person said so, writes anew.
-
-    Cost:
-        Nothing for a run without a parent; else a look at each ancestor.
-    """
-    seen = {run.run_id}
-    while True:
-        parent_id = run.parent_run_id or run.tags.get(_PARENT_RUN)
-        if parent_id is None or parent_id in seen or not _resumes(instance, run, step_key):
-            return run.run_id
-        seen.add(parent_id)
-        parent = instance.get_run_by_id(parent_id)
-        if parent is None:
-            return parent_id
-        run = parent
-
-
-def _resumes(instance: dg.DagsterInstance, run: dg.DagsterRun, step_key: str) -> bool:
-    """Whether a step goes on with what the run's parent began."""
-    if run.tags.get(_RESUMES) == "true" or _RETRY_NUMBER in run.tags:
-        return True
-    if run.tags.get(_RESUMES_ASSETS) != "true" and run.step_keys_to_execute is None:
-        return False
-    parent_id = run.parent_run_id or run.tags[_PARENT_RUN]
-    found = instance.get_run_step_stats(parent_id, [step_key])
-    return all(item.status is None or item.status.value != "SUCCESS" for item in found)
-
-
-def partition_keys_of(context: dg.AssetExecutionContext) -> tuple[str, ...]:
-    """Return the partition keys the run is about, none for an asset without partitions."""
+def step_of_asset(context: dg.AssetExecutionContext) -> Step:
+    """Return the step of an asset, which may have several assets."""
+    partition_keys: tuple[str, ...] = ()
     if context.has_partition_key:
-        return (context.partition_key,)
-    return tuple(context.partition_keys) if context.has_partition_key_range else ()
+        partition_keys = (context.partition_key,)
+    elif context.has_partition_key_range:
+        partition_keys = tuple(context.partition_keys)
+    return replace(
+        step_of_op(context.op_execution_context),
+        asset_key=context.asset_key if len(context.selected_asset_keys) == 1 else None,
+        partition_keys=partition_keys,
+    )
 
 
-def output_partition_keys(context: dg.OutputContext) -> tuple[str, ...]:
-    """Return the partition keys of what an IO manager is handed, none without partitions."""
-    return tuple(context.asset_partition_keys) if context.has_asset_partitions else ()
+def step_of_output(context: dg.OutputContext) -> Step:
+    """Return the step of a value that an IO manager stores."""
+    parts = (context.step_key, context.name, context.mapping_key)
+    execution = context.step_context
+    has_partitions = context.has_asset_partitions
+    return Step(
+        run=execution.dagster_run,
+        instance=execution.instance,
+        log=context.log,
+        key=context.step_key,
+        output_key=".".join(part for part in parts if part),
+        asset_key=context.asset_key if context.has_asset_key else None,
+        partition_keys=tuple(context.asset_partition_keys) if has_partitions else (),
+    )
 
 
-def step_key_of(context: dg.AssetExecutionContext) -> str:
-    """Return the step's key inside its run; every retry of the step has the same."""
-    return str(context.op_execution_context.node_handle)
+def step_of_op(context: dg.OpExecutionContext) -> Step:
+    """Return the step of an op that is no asset's."""
+    key = str(context.node_handle)
+    return Step(
+        run=context.run,
+        instance=context.instance,
+        log=context.log,
+        key=key,
+        output_key=key,
+        asset_key=None,
+        partition_keys=(),
+    )

@@ -15,7 +15,8 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.errors import InvalidInputError, without_secrets
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
@@ -23,20 +24,16 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import chosen_kind, new_executor, spark_module
 
 ExecutorKind = Literal["spark", "embedded", "auto"]
-"""Who reads and writes rows: Spark, this process, or Spark where pyspark is installed."""
+"""The executor of rows: Spark, this process, or Spark where pyspark is installed."""
 
 DEFAULT_RESOURCE_KEY = "paimon"
-"""Key of the catalog resource where a function does not name its own."""
+"""Key of the catalog resource, unless a function names its own."""
 RESOURCE_KEY = "paimon/resource_key"
 """Metadata of an asset whose catalog has another key."""
 
 
 def executor_kind(text: str) -> str:
-    """Return a kind of executor.
-
-    Raises:
-        InvalidInputError: There is none of that name.
-    """
+    """Return a kind of executor."""
     kinds = get_args(ExecutorKind)
     if text not in kinds:
         raise InvalidInputError(
@@ -72,7 +69,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     _jobs: Any = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember whose jobs Spark will run."""
+        """Remember the run, for the names of Spark's jobs."""
         if context.run is not None and context.log is not None:
             job = context.run.job_name
             run = f"Dagster run {context.run.run_id[:8]}"
@@ -219,11 +216,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         named = {"warehouse": self.warehouse, "uri": self.uri, "token": self.token}
         _refuse_masks({**named, **self.options})
         return open_catalog(
-            self.warehouse,
-            self.options,
-            metastore=self.metastore,
-            uri=self.uri,
-            token=self.token,
+            self.warehouse, self.options, metastore=self.metastore, uri=self.uri, token=self.token
         )
 
     def segments(self, table: Table) -> Segments:
@@ -235,7 +228,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return table.segments(roots=self.segment_roots or None)
 
     def new_executor(self, kind: str | None = None) -> CountingExecutor[Any]:
-        """Return who reads and writes rows.
+        """Return the executor of reads and writes.
 
         Args:
             kind: `spark`, `embedded` or `auto`; None is the resource's own choice.
@@ -307,18 +300,25 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         yield from (("executor", self.executor), ("spark", self.spark))
 
 
-def resource_key_of(asset: dg.AssetsDefinition) -> str:
+def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:
     """Return the key of the catalog resource that an asset was defined with."""
-    for spec in asset.specs:
-        if RESOURCE_KEY in spec.metadata:
-            return str(spec.metadata[RESOURCE_KEY])
-    return DEFAULT_RESOURCE_KEY
+    specs = [asset] if isinstance(asset, dg.AssetSpec) else asset.specs
+    keys = [str(spec.metadata[RESOURCE_KEY]) for spec in specs if RESOURCE_KEY in spec.metadata]
+    return keys[0] if keys else DEFAULT_RESOURCE_KEY
 
 
 def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:
     """Return the catalog of a run, a check or a tick, by the key of its resource."""
-    found: PaimonCatalogResource = getattr(context.resources, resource_key)
-    return found
+    paimon: PaimonCatalogResource = getattr(context.resources, resource_key)
+    return paimon
+
+
+def table_or_none(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
+    """Return a table, None if it does not exist."""
+    try:
+        return paimon.catalog().get_table(identifier)
+    except NotFoundError:
+        return None
 
 
 class _SharedSession:
@@ -355,8 +355,8 @@ _SESSION = _SharedSession()
 
 
 def _refuse_masks(values: Mapping[str, str]) -> None:
-    """Refuse asterisks: what the Launchpad shows for a secret, sent back as if it were one."""
-    for name in _masked(values):
+    """Refuse asterisks: the Launchpad's mask of a secret, sent back as the secret."""
+    for name in _mask(values):
         raise InvalidInputError(
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
             "Remove the `resources:` section from the run's config.",
@@ -365,5 +365,5 @@ def _refuse_masks(values: Mapping[str, str]) -> None:
         )
 
 
-def _masked(values: Mapping[str, str]) -> Iterator[str]:
+def _mask(values: Mapping[str, str]) -> Iterator[str]:
     return (name for name, value in values.items() if value and not value.strip("*"))

@@ -1,4 +1,4 @@
-"""Schedules of what a deployment does by the clock: take in files, compact, maintain.
+"""Schedules of ingestion, compaction and maintenance; automation on new data.
 
 Each is shipped stopped, and runs with the config of its job's form; so does a cron of your own with
 `dg.ScheduleDefinition`, which these save you to spell.
@@ -30,7 +30,7 @@ def build_ingestion_schedule(
     Args:
         asset: From `build_file_ingestion_asset`.
         cron_schedule: When, such as `0 3 * * *`.
-        config: The form of the run; its defaults take in all new files.
+        config: The form of the run; its defaults ingest all new files.
         target: A job or selection that contains the asset; the asset by default.
         name: The name of the schedule; `<table>_schedule` by default.
         timezone: Of the cron.
@@ -84,15 +84,7 @@ def build_maintenance_schedule(
     name: str | None = None,
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
-    """Run a maintenance job by the clock. It is shipped stopped.
-
-    Args:
-        job: From `build_maintenance_job`.
-        cron_schedule: When, such as `0 5 * * *`.
-        config: The form of the run; its defaults expire what is old by the options of each table.
-        name: The name of the schedule; `<job>_schedule` by default.
-        timezone: Of the cron.
-    """
+    """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`."""
     return _schedule(
         name or f"{job.name}_schedule",
         job,
@@ -115,3 +107,19 @@ def _schedule(
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=description,
     )
+
+
+def on_new_data() -> dg.AutomationCondition[Any]:
+    """Ask for an asset when a table upstream has new data and its blocking checks passed.
+
+    As `AutomationCondition.eager()`, which however asks after every run upstream: here a run that
+    found nothing to write, a compaction or a dry run asks for nothing, because none of them changes
+    the data version of the table.
+    """
+    conditions = dg.AutomationCondition
+    new_data = conditions.any_deps_match(
+        conditions.data_version_changed() | conditions.will_be_requested()
+    ).with_label("any_deps_have_new_data")
+    eager = conditions.eager().replace("any_deps_updated", new_data)
+    checked = conditions.all_deps_blocking_checks_passed()
+    return (eager & checked).with_label("on_new_data")

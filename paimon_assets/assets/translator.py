@@ -23,11 +23,7 @@ _GROUP_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
 def identifier_of(table: str | Identifier) -> Identifier:
-    """Return the identifier `database.table` names.
-
-    Raises:
-        InvalidInputError: Not of that form.
-    """
+    """Return the identifier `database.table` names."""
     return table if isinstance(table, Identifier) else Identifier.parse(table)
 
 
@@ -68,11 +64,7 @@ def asset_key_of(table: str | Identifier) -> dg.AssetKey:
 
 
 def identifier_of_key(key: dg.AssetKey) -> Identifier:
-    """Return the table of a default asset key: the last two parts.
-
-    Raises:
-        InvalidInputError: The key has fewer than two parts.
-    """
+    """Return the table of a default asset key: the last two parts."""
     if len(key.path) < 2:
         raise InvalidInputError(
             f"Asset key '{key.to_user_string()}' names no table: expected [..., database, table].",
@@ -93,7 +85,7 @@ def pool_of(table: str | Identifier) -> str:
 
 
 def kinds_of(executor: str | None) -> set[str]:
-    """Return the kinds of a table asset: Paimon, and who computes, if that is known."""
+    """Return the kinds of a table asset: Paimon, and the executor, if that is known."""
     computes = {"embedded": {"arrow"}, "spark": {"spark"}}
     return {STORAGE_KIND, *computes.get(executor or "", ())}
 
@@ -108,16 +100,10 @@ def uri_of(warehouse: str, table: str | Identifier) -> str:
     return f"{warehouse.rstrip('/')}/{identifier.database}.db/{identifier.table}"
 
 
-def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
-    """Return the table behind an asset definition.
-
-    That is its `dagster/table_name`, else what `PaimonIOManager` takes: the last two parts of its
-    key.
-
-    Raises:
-        InvalidInputError: The definition is not of exactly one table, or its key has one part: then
-            the database is known to the IO manager alone.
-    """
+def identifier_of_asset(asset: dg.AssetsDefinition | dg.AssetSpec) -> Identifier:
+    """Return the one table of an asset definition, as `identifier_of_spec`."""
+    if isinstance(asset, dg.AssetSpec):
+        return identifier_of_spec(asset)
     specs = list(asset.specs)
     if len(specs) == 1:
         return identifier_of_spec(specs[0])
@@ -129,11 +115,7 @@ def identifier_of_asset(asset: dg.AssetsDefinition) -> Identifier:
 
 
 def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
-    """Return the table of an asset: its `dagster/table_name`, else the last two parts of its key.
-
-    Raises:
-        InvalidInputError: It has neither: then the database is known to the IO manager alone.
-    """
+    """Return the table of an asset: `dagster/table_name`, else the last two parts of its key."""
     name = spec.metadata.get(TABLE_NAME)
     if isinstance(name, str):
         return identifier_of(name)

@@ -1,44 +1,37 @@
-"""Commands on a catalog's names: ls, db, rename, drop."""
+"""Commands on a catalog's names: ls, db, rename, drop, views."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from paimon_assets.cli.options import (
-    confirm,
-    key_values,
-    pass_settings,
-    says_json,
-    target_argument,
-    yes_option,
-)
-from paimon_assets.cli.output import print_rows_of, say, size_text
-from paimon_assets.cli.settings import Settings
+from paimon_assets.cli.commands import Given, command, flag, pairs, texts
+from paimon_assets.cli.output import print_rows_of, say, says_json, size_text
+from paimon_assets.engine.codec.rest.resources import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.table import Table
+
+db = click.Group("db", help="Create, show, change and drop databases.")
+views = click.Group("views", help="Named queries of a catalog: create, change, show, drop.")
 
 
-@click.command()
-@click.argument("database", required=False)
-@click.option("--all", "is_all", is_flag=True, help="The tables of all databases.")
-@click.option("--long", "-l", "is_long", is_flag=True, help="With keys, files and rows.")
-@pass_settings
-def ls(settings: Settings, /, database: str | None, *, is_all: bool, is_long: bool) -> None:
+@command("[DATABASE]")
+@flag("--all", "is_all", help="The tables of all databases.")
+@flag("--long", "-l", "is_long", help="With keys, files and rows.")
+def ls(given: Given) -> None:
     """List the databases, or the tables of DATABASE."""
-    catalog = settings.catalog()
-    if database is None and not is_all and not is_long:
+    catalog, database = given.catalog, given.database
+    if database is None and not given.is_all and not given.is_long:
         say(names := catalog.list_databases(), names)
         return
     databases = catalog.list_databases() if database is None else [database]
     tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
-    if not is_long:
+    if not given.is_long:
         say(tables, tables)
         return
-    lines = list(_described(catalog, tables))
+    lines = list(_describe(catalog, tables))
     if not says_json():
         lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
         for line in lines:
@@ -46,7 +39,7 @@ def ls(settings: Settings, /, database: str | None, *, is_all: bool, is_long: bo
     print_rows_of(lines)
 
 
-def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
+def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
     for name in tables:
         table = catalog.get_table(name)
         snapshot = table.latest_snapshot()
@@ -62,30 +55,21 @@ def _described(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, A
         }
 
 
-@click.group()
-def db() -> None:
-    """Create, show, change and drop databases."""
-
-
-@db.command("create")
-@click.argument("name")
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if the database exists.")
-@click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
-@pass_settings
-def db_create(
-    settings: Settings, /, name: str, *, if_not_exists: bool, properties: Mapping[str, str]
-) -> None:
+@command("NAME", group=db)
+@flag("--if-not-exists", help="Do nothing if the database exists.")
+@pairs("--property", "properties", help="KEY=VALUE.")
+def db_create(given: Given) -> None:
     """Create the database NAME."""
-    settings.catalog().create_database(name, ignore_if_exists=if_not_exists, options=properties)
-    say(f"database {name} is made", {"database": name})
+    given.catalog.create_database(
+        given.name, ignore_if_exists=given.if_not_exists, options=given.properties
+    )
+    say(f"database {given.name} is made", {"database": given.name})
 
 
-@db.command("show")
-@click.argument("name")
-@pass_settings
-def db_show(settings: Settings, /, name: str) -> None:
+@command("NAME", group=db)
+def db_show(given: Given) -> None:
     """Show the database NAME: its properties and its tables."""
-    catalog = settings.catalog()
+    name, catalog = given.name, given.catalog
     tables = catalog.list_tables(name)
     properties = shown_options(catalog.get_database(name).options)
     lines = [
@@ -96,68 +80,53 @@ def db_show(settings: Settings, /, name: str) -> None:
     say(lines, {"name": name, "properties": properties, "tables": tables})
 
 
-@db.command("set")
-@click.argument("name")
-@click.option("--property", "properties", multiple=True, callback=key_values, help="KEY=VALUE.")
-@click.option("--remove", "removals", multiple=True, help="KEY of a property that goes.")
-@pass_settings
-def db_set(
-    settings: Settings,
-    /,
-    name: str,
-    *,
-    properties: Mapping[str, str],
-    removals: tuple[str, ...],
-) -> None:
+@command("NAME", group=db)
+@pairs("--property", "properties", help="KEY=VALUE.")
+@texts("--remove", "removals", help="KEY of a property that goes.")
+def db_set(given: Given) -> None:
     """Set and remove properties of the database NAME."""
-    settings.catalog().alter_database(name, updates=properties, removals=removals)
-    say(f"database {name} is changed", {"database": name})
+    given.catalog.alter_database(given.name, updates=given.properties, removals=given.removals)
+    say(f"database {given.name} is changed", {"database": given.name})
 
 
-@db.command("drop")
-@click.argument("name")
-@click.option("--cascade", is_flag=True, help="With all tables in it, and their files.")
-@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such database.")
-@yes_option
-@pass_settings
-def db_drop(settings: Settings, /, name: str, **arguments: bool) -> None:
+@command("NAME", group=db, yes=True)
+@flag("--cascade", help="With all tables in it, and their files.")
+@flag("--if-exists", help="Do nothing if there is no such database.")
+def db_drop(given: Given) -> None:
     """Drop the database NAME."""
-    catalog = settings.catalog()
-    if arguments["if_exists"] and name not in catalog.list_databases():
+    name, catalog = given.name, given.catalog
+    if given.if_exists and name not in catalog.list_databases():
         say(f"there is no database {name}", {"dropped": None})
         return
-    tables = catalog.list_tables(name) if arguments["cascade"] else []
+    tables = catalog.list_tables(name) if given.cascade else []
     named = f": {', '.join(tables)}" if tables else ""
-    confirm(f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}.")
-    catalog.drop_database(name, cascade=arguments["cascade"])
+    given.confirm(
+        f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}."
+    )
+    catalog.drop_database(name, cascade=given.cascade)
     say(f"database {name} is dropped", {"dropped": name, "tables": tables})
 
 
-@click.command()
-@click.argument("source")
-@click.argument("target")
-@pass_settings
-def rename(settings: Settings, /, source: str, target: str) -> None:
+@command("SOURCE", "TARGET")
+def rename(given: Given) -> None:
     """Give the table SOURCE the name TARGET."""
-    settings.catalog().rename_table(source, target)
+    source, target = given.source, given.target
+    given.catalog.rename_table(source, target)
     say(f"{source} is {target} now", {"table": target, "was": source})
 
 
-@click.command()
-@target_argument
-@click.option("--if-exists", is_flag=True, help="Do nothing if there is no such table.")
-@yes_option
-@pass_settings
-def drop(settings: Settings, /, target: str, *, if_exists: bool) -> None:
+@command("TARGET", yes=True)
+@flag("--if-exists", help="Do nothing if there is no such table.")
+def drop(given: Given) -> None:
     """Drop TARGET with all its files.
 
     Files of others that it reads as segments stay.
     """
-    catalog = settings.catalog()
-    if if_exists and not catalog.table_exists(target):
+    target, catalog = given.target, given.catalog
+    if given.if_exists and not catalog.table_exists(target):
         say(f"there is no table {target}", {"dropped": None})
         return
-    confirm(f"{_what_goes(catalog, target)} goes for ever.")
+    given.confirm(f"{_what_goes(catalog, target)} goes for ever.")
     catalog.drop_table(target)
     say(f"table {target} is dropped", {"dropped": target})
 
@@ -167,7 +136,79 @@ def _what_goes(catalog: TableCatalog, target: str) -> str:
         raise InvalidInputError(
             f"'{target}' is no table of its own; drop the table, or `branch delete`.", kind="name"
         )
-    table: Table = catalog.get_table(target)
+    table = catalog.get_table(target)
     files = table.live_files()
     size = size_text(sum(entry.file.file_size for entry in files))
     return f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"
+
+
+@command("DATABASE", group=views)
+def views_list(given: Given) -> None:
+    """List the views of DATABASE."""
+    names = [f"{given.database}.{name}" for name in given.catalog.views.list(given.database)]
+    say(names, names)
+
+
+@command("NAME", group=views)
+@click.option("--dialect", help="Only the query, in this dialect.")
+def views_show(given: Given) -> None:
+    """Show the columns and the queries of the view NAME, a database.view."""
+    view = given.catalog.views.get(given.name)
+    columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
+    facts = {"columns": columns, "query": view.query, "dialects": dict(view.dialects)}
+    if given.dialect is not None and not says_json():
+        click.echo(view.query_for(given.dialect))
+        return
+    queries = {"any dialect": view.query, **view.dialects}
+    lines = [
+        *(f"{column.name} {column.type}" for column in view.fields),
+        *(f"-- {dialect}\n{query}" for dialect, query in queries.items()),
+    ]
+    say(lines, facts)
+
+
+@command("NAME", "QUERY", group=views)
+@texts("--column", "columns", required=True, help='"NAME TYPE"; repeated.')
+@pairs("--dialect", "dialects", help="NAME=QUERY.")
+@click.option("--comment", help="What the view is for.")
+def views_create(given: Given) -> None:
+    """Create the view NAME, a database.view, of QUERY."""
+    name, columns = given.name, given.columns
+    typed = dict(column.strip().split(None, 1) for column in columns if " " in column.strip())
+    if len(typed) != len(columns):
+        raise click.BadParameter(
+            'each column is "NAME TYPE", and named once', param_hint="--column"
+        )
+    given.catalog.views.create(
+        name, given.query, typed, dialects=given.dialects, comment=given.comment
+    )
+    say(f"view {name} is made", {"view": name})
+
+
+@command("NAME", "DIALECT", "[QUERY]", group=views)
+def views_dialect(given: Given) -> None:
+    """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
+    name, dialect, views = given.name, given.dialect, given.catalog.views
+    if given.query is None:
+        views.alter(name, [DropDialect(dialect=dialect)])
+        say(f"view {name} has no query in {dialect} now", {"view": name, "dropped": dialect})
+        return
+    change = UpdateDialect if dialect in views.get(name).dialects else AddDialect
+    views.alter(name, [change(dialect=dialect, query=given.query)])
+    say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})
+
+
+@command("SOURCE", "TARGET", group=views)
+def views_rename(given: Given) -> None:
+    """Give the view SOURCE the name TARGET."""
+    source, target = given.source, given.target
+    given.catalog.views.rename(source, target)
+    say(f"{source} is {target} now", {"view": target, "was": source})
+
+
+@command("NAME", group=views, yes=True)
+def views_drop(given: Given) -> None:
+    """Drop the view NAME; the tables it reads stay."""
+    given.confirm(f"View {given.name} goes; the tables it reads stay.")
+    given.catalog.views.drop(given.name)
+    say(f"view {given.name} is dropped", {"dropped": given.name})

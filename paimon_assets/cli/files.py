@@ -31,29 +31,20 @@ def read_files(
 ) -> pa.RecordBatchReader:
     """Return the rows of files, file by file, read as they are consumed.
 
-    Args:
-        files: Paths, at least one; all have the same columns.
-        file_format: A `RowFormat`; None goes by the files' endings.
-        columns: Types that values of CSV and JSON files are parsed as (`codec.row_files`).
-
-    Raises:
-        InvalidInputError: The format is unknown, or a file has other columns than the first.
-        FormatError: Also while reading: a file is damaged, or a value does not fit; names it.
-
     Cost:
         One footer, or the first block of a text file, each.
     """
     formats = [_format_of(file, file_format) for file in files]
     schemas = []
     for file, chosen in zip(files, formats, strict=True):
-        with _opened(file, chosen, columns) as rows:
+        with _open(file, chosen, columns) as rows:
             schemas.append(rows.schema)
         _compare(file, schemas[-1], files[0], schemas[0])
     names = schemas[0].names
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file, chosen in zip(files, formats, strict=True):
-            with _opened(file, chosen, columns) as rows:
+            with _open(file, chosen, columns) as rows:
                 for batch in rows.batches:
                     yield batch.select(names)
 
@@ -70,7 +61,7 @@ def _format_of(file: str, given: str | None) -> RowFormat:
 
 
 @contextmanager
-def _opened(file: str, row_format: RowFormat, columns: pa.Schema | None) -> Iterator[RowFile]:
+def _open(file: str, row_format: RowFormat, columns: pa.Schema | None) -> Iterator[RowFile]:
     with naming(file, row_format), pa.OSFile(file, "rb") as source:
         yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
 
@@ -93,21 +84,7 @@ def _compare(file: str, found: pa.Schema, first: str, expected: pa.Schema) -> No
 def write_file(
     out: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file_format: str | None = None
 ) -> int:
-    """Write batches to a new file beside `out`, and put it in place when it is whole.
-
-    Args:
-        out: A path; - is the standard output.
-        schema: The schema of the batches.
-        batches: The rows.
-        file_format: One of `OUTPUT_FORMATS`; by default what the path ends in, and json for -. JSON
-            is one object a line; Arrow is a stream on the standard output, else a file.
-
-    Returns:
-        How many rows.
-
-    Raises:
-        InvalidInputError: No such format or folder, or CSV cannot hold a column.
-    """
+    """Write batches to a new file beside `out`, and put it in place when it is whole."""
     if out == _STANDARD_OUTPUT:
         chosen = file_format or "json"
         _check_format(out, chosen, schema)

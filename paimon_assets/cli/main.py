@@ -2,15 +2,107 @@
 
 A TARGET is `database.table` of the catalog, which is `--warehouse` or a REST server, or a table
 directory. Nothing here loads the engine: a command's module does.
+
+The group of all commands: errors are one line, and modules are loaded when they are called.
+
+`--help` and the completion of a name need a command's name and summary only, and load no engine.
 """
 
+import errno
 import importlib
 import logging
+import traceback
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from paimon_assets.cli.groups import LazyGroup
-from paimon_assets.cli.options import key_values
+from paimon_assets.engine.errors import PaimonError, without_secrets
+
+Commands = Mapping[str, Mapping[str, tuple[str, str]]]
+"""Heading of the help → name of the command → (its module below `cli`, its summary)."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are in modules of their own."""
+
+    def __init__(self, *, index: Commands, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._index = index
+        self._modules = {
+            name: module for named in index.values() for name, (module, _) in named.items()
+        }
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        Every `PaimonError`, and what the disk refuses, becomes one clear line and exit code 1. With
+        --verbose the traceback stands before it.
+        """
+        try:
+            return super().invoke(ctx)
+        except (PaimonError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read us has gone; click ends quietly
+            if ctx.find_root().params.get("verbose"):
+                click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
+            raise click.ClickException(without_secrets(str(error))) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted({*self._modules, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        module = self._modules.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        loaded = importlib.import_module(f"{__package__}.{module}")
+        command: click.Command = getattr(loaded, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; one that is not there may be misspelt."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, known, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean {near[0]}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries of the commands; loads none of them."""
+        del ctx
+        width = max(map(len, self._modules))
+        for heading, named in self._index.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(width), summary) for name, (_, summary) in named.items()]
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a name; loads no command."""
+        found = [
+            CompletionItem(name, help=summary)
+            for named in self._index.values()
+            for name, (_, summary) in named.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
+    """Return options given as KEY=VALUE as a dictionary; a callback of click."""
+    pairs = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise click.BadParameter(f"'{item}' is not KEY=VALUE")
+        pairs[key.strip()] = value.strip() or value
+    return pairs
+
 
 COMMANDS = {
     "Catalog": {
@@ -18,23 +110,23 @@ COMMANDS = {
         "db": ("catalog_commands", "Create, show, change and drop databases."),
         "create": ("tables", "Create TARGET, a database.table of the warehouse."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
-        "alter": ("alter", "Change the columns and options of TARGET, all changes or none."),
+        "alter": ("tables", "Change the columns and options of TARGET, all changes or none."),
         "rename": ("catalog_commands", "Give the table SOURCE the name TARGET."),
         "drop": ("catalog_commands", "Drop TARGET with all its files."),
-        "views": ("view_commands", "Named queries of a catalog: create, change, show, drop."),
+        "views": ("catalog_commands", "Named queries of a catalog: create, change, show, drop."),
         "serve": ("serve", "Serve --warehouse as a Paimon REST catalog, until it is interrupted."),
     },
     "Rows": {
-        "read": ("reading", "Read TARGET, or a system table such as TARGET$files."),
-        "follow": ("following", "Print the rows that come to TARGET, as one JSON object a line."),
+        "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
+        "follow": ("rows", "Print the rows that come to TARGET, as one JSON object a line."),
         "sql": ("queries", "Run STATEMENT: queries by duckdb, others by the engine, or by Spark."),
-        "write": ("writing", "Write the rows of FILES, in the order given, to TARGET."),
+        "write": ("rows", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
         "segments": ("segments", "Make folders of others part of a table, without copying a byte."),
     },
     "History": {
-        "snapshots": ("listing", "List the snapshots of TARGET."),
+        "snapshots": ("history", "List the snapshots of TARGET."),
         "tag": ("history", "List, create, rename and delete tags."),
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
@@ -44,9 +136,9 @@ COMMANDS = {
         ),
     },
     "Files": {
-        "partitions": ("listing", "List the partitions of TARGET."),
-        "files": ("listing", "List the live data files of TARGET."),
-        "plan": ("reading", "Show which splits and files a read of TARGET would open."),
+        "partitions": ("history", "List the partitions of TARGET."),
+        "files": ("history", "List the live data files of TARGET."),
+        "plan": ("queries", "Show which splits and files a read of TARGET would open."),
         "check": ("upkeep", "Check that all files of TARGET are there, and its rows if asked."),
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),
         "expire": ("upkeep", "Expire what the options of TARGET say: snapshots, tags, partitions."),
@@ -85,7 +177,8 @@ COMMANDS = {
     "--config",
     envvar="PAIMON_CONFIG",
     type=click.Path(exists=True, dir_okay=False),
-    help="TOML file of warehouse, uri and options; paimon.toml of this folder by default.",
+    help="TOML file of warehouse, uri and options; by default paimon.toml of the user's "
+    "configuration folder, such as ~/.config/paimon-assets.",
 )
 @click.option(
     "--catalog",

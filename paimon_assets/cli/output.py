@@ -16,13 +16,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
-from paimon_assets.cli.options import says_json
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.spec.words import counted
 
 _WIDTH_OF_PIPES = 10_000
 """Characters a line may have where no terminal bounds it: nothing is cut."""
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def says_json() -> bool:
+    """Whether the command that runs was given --json."""
+    return bool(click.get_current_context().params.get("json"))
 
 
 def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,12 +69,12 @@ def _cell(value: Any) -> Text:
 def table_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a system table; texts that hold JSON as what they hold."""
     return [
-        {name: _parsed(value) for name, value in row.items()}
+        {name: _parse(value) for name, value in row.items()}
         for row in table.to_pylist(maps_as_pydicts="strict")
     ]
 
 
-def _parsed(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return value
     try:
@@ -145,7 +150,7 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
         grid.add_column(name, overflow="fold")
     seen = 0
     for batch in batches:
-        for row in batch.slice(0, max(0, most - seen)).to_pylist():
+        for row in shown_rows(batch.slice(0, max(0, most - seen))):
             grid.add_row(*("" if value is None else Text(str(value)) for value in row.values()))
         seen += batch.num_rows
     print_grid(grid)
@@ -170,11 +175,7 @@ def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa
 def progress(
     what: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar on a terminal's stderr, nothing where there is none.
-
-    Yields:
-        Takes how much was done since, and perhaps another total.
-    """
+    """Show a bar on a terminal's stderr, nothing where there is none."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

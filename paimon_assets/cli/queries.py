@@ -1,23 +1,236 @@
-"""`paimon-assets sql`: queries by duckdb, other statements by the catalog."""
+"""`paimon-assets sql`: queries by duckdb, other statements by the catalog.
 
+Commands that read: read, plan.
+"""
+
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+from rich.table import Table as Grid
 
-from paimon_assets.cli.files import OUTPUT_FORMATS
-from paimon_assets.cli.options import executor_option, pass_settings
-from paimon_assets.cli.output import print_rows_of, table_rows
-from paimon_assets.cli.reading import put_rows
-from paimon_assets.cli.segments import root_option
-from paimon_assets.cli.settings import Settings, spark_session
+from paimon_assets.cli.commands import (
+    Given,
+    choice,
+    command,
+    flag,
+    integer,
+    names,
+    pairs,
+    root_option,
+)
+from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
+from paimon_assets.cli.output import (
+    counting,
+    limited,
+    print_batches,
+    print_grid,
+    print_json,
+    print_json_rows,
+    print_rows_of,
+    progress,
+    says_json,
+    table_rows,
+)
+from paimon_assets.cli.settings import spark_session
+from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.scan_options import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    IncrementalMode,
+)
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.sql.parse import is_segment_statement
 from paimon_assets.engine.table.sql.query import is_query
-from paimon_assets.executors import new_executor, spark_module
+from paimon_assets.engine.table.table import Table
+from paimon_assets.executors import spark_module
+
+_TERMINAL_ROWS = 50
 
 
-@click.command()
-@click.argument("statement")
+@command("TARGET", executor=True)
+@click.option(
+    "--out",
+    type=click.Path(allow_dash=True),
+    help="File ending in .parquet, .arrow, .csv or .json; - is the standard output.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(OUTPUT_FORMATS),
+    help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
+)
+@names("--columns", help="Comma list of columns.")
+@click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
+@integer("--snapshot", help="Snapshot id; the newest by default.")
+@click.option("--tag", help="Tag to read.")
+@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
+@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
+@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
+@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
+@flag("--row-kinds", help="Show what retracts too, and the kind of rows.")
+@click.option(
+    "--splits",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
+)
+@click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
+def read(given: Given) -> None:
+    """Read TARGET, or a system table such as TARGET$files.
+
+    Rows go to the terminal, as JSON to a pipe, or to a file.
+    """
+    executor = given.new_executor()
+    system = given.settings.system_table(given.target, _options(given))
+    if system is not None:
+        _refuse_for_system_tables(given)
+        reader, total = system.to_reader(executor), None
+    else:
+        builder = _reading(given.table(), given).with_limit(_most_read(given))
+        splits = given.splits
+        plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
+        reader = builder.read(plan, executor)
+        total = sum(split.row_count for split in plan.splits)
+    _put(reader, total, given, is_system=system is not None)
+
+
+def _put(
+    reader: pa.RecordBatchReader, total: int | None, given: Given, *, is_system: bool = False
+) -> None:
+    """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
+    out, limit = given.out, given.limit
+    if out is None and says_json():
+        print_json_rows(limited(reader, limit), is_system=is_system)
+        return
+    if out is None:
+        most = _TERMINAL_ROWS if limit is None else limit
+        print_batches(reader.schema, limited(reader, most + 1), most)
+        return
+    with progress("reading", total) as advance:
+        rows = counting(limited(reader, limit), advance)
+        count = write_file(out, reader.schema, rows, given.file_format)
+    click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
+
+
+def _most_read(given: Given) -> int | None:
+    """Return how many rows are read: the terminal says by one more that there are more."""
+    limit: int | None = given.limit
+    if given.out is not None or says_json():
+        return limit
+    return 1 + (_TERMINAL_ROWS if limit is None else limit)
+
+
+def _refuse_for_system_tables(given: Given) -> None:
+    for name in ("columns", "where", "row_kinds", "splits"):
+        if getattr(given, name):
+            option = name.replace("_", "-")
+            raise InvalidInputError(
+                f"A system table is read whole; leave out --{option}.", kind="cli"
+            )
+
+
+def _options(given: Given) -> dict[str, str]:
+    """Return the table options that the options of a command mean."""
+    values = {
+        SCAN_SNAPSHOT_ID.key: given.snapshot,
+        SCAN_TAG_NAME.key: given.tag,
+        SCAN_TIMESTAMP.key: given.timestamp,
+        INCREMENTAL_BETWEEN.key: given.between,
+        INCREMENTAL_BETWEEN_SCAN_MODE.key: given.mode,
+    }
+    options = {key: str(value) for key, value in values.items() if value is not None}
+    return {**given.options, **options}
+
+
+def _reading(table: Table, given: Given) -> ReadBuilder:
+    columns = given.columns
+    repeated = [name for name in columns if columns.count(name) > 1]
+    if repeated:
+        raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
+    builder = table.new_read_builder().with_columns(columns or None)
+    builder = builder.with_filter(given.where).with_options(_options(given))
+    return builder.with_row_kinds() if given.row_kinds else builder
+
+
+@command("TARGET")
+@names("--columns", help="Comma list of columns.")
+@click.option("--where", help="Filter, as in read.")
+@integer("--snapshot", help="Snapshot id; the newest by default.")
+@click.option("--tag", help="Tag to read.")
+@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
+@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
+@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
+@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
+@flag("--row-kinds", help="Plan what retracts too.")
+@click.option(
+    "--out",
+    type=click.Path(allow_dash=True),
+    help="Also write the splits to this file, for `read --splits` or Java; - is the standard"
+    " output, and nothing else is printed there.",
+)
+@integer(
+    "--split-version",
+    default=SPLIT_VERSION,
+    show_default=True,
+    help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
+)
+def plan(given: Given) -> None:
+    """Show which splits and files a read of TARGET would open."""
+    started = time.perf_counter()
+    table = given.table()
+    planned = _reading(table, given).plan()
+    millis = (time.perf_counter() - started) * 1000
+    if given.out == "-":
+        sys.stdout.buffer.write(planned.to_bytes(given.split_version))
+        return
+    if given.out:
+        Path(given.out).write_bytes(planned.to_bytes(given.split_version))
+    lines = _lines(table, planned)
+    if says_json():
+        snapshot = planned.snapshot
+        print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
+        return
+    grid = Grid(title=planned.context.table)
+    for heading in ("split", "bucket", "files", "rows", "bytes", "merge"):
+        grid.add_column(heading, justify="right")
+    for number, line in enumerate(lines):
+        merge = "yes" if line["merge"] else "no"
+        grid.add_row(
+            *(str(number), line["bucket"], str(len(line["files"]))),
+            *(str(line["rows"]), str(line["bytes"]), merge),
+        )
+    print_grid(grid)
+    count = sum(len(line["files"]) for line in lines)
+    shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
+    click.echo(
+        f"{shown}: {counted(len(lines), 'split')}, {counted(count, 'file')}, "
+        f"planned in {millis:.0f} ms"
+    )
+
+
+def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "bucket": split.bucket_path.removeprefix(table.path).lstrip("/"),
+            "files": [file.file_name for file in (*split.before_files, *split.data_files)],
+            "rows": split.row_count,
+            "bytes": split.file_bytes,
+            "merge": not split.raw_convertible,
+        }
+        for split in planned.splits
+    ]
+
+
+@command("STATEMENT", executor=True)
 @click.option("--database", help="Of tables that are named without one.")
 @click.option(
     "--out",
@@ -29,29 +242,27 @@ from paimon_assets.executors import new_executor, spark_module
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @root_option
-@pass_settings
-@executor_option
-def sql(settings: Settings, /, statement: str, **arguments: Any) -> None:
+def sql(given: Given) -> None:
     """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
     behind them for a moment, and "table$snapshots" for system tables.
 
     Other statements are spelt as in Paimon's Spark SQL: CREATE, ALTER, DROP, DELETE, UPDATE, SHOW,
-    CALL, and ALTER TABLE t ADD SEGMENT, SHOW SEGMENTS, DELETE FROM TABLE t … SEGMENT. INSERT, MERGE
-    and CREATE VIEW need --executor spark, which speaks Spark's SQL in queries, too.
+    CALL, and ALTER TABLE t ADD SEGMENT, SHOW [HISTORY] SEGMENTS, DELETE FROM TABLE t … SEGMENT,
+    CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
+    Spark's SQL in queries, too.
     """
-    catalog, database = settings.catalog(), arguments["database"]
-    executor = new_executor(arguments["executor"], spark_session)
+    catalog, database, statement = given.catalog, given.database, given.statement
+    executor = given.new_executor()
     if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
         frame = module.spark_sql(spark_session(), catalog, statement, database=database)
-        limit = arguments["limit"]
-        rows = (frame if limit is None else frame.limit(limit)).toArrow()
-        put_rows(rows.to_reader(), rows.num_rows, arguments)
+        rows = (frame if given.limit is None else frame.limit(given.limit)).toArrow()
+        _put(rows.to_reader(), rows.num_rows, given)
     elif is_query(statement):
-        put_rows(catalog.sql(statement, database=database).to_reader(executor), None, arguments)
+        _put(catalog.sql(statement, database=database).to_reader(executor), None, given)
     else:
-        roots = arguments["roots"] or None
+        roots = given.roots or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
         print_rows_of(table_rows(shown))

@@ -1,63 +1,107 @@
-"""Commands that change rows: delete, update."""
+"""Commands on rows: write, update, delete, follow."""
 
-from typing import Any
+import uuid
+from threading import Event
 
 import click
+import pyarrow as pa
 
-from paimon_assets.cli.options import confirm, pass_settings, target_argument, yes_option
-from paimon_assets.cli.output import say, working
-from paimon_assets.cli.settings import Settings
+from paimon_assets.cli.commands import Given, choice, command, duration, flag, names, texts
+from paimon_assets.cli.files import read_files
+from paimon_assets.cli.output import counting, json_text, progress, say, says_json, working
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 
 
-@click.command()
-@target_argument
+@command("TARGET", yes=True, executor=True)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--format", "file_format", type=choice(RowFormat), help="Of the files.")
+@click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
+@flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
+def write(given: Given) -> None:
+    """Write the rows of FILES, in the order given, to TARGET.
+
+    All become one snapshot, or none does.
+    """
+    table = given.table()
+    builder = table.new_write_builder()
+    if given.commit_user:
+        builder = builder.with_commit_user(given.commit_user)
+    if given.overwrite:
+        what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
+        given.confirm(f"{what} of {table.name} are replaced.")
+        builder = builder.with_overwrite()
+    reader = read_files(given.files, given.file_format, to_arrow_schema(table.schema.fields))
+    with progress("writing", None) as advance:
+        rows = pa.RecordBatchReader.from_batches(reader.schema, counting(reader, advance))
+        outcome = builder.write(rows, given.new_executor())
+    report, snapshot = outcome.report, outcome.snapshot
+    if outcome.was_already_committed and snapshot is not None:
+        line = f"already committed as snapshot {snapshot.id}; nothing written"
+    else:
+        done = "nothing to commit" if snapshot is None else f"snapshot {snapshot.id}"
+        line = (
+            f"{done}: {counted(report.rows_in, 'row')} in, {report.rows_ignored:,} ignored, "
+            f"{report.rows_written:,} written"
+        )
+    counts = ("rows_in", "rows_ignored", "rows_written", "sequence_wraps")
+    facts = {
+        "snapshot_id": None if snapshot is None else snapshot.id,
+        "already_committed": outcome.was_already_committed,
+        **{name: getattr(report, name) for name in counts},
+    }
+    say(line, facts)
+    if report.sequence_wraps and not says_json():
+        click.echo(
+            f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
+            err=True,
+        )
+
+
+@command("TARGET", yes=True)
 @click.option("--where", required=True, help="Filter, as in read.")
-@click.option("--dry-run", is_flag=True, help="Only count the rows.")
-@yes_option
-@pass_settings
-def delete(settings: Settings, /, target: str, *, where: str, dry_run: bool) -> None:
+@flag("--dry-run", help="Only count the rows.")
+def delete(given: Given) -> None:
     """Delete the rows of TARGET for which a filter is true."""
-    if not dry_run:
-        confirm(f"Rows of {target} for which {where} go.")
+    if not given.dry_run:
+        given.confirm(f"Rows of {given.target} for which {given.where} go.")
     with working("deleting"):
-        outcome = _changing(settings, target, dry_run=dry_run).delete(where)
+        outcome = _changing(given).delete(given.where)
     _show(outcome, "deleted")
 
 
-@click.command()
-@target_argument
-@click.option("--set", "assignments", multiple=True, required=True, help='"COLUMN = EXPRESSION".')
+@command("TARGET", yes=True)
+@texts("--set", "assignments", required=True, help='"COLUMN = EXPRESSION".')
 @click.option("--where", help="Filter, as in read.")
-@click.option("--all", "is_all", is_flag=True, help="Every row, instead of a filter.")
-@click.option("--dry-run", is_flag=True, help="Only count the rows.")
-@yes_option
-@pass_settings
-def update(settings: Settings, /, target: str, **arguments: Any) -> None:
+@flag("--all", "is_all", help="Every row, instead of a filter.")
+@flag("--dry-run", help="Only count the rows.")
+def update(given: Given) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
-    where, dry_run = arguments["where"], arguments["dry_run"]
-    if (where is None) is not arguments["is_all"]:
+    if (given.where is None) is not given.is_all:
         raise click.UsageError("Give either --where, or --all for every row.")
     values = {}
-    for text in arguments["assignments"]:
+    for text in given.assignments:
         name, sign, expression = text.partition("=")
         if not sign or not name.strip():
             raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
         values[name.strip()] = parse_expression(expression)
-    if not dry_run:
-        which = "" if where is None else f" for which {where}"
-        confirm(f"Rows of {target}{which} change.")
+    if not given.dry_run:
+        which = "" if given.where is None else f" for which {given.where}"
+        given.confirm(f"Rows of {given.target}{which} change.")
     with working("updating"):
-        outcome = _changing(settings, target, dry_run=dry_run).update(values, where)
+        outcome = _changing(given).update(values, given.where)
     _show(outcome, "updated")
 
 
-def _changing(settings: Settings, target: str, *, dry_run: bool) -> RowChangeBuilder:
-    builder = settings.table(target).new_row_change_builder()
-    return builder.with_dry_run() if dry_run else builder
+def _changing(given: Given) -> RowChangeBuilder:
+    builder = given.table().new_row_change_builder()
+    return builder.with_dry_run() if given.dry_run else builder
 
 
 def _show(outcome: RowChangeOutcome, done: str) -> None:
@@ -75,3 +119,71 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
         "files_added": outcome.files_added,
     }
     say(line, facts)
+
+
+@command("TARGET", executor=True, json=False)
+@names("--columns", help="Comma list of columns.")
+@click.option("--where", help="Filter, as in read.")
+@flag("--row-kinds", help="Show what retracts too, and the kind of rows.")
+@click.option(
+    "--from",
+    "start",
+    default="latest",
+    show_default=True,
+    help="earliest: the rows there are, then what changes; latest; or the id of a snapshot.",
+)
+@click.option("--consumer", help="Go on where this consumer is, and remember how far it came.")
+@duration("--every", default="1 s", show_default=True, help="How often it looks.")
+@flag("--once", help="End when there is nothing new.")
+def follow(given: Given) -> None:
+    """Print the rows that come to TARGET, as one JSON object a line.
+
+    Until it is interrupted. With --consumer, rows that were printed and not yet remembered are
+    printed again by the next one.
+    """
+    table, executor, consumer = given.table(), given.new_executor(), given.consumer
+    position, pause = _position(table, given), Event()
+    try:
+        while True:
+            table = table.reopened()
+            read = _reading(table, given).with_consumer(
+                consumer or str(uuid.uuid4()), start=position
+            )
+            plan = read.plan()
+            for batch in read.read(plan, executor):
+                # JSON lines have no columnar writer in Arrow; one Python object a row.
+                for row in batch.to_pylist(maps_as_pydicts="strict"):
+                    click.echo(json_text(row))
+            is_over = given.once and plan.next_snapshot == position
+            position = plan.next_snapshot
+            if consumer and position is not None:
+                table.consumers.advance(consumer, position)
+            if is_over:
+                return
+            if not plan.splits and not given.once:
+                pause.wait(given.every / 1000)
+    except KeyboardInterrupt:
+        return
+
+
+def _position(table: Table, given: Given) -> int | None:
+    """Return the snapshot to begin with; None begins with the rows there are."""
+    known = table.consumers.next_snapshot(given.consumer) if given.consumer else None
+    if known is not None:
+        return known
+    if given.start == "earliest":
+        return None
+    if given.start == "latest":
+        newest = table.latest_snapshot()
+        return 1 if newest is None else newest.id + 1
+    if not given.start.isdecimal():
+        raise click.BadParameter(
+            "say earliest, latest or the id of a snapshot", param_hint="--from"
+        )
+    return int(given.start)
+
+
+def _reading(table: Table, given: Given) -> ReadBuilder:
+    builder = table.new_read_builder().with_columns(given.columns or None)
+    builder = builder.with_filter(given.where)
+    return builder.with_row_kinds() if given.row_kinds else builder

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.options import key_values
+from paimon_assets.cli.commands import flag, pairs, texts
 from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -27,25 +27,21 @@ from paimon_assets.engine.errors import InvalidInputError
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file of the storage's keys that clients get to open the files of tables.",
 )
-@click.option("--insecure", is_flag=True, help="Ask for no token: everybody may do everything.")
-@click.option("--read-only", is_flag=True, help="Refuse whatever changes something.")
-@click.option(
+@flag("--insecure", help="Ask for no token: everybody may do everything.")
+@flag("--read-only", help="Refuse whatever changes something.")
+@flag(
     "--sole-writer",
-    is_flag=True,
     help="For a storage without conditional put: keep commits apart in this process. Nobody else "
     "may write to the warehouse.",
 )
-@click.option(
+@texts(
     "--root",
     "roots",
-    multiple=True,
     help="Folder that tables outside the warehouse may lie below; may be repeated.",
 )
-@click.option(
+@pairs(
     "--client-option",
     "client_options",
-    multiple=True,
-    callback=key_values,
     help="KEY=VALUE handed to clients as a default, such as s3.endpoint=…; no secrets.",
 )
 @click.option("--tls-certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path))

@@ -1,5 +1,6 @@
 """What stands before a command's name on the command line, and how TARGET is opened."""
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from paimon_assets.engine.spec.options.rest_options import (
     DLF_REGION,
     DLF_SECURITY_TOKEN,
     DLF_TOKEN_PATH,
+    PREFIX,
     TOKEN,
     TOKEN_PROVIDER,
     URI,
@@ -28,6 +30,9 @@ from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 from paimon_assets.executors import spark_module
 
 _CONFIG = "paimon.toml"
+"""Its name in the user's configuration folder."""
+_PLACE = frozenset({WAREHOUSE.key, METASTORE.key, URI.key})
+"""Options of which a catalog that has a name takes none of the unnamed one's."""
 _ENVIRONMENT = {
     option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
     for option in (
@@ -51,11 +56,7 @@ def environment_options() -> dict[str, str]:
 
 
 def options_of_file(path: str) -> dict[str, str]:
-    """Return the options of a file of KEY=VALUE lines; blank lines and # comments are passed over.
-
-    Raises:
-        InvalidInputError: A line is none; names the line's number, not its text.
-    """
+    """Return the options of a file of KEY=VALUE lines; without blank lines and comments."""
     with click.open_file(path, encoding="utf-8") as file:
         lines = [line.strip() for line in file]
     options = {}
@@ -75,19 +76,15 @@ def options_of_config(
     """Return the options of a TOML file, and those of its table `[catalogs.NAME]`.
 
     Dotted keys may be written as they are: `s3.endpoint = "http://…"`.
-
-    Args:
-        path: The file; by default `paimon.toml` of this folder, if there is one.
-        catalog: The name of the table.
-
-    Raises:
-        InvalidInputError: It is no TOML, has a list, or has no such catalog.
     """
-    chosen = Path(path or _CONFIG)
+    chosen = Path(path) if path else Path(click.get_app_dir("paimon-assets")) / _CONFIG
     if path is None and not chosen.is_file():
+        beside = f" The {_CONFIG} of this folder is read by --config {_CONFIG}."
+        hint = beside if Path(_CONFIG).is_file() else ""
         if catalog is not None:
             raise InvalidInputError(
-                f"Catalog '{catalog}' needs --config: there is no {_CONFIG} here.", kind="config"
+                f"Catalog '{catalog}' needs --config, PAIMON_CONFIG or '{chosen}'.{hint}",
+                kind="config",
             )
         return {}, {}
     try:
@@ -101,7 +98,15 @@ def options_of_config(
             kind="config",
         )
     one = catalogs.get(catalog, {}) if catalog else {}
-    return dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+    general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+    for key in (*general, *own):
+        if "." not in key and key not in _ENVIRONMENT and key != PREFIX.key:
+            nearest = difflib.get_close_matches(key, _ENVIRONMENT, 1)
+            meant = f"; did you mean '{nearest[0]}'?" if nearest else "."
+            raise InvalidInputError(f"'{chosen}' has an unknown key '{key}'{meant}", kind="config")
+    if catalog:
+        general = {key: value for key, value in general.items() if key not in _PLACE}
+    return general, own
 
 
 def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, str]]:
@@ -116,16 +121,15 @@ def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[s
 
 
 def settings_of(given: Mapping[str, Any]) -> "Settings":
-    """Return what the options before a command's name, the environment and the files say.
-
-    Raises:
-        InvalidInputError: A file is not what it should be.
-    """
+    """Return what the options before a command's name, the environment and the files say."""
     general, chosen = options_of_config(given["config"], given["catalog"])
     file = given["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)
     flags = {key: given[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if given[key]}
-    named = {**general, **environment_options(), **chosen, **flags}
+    environment = environment_options()
+    if given["catalog"]:
+        environment = {key: value for key, value in environment.items() if key not in _PLACE}
+    named = {**general, **environment, **chosen, **flags}
     if URI.key in named:
         named.setdefault(METASTORE.key, "rest")
     root = named.pop(WAREHOUSE.key, None)
@@ -145,11 +149,7 @@ class Settings:
         return self.warehouse is not None or URI.key in self.options
 
     def catalog(self) -> TableCatalog:
-        """Open the catalog.
-
-        Raises:
-            InvalidInputError: There is none.
-        """
+        """Open the catalog."""
         if not self.names_tables:
             raise InvalidInputError(
                 "This needs --warehouse, or --metastore rest --uri.", kind="target"
@@ -161,7 +161,9 @@ class Settings:
         if self._is_named(target):
             return self.catalog().get_table(target, options=options)
         if "/" in target or Path(target).is_dir():
-            table = open_table(target, self.options)
+            path, _, branch = target.partition("$branch_")
+            table = open_table(path, self.options)
+            table = table.at_branch(branch) if branch else table
             return table.copy(options) if options else table
         raise InvalidInputError(
             f"'{target}' is no directory; give --warehouse to name a table in a catalog.",
@@ -175,7 +177,7 @@ class Settings:
         if self._is_named(target) and target.startswith(f"{SYSTEM_DATABASE}."):
             return self.catalog().get_system_table(target, options=options)
         name, dollar, kind = target.rpartition("$")
-        if not dollar or "/" in kind or kind.startswith("branch_"):
+        if not dollar or not name or "/" in kind or kind.startswith("branch_"):
             return None
         if self._is_named(target):
             return self.catalog().get_system_table(target, options=options)
@@ -186,11 +188,7 @@ class Settings:
 
 
 def spark_session() -> Any:
-    """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY.
-
-    Raises:
-        InvalidInputError: pyspark is not installed.
-    """
+    """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY."""
     module = spark_module("paimon_assets.spark.session.session")
     settings = module.SparkSettings(
         master=os.environ.get("SPARK_MASTER") or "local[*]",

@@ -1,6 +1,8 @@
-"""Commands on one table's description: create, schema."""
+"""Commands on one table's description: create, schema, alter."""
 
 import json
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,73 +10,70 @@ import click
 from rich.table import Table as Grid
 from rich.text import Text
 
+from paimon_assets.cli.commands import Given, command, flag, name_and_rest, names, pairs, texts
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.options import (
-    key_values,
-    name_and_rest,
-    names,
-    pass_settings,
+from paimon_assets.cli.output import (
+    print_grid,
+    print_json,
+    print_rows_grid,
+    say,
     says_json,
-    target_argument,
+    working,
 )
-from paimon_assets.cli.output import print_grid, print_json, say
-from paimon_assets.cli.settings import Settings
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution import schema_change as change
+from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan
 from paimon_assets.engine.table.schema.schema_inference import infer_schema
 
 
-@click.command()
-@click.argument("target")
-@click.option("--column", "columns", multiple=True, help='"NAME TYPE"; may be repeated.')
+@command("TARGET")
+@texts("--column", "columns", help='"NAME TYPE"; may be repeated.')
 @click.option("--like", type=click.Path(exists=True), help="Take the columns of this file.")
 @click.option(
     "--schema",
-    "schema_file",
     type=click.Path(exists=True, dir_okay=False),
     help="Take columns, keys, options and comment of this file, as `schema --json` prints them.",
 )
-@click.option("--primary-key", default="", help="Comma list of columns.")
-@click.option("--partition-by", default="", help="Comma list of columns.")
-@click.option("--option", "options", multiple=True, callback=key_values, help="KEY=VALUE.")
+@names("--primary-key", help="Comma list of columns.")
+@names("--partition-by", help="Comma list of columns.")
+@pairs("--option", "options", help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if the table exists.")
-@pass_settings
-def create(settings: Settings, /, target: str, **arguments: Any) -> None:
+@flag("--if-not-exists", help="Do nothing if the table exists.")
+def create(given: Given) -> None:
     """Create TARGET, a database.table of the warehouse."""
-    identifier = Identifier.parse(target)
-    schema = _schema(arguments)
-    catalog = settings.catalog()
+    identifier = Identifier.parse(given.target)
+    schema, catalog = _schema(given), given.catalog
     catalog.create_database(identifier.database, ignore_if_exists=True)
-    table = catalog.create_table(identifier, schema, ignore_if_exists=arguments["if_not_exists"])
+    table = catalog.create_table(identifier, schema, ignore_if_exists=given.if_not_exists)
     facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
     say(f"{table.name} at {table.path}, schema {table.schema.id}", facts)
 
 
-def _schema(arguments: dict[str, Any]) -> Schema:
-    path, columns, like = arguments["schema_file"], arguments["columns"], arguments["like"]
+def _schema(given: Given) -> Schema:
+    path, columns, like = given.schema, given.columns, given.like
     if path is not None and (columns or like is not None):
         raise click.UsageError("--schema has all columns; leave out --column and --like.")
-    keys = names(arguments["primary_key"])
-    partitions = names(arguments["partition_by"])
+    keys, partitions = given.primary_key, given.partition_by
     if path is None:
         return Schema.of(
             _columns(columns, like),
             primary_keys=keys,
             partition_keys=partitions,
-            options=arguments["options"],
-            comment=arguments["comment"],
+            options=given.options,
+            comment=given.comment,
         )
-    given = _schema_of_file(path)
+    declared = _schema_of_file(path)
     return Schema(
-        fields=given.fields,
-        primary_keys=tuple(keys) or given.primary_keys,
-        partition_keys=tuple(partitions) or given.partition_keys,
-        options={**given.options, **arguments["options"]},
-        comment=arguments["comment"] or given.comment,
+        fields=declared.fields,
+        primary_keys=tuple(keys) or declared.primary_keys,
+        partition_keys=tuple(partitions) or declared.partition_keys,
+        options={**declared.options, **given.options},
+        comment=given.comment or declared.comment,
     )
 
 
@@ -93,20 +92,18 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     return columns
 
 
-@click.command()
-@target_argument
-@click.option("--all", "is_all", is_flag=True, help="All schemas the table had, oldest first.")
-@pass_settings
-def schema(settings: Settings, /, target: str, *, is_all: bool) -> None:
+@command("TARGET")
+@flag("--all", "is_all", help="All schemas the table had, oldest first.")
+def schema(given: Given) -> None:
     """Print the columns, keys and options of TARGET.
 
     With --json in the form of Paimon's schema files, which `create --schema` takes.
     """
-    table = settings.table(target)
-    shown = table.schemas() if is_all else [table.schema]
+    table = given.table()
+    shown = table.schemas() if given.is_all else [table.schema]
     if says_json():
         documents = list(map(_document, shown))
-        print_json(documents if is_all else documents[0])
+        print_json(documents if given.is_all else documents[0])
         return
     for one in shown:
         _print_schema(table.name, one)
@@ -148,3 +145,140 @@ def _schema_of_file(path: str) -> Schema:
     empty: dict[str, Any] = {"partitionKeys": [], "primaryKeys": [], "options": {}}
     whole = json.dumps({**defaults, **empty, **document}).encode()
     return schema_from_json(whole, path).declared
+
+
+@command("TARGET", yes=True, executor=True)
+@pairs("--rename-column", "renamed", help="OLD=NEW.")
+@texts("--drop-column", "dropped", help="NAME; its values go for readers.")
+@texts("--add-column", "added", help='"NAME TYPE", put at the end.')
+@texts("--type", "typed", help='"NAME TYPE": another type of a column.')
+@texts("--nullable", help="NAME may be null.")
+@texts("--not-null", help="NAME may not be null any more.")
+@pairs("--default", "defaults", help="NAME=VALUE.")
+@pairs("--column-comment", "comments", help="NAME=TEXT.")
+@texts("--move", "moved", help='"NAME first", "… last", "… after OTHER".')
+@pairs("--set", "options", help="KEY=VALUE, an option.")
+@texts("--unset", help="KEY, an option.")
+@click.option("--comment", help="Of the table.")
+@click.option(
+    "--changes",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Also those of this file, in the JSON of REST catalogs: a list of {action, …}.",
+)
+@flag("--dry-run", help="Only say what would change and what would be lost.")
+@flag("--allow-loss", help="Make the change though values are lost; asks.")
+def alter(given: Given) -> None:
+    """Change the columns and options of TARGET, all changes or none.
+
+    In the order of the options below, each of which may be repeated. A change that would lose
+    stored values is refused, with a report of them; files are not written anew.
+    """
+    changes = list(chain(_of_columns(given), _of_what_columns_say(given), _of_the_table(given)))
+    if not changes:
+        raise click.UsageError("Say what to change.")
+    table = given.table()
+
+    def judged(plan: SchemaChangePlan) -> None:
+        _show(plan)
+        if plan.loses and given.allow_loss:
+            given.confirm(f"Stored values of {table.name} are lost as shown.")
+
+    if given.dry_run:
+        with working("looking at values"):
+            plan = table.plan_alter(changes, executor=given.new_executor)
+        _show(plan)
+        return
+    overflow = change.OnOverflow.ALLOW if given.allow_loss else change.OnOverflow.REFUSE
+    made = table.alter_checked(
+        changes, on_overflow=overflow, executor=given.new_executor, judged=judged
+    )
+    if not says_json():
+        done = f"schema {made.new.id}" if made.differences else f"stays at schema {made.base.id}"
+        click.echo(f"{table.name}: {done}")
+
+
+def _show(plan: SchemaChangePlan) -> None:
+    lines = [
+        {"what": it.subject, "change": it.change, "before": it.before, "after": it.after}
+        for it in plan.differences
+    ]
+    reports = [
+        {
+            "column": report.column,
+            "before": report.before,
+            "after": report.after,
+            "values": report.rows,
+            "lost": report.lost,
+            "exact": report.is_exact,
+            "losses": {str(loss): count for loss, count in report.counts.items()},
+            "examples": [example.lost.value for example in report.examples],
+        }
+        for report in plan.columns
+    ]
+    if says_json():
+        print_json({"schema": plan.new.id, "differences": lines, "values": reports})
+        return
+    if not lines:
+        click.echo("nothing would change")
+        return
+    print_rows_grid(lines)
+    for report in plan.columns:
+        click.echo(str(report))
+        for example in report.examples:
+            becomes = "" if example.lost.becomes is None else f", becomes {example.lost.becomes}"
+            click.echo(f"  {example.lost.value} {example.lost.loss}{becomes}: {example.path}")
+
+
+def _of_columns(given: Given) -> Iterator[change.SchemaChange]:
+    for name, new_name in given.renamed.items():
+        yield change.rename_column(name, new_name)
+    for name in given.dropped:
+        yield change.drop_column(name)
+    for text in given.added:
+        yield change.add_column(*name_and_rest(text, "NAME TYPE"))
+    for text in given.typed:
+        yield change.update_column_type(*name_and_rest(text, "NAME TYPE"))
+    for name in given.nullable:
+        yield change.update_column_nullability(name, nullable=True)
+    for name in given.not_null:
+        yield change.update_column_nullability(name, nullable=False)
+
+
+def _of_what_columns_say(given: Given) -> Iterator[change.SchemaChange]:
+    for name, value in given.defaults.items():
+        yield change.update_column_default_value(name, value or None)
+    for name, text in given.comments.items():
+        yield change.update_column_comment(name, text or None)
+    for text in given.moved:
+        name, place = name_and_rest(text, "NAME PLACE")
+        match place.split():
+            case ["first"]:
+                yield change.move_column(name, first=True)
+            case ["last"]:
+                yield change.move_column(name)
+            case ["after", other]:
+                yield change.move_column(name, after=other)
+            case ["before", other]:
+                yield change.move_column(name, before=other)
+            case _:
+                raise InvalidInputError(
+                    f"'{place}' is no place; say first, last, after NAME or before NAME.",
+                    kind="column",
+                )
+
+
+def _of_the_table(given: Given) -> Iterator[change.SchemaChange]:
+    for key, value in given.options.items():
+        yield change.set_option(key, value)
+    for key in given.unset:
+        yield change.remove_option(key)
+    if given.comment is not None:
+        yield change.UpdateComment(comment=given.comment or None)
+    if given.changes is not None:
+        try:
+            listed = json.loads(Path(given.changes).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InvalidInputError(
+                f"'{given.changes}' is no JSON: {error}", kind="schema-change"
+            ) from error
+        yield from changes_from_json(listed)

@@ -7,18 +7,8 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.history import duration_ms
-from paimon_assets.cli.options import (
-    confirm,
-    executor_option,
-    key_values,
-    names,
-    pass_settings,
-    target_argument,
-    yes_option,
-)
+from paimon_assets.cli.commands import Given, choice, command, duration, flag, integer, names, pairs
 from paimon_assets.cli.output import print_rows_grid, print_rows_of, progress, say, size_text
-from paimon_assets.cli.settings import Settings, spark_session
 from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.options.maintenance_options import (
@@ -30,7 +20,6 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.executors import new_executor
 
 _LOOKS_AT_ONCE = 16
 """Files that are asked for at a time: each answer takes the storage's time, not ours."""
@@ -42,33 +31,30 @@ _EXPIRING = (
 )
 
 
-@click.command()
-@target_argument
+@command("TARGET", executor=True)
 @click.option(
     "--strategy",
-    type=click.Choice([strategy.value for strategy in CompactStrategy]),
-    default=CompactStrategy.MINOR.value,
+    type=choice(CompactStrategy),
+    default="minor",
     show_default=True,
     help="What is compacted.",
 )
 @click.option("--where", help="Only partitions for which this filter is true.")
-@click.option("--order-by", default="", help="Comma list of columns to sort by, without a key.")
+@names("--order-by", help="Comma list of columns to sort by, without a key.")
 @click.option("--curve", default="zorder", show_default=True, help="How several are sorted by.")
-@click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be compacted.")
-@pass_settings
-@executor_option
-def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
+@pairs("--option", "options", help="KEY=VALUE.")
+@flag("--dry-run", help="Only say what would be compacted.")
+def compact(given: Given) -> None:
     """Merge the runs and fold the small files of TARGET.
 
     One snapshot, or none; rows stay what they are.
     """
-    table = settings.table(target, arguments["dynamic"])
-    builder = table.new_compaction_builder().with_strategy(arguments["strategy"])
-    builder = builder.with_filter(arguments["where"])
-    if arguments["order_by"]:
-        builder = builder.with_order(names(arguments["order_by"]), arguments["curve"])
-    if arguments["dry_run"]:
+    table = given.table(given.options)
+    builder = table.new_compaction_builder().with_strategy(given.strategy)
+    builder = builder.with_filter(given.where)
+    if given.order_by:
+        builder = builder.with_order(given.order_by, given.curve)
+    if given.dry_run:
         plan = builder.plan()
         count = sum(len(unit.task.split.data_files) for unit in plan.units)
         say(
@@ -84,71 +70,55 @@ def compact(settings: Settings, /, target: str, **arguments: Any) -> None:
             advance(now.bytes_done - done, now.total_bytes)
             done = now.bytes_done
 
-        executor = new_executor(arguments["executor"], spark_session)
-        outcome = builder.run(executor, on_progress=moved)
+        outcome = builder.run(given.new_executor(), on_progress=moved)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     line = (
         f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
         f" {size_text(outcome.bytes_before)} became {outcome.files_after} of"
         f" {size_text(outcome.bytes_after)}"
     )
-    facts = {
-        "snapshot_id": snapshot,
-        "files_before": outcome.files_before,
-        "files_after": outcome.files_after,
-        "bytes_before": outcome.bytes_before,
-        "bytes_after": outcome.bytes_after,
-        "left_out": outcome.left_out,
-    }
+    counts = ("files_before", "files_after", "bytes_before", "bytes_after", "left_out")
+    facts = {"snapshot_id": snapshot, **{name: getattr(outcome, name) for name in counts}}
     say("nothing to compact" if snapshot is None else line, facts)
 
 
-@click.command()
-@target_argument
+@command("TARGET", yes=True)
 @click.option(
     "--task",
     "tasks",
     multiple=True,
-    type=click.Choice([task.value for task in MaintenanceTask]),
+    type=choice(MaintenanceTask),
     help="What is done; may be repeated. By default all that expires.",
 )
 @click.option("--keep", type=click.IntRange(min=1), help="Snapshots to keep, at least and at most.")
-@click.option("--older-than", help="Snapshots older than this go, such as '1 h'.")
-@click.option("--before", type=int, help="Snapshots before the one of this id go, and no other.")
-@click.option("--option", "dynamic", multiple=True, callback=key_values, help="KEY=VALUE.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@yes_option
-@pass_settings
-def expire(settings: Settings, /, target: str, **arguments: Any) -> None:
+@duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
+@integer("--before", help="Snapshots before the one of this id go, and no other.")
+@pairs("--option", "options", help="KEY=VALUE.")
+@flag("--dry-run", help="Only say what would go.")
+def expire(given: Given) -> None:
     """Expire what the options of TARGET say: snapshots, tags, partitions.
 
     Says first what goes, and asks.
     """
-    before = arguments["before"]
-    table = settings.table(target, _retention(arguments))
-    if before is not None:
-        if arguments["keep"] is not None or arguments["older_than"] is not None:
+    options, keep, older_than = dict(given.options), given.keep, given.older_than
+    if keep is not None:
+        options |= {SNAPSHOT_NUM_RETAINED_MIN.key: str(keep)}
+        options |= {SNAPSHOT_NUM_RETAINED_MAX.key: str(keep)}
+    if older_than is not None:
+        options[SNAPSHOT_TIME_RETAINED.key] = f"{older_than} ms"
+    table = given.table(options)
+    if given.before is not None:
+        if keep is not None or older_than is not None:
             raise click.UsageError("--before goes with neither --keep nor --older-than.")
-        table.snapshot(before)
-    tasks = [task for task in MaintenanceTask if task in (arguments["tasks"] or _EXPIRING)]
-    maintenance = replace(table.maintenance(), expire_before=before)
+        table.snapshot(given.before)
+    tasks = [task for task in MaintenanceTask if task in (given.tasks or _EXPIRING)]
+    maintenance = replace(table.maintenance(), expire_before=given.before)
     planned = _reports(replace(maintenance, dry_run=True), tasks)
-    if arguments["dry_run"]:
+    if given.dry_run:
         print_rows_of(planned)
         return
-    confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
+    given.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
     print_rows_of(_reports(maintenance, tasks))
-
-
-def _retention(arguments: dict[str, Any]) -> dict[str, str]:
-    options = dict(arguments["dynamic"])
-    if arguments["keep"] is not None:
-        kept = str(arguments["keep"])
-        options |= {SNAPSHOT_NUM_RETAINED_MIN.key: kept, SNAPSHOT_NUM_RETAINED_MAX.key: kept}
-    if arguments["older_than"] is not None:
-        duration_ms(arguments["older_than"])
-        options[SNAPSHOT_TIME_RETAINED.key] = arguments["older_than"]
-    return options
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:
@@ -170,21 +140,18 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
     return lines
 
 
-@click.command()
-@target_argument
-@click.option("--all-snapshots", is_flag=True, help="Files of every snapshot, not of the newest.")
-@click.option("--rows", is_flag=True, help="Read all rows, too; keys that repeat are a fault.")
-@pass_settings
-@executor_option
-def check(settings: Settings, /, target: str, **arguments: Any) -> None:
+@command("TARGET", executor=True)
+@flag("--all-snapshots", help="Files of every snapshot, not of the newest.")
+@flag("--rows", help="Read all rows, too; keys that repeat are a fault.")
+def check(given: Given) -> None:
     """Check that all files of TARGET are there, and its rows if asked.
 
     Ends with code 1 if there is a fault. Nothing is changed.
     """
-    table = settings.table(target)
-    faults = [*_file_faults(table, is_all=arguments["all_snapshots"])]
-    if arguments["rows"] and not faults:
-        faults += _row_faults(table, arguments["executor"])
+    table = given.table()
+    faults = [*_file_faults(table, is_all=given.all_snapshots)]
+    if given.rows and not faults:
+        faults += _row_faults(table, given.new_executor())
     lines = [*faults, f"{table.name}: {counted(len(faults), 'fault')}"]
     say(lines, {"table": table.name, "faults": faults})
     if faults:
@@ -223,9 +190,8 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
                 yield fault
 
 
-def _row_faults(table: Table, executor_kind: str) -> Iterator[str]:
+def _row_faults(table: Table, executor: Any) -> Iterator[str]:
     """Yield what is wrong with the rows: they cannot be read, or a key repeats."""
-    executor = new_executor(executor_kind, spark_session)
     plan = table.new_read_builder().plan()
     try:
         with progress("reading", sum(split.row_count for split in plan.splits)) as advance:

@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
-from paimon_assets.engine.data.compact.cluster import clustered
+from paimon_assets.engine.data.cluster import clustered
 from paimon_assets.engine.data.memory_pool import prefer_jemalloc
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.repeated_keys import repeated_keys

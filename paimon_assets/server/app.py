@@ -3,14 +3,22 @@
     head ─▶ route ─▶ who asks ─▶ body (limited) ─▶ operation, in a thread ─▶ JSON
 
 Routes are found in the path as it was sent: `%2F` inside a name does not cut it.
+
+Metrics: counts and times of requests by operation, in Prometheus' text format.
 """
 
+import asyncio
 import json
 import logging
 import time
 from asyncio import timeout
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from http import HTTPStatus
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -22,16 +30,48 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.server.audit_log import write_audit_line
+from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
-from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.refusal import Refusal, bad_request, refusal_of
+from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusal_of
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import Found, Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.signatures import Head
+from paimon_assets.server.signatures import Head, Nonces
+
+
+class Metrics:
+    """What this process has answered since it started."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[tuple[str, int]] = Counter()
+        self._seconds: Counter[str] = Counter()
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        with self._lock:
+            self._counts[operation, status] += 1
+            self._seconds[operation] += seconds  # type: ignore[assignment]  # because it adds floats
+
+    def text(self) -> str:
+        """Return all of them."""
+        with self._lock:
+            counts, seconds = sorted(self._counts.items()), sorted(self._seconds.items())
+        lines = ["# TYPE paimon_requests_total counter"]
+        lines += [
+            f'paimon_requests_total{{operation="{operation}",status="{status}"}} {count}'
+            for (operation, status), count in counts
+        ]
+        lines.append("# TYPE paimon_request_seconds_total counter")
+        lines += [
+            f'paimon_request_seconds_total{{operation="{operation}"}} {total:.6f}'
+            for operation, total in seconds
+        ]
+        return "\n".join(lines) + "\n"
+
 
 logger = logging.getLogger(__name__)
 
@@ -39,24 +79,75 @@ MOST_BYTES = 32 * 1024 * 1024
 """Bytes of a body."""
 BODY_SECONDS = 60.0
 """How long a client may take to send one."""
+MOST_TOGETHER = 8 * MOST_BYTES
+"""Bytes of memory that all bodies at once may become; of one principal, half of them."""
+MOST_UNFINISHED = 128
+"""Bodies that one principal sends at once."""
+_MEMBER_BYTES = 48
+"""What a value of JSON takes in memory, about, be it two bytes long."""
+
+
+class Bodies:
+    """How much memory bodies take at once, in all and of each principal, and how many come in."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._unfinished: Counter[str] = Counter()
+
+    @contextmanager
+    def of(self, principal: str) -> Iterator[Callable[[int], None]]:
+        """Give what counts the bytes of one body, until the block ends."""
+        size = 0
+
+        def take(more: int) -> None:
+            nonlocal size
+            if size + more > MOST_TOGETHER // 2:
+                raise Refusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"The body would take more than {MOST_TOGETHER // 2} bytes of memory.",
+                )
+            size += more
+            self._held[principal] += more
+            if self._held[principal] > MOST_TOGETHER // 2 or self._held.total() > MOST_TOGETHER:
+                raise _too_many()
+
+        try:
+            yield take
+        finally:
+            self._held[principal] -= size
+
+    @contextmanager
+    def unfinished(self, principal: str) -> Iterator[None]:
+        """Count a body that comes in, until the block ends."""
+        if self._unfinished[principal] >= MOST_UNFINISHED:
+            raise _too_many()
+        self._unfinished[principal] += 1
+        try:
+            yield
+        finally:
+            self._unfinished[principal] -= 1
+
+
+def _too_many() -> Refusal:
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Too many bodies at once; try again later.")
 
 
 class App:
-    """The ASGI application of one server.
-
-    Args:
-        service: The operations, on one warehouse.
-        routes: Which path means which operation.
-        principals: Who may ask; None lets everybody do everything.
-    """
+    """The ASGI application of one server."""
 
     def __init__(
         self, service: Service, routes: Routes, *, principals: PrincipalsFile | None
     ) -> None:
         self._service = service
         self._routes = routes
-        self._authentication = Authentication(principals, service.clock)
+        used = f"{service.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/nonces"
+        nonces = Nonces(service.file_io, used, service.clock)
+        self._authentication = Authentication(principals, service.clock, nonces)
         self._metrics = Metrics()
+        self._strangers = Strangers()
+        self._bodies = Bodies()
+        self._reserve = ThreadPoolExecutor(1, thread_name_prefix="health")
+        self._look: asyncio.Future[None] | None = None
 
         self._starlette = Starlette()
         self._starlette.router.default = self._handle
@@ -69,7 +160,18 @@ class App:
         if scope["type"] != "http":
             return
         request_id = uuid4().hex
-        response = await self._answer(HttpRequest(scope, receive), request_id)
+        http = HttpRequest(scope, receive)
+        if "transfer-encoding" in http.headers and (
+            "content-length" in http.headers or scope["http_version"] == "1.0"
+        ):
+            # A proxy in front may take the other one for the end of the request.
+            refusal = bad_request(
+                "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length."
+            )
+            response = _json(refusal.status, refusal.body())
+            response.headers["connection"] = "close"
+        else:
+            response = await self._answer(http, request_id)
         response.headers["x-request-id"] = request_id
         await response(scope, receive, send)
 
@@ -88,12 +190,30 @@ class App:
             found = self._routes.find(head.method, head.path)
             operation = found.route.operation
             is_audited = found.route.changes or found.route.is_audited
-            asked = await self._asked(http, head, found, request_id)
-            answer = await run_in_threadpool(self._run, found, asked)
+            principal = await run_in_threadpool(self._authentication.principal, head)
+            asked = Request(
+                operation=operation,
+                names=found.names,
+                query=dict(head.query),
+                body=b"",
+                principal=principal,
+                id=request_id,
+            )
+            self._check_asker(http, asked, found)
+            with self._bodies.of(principal.name) as take:
+                with self._bodies.unfinished(principal.name):
+                    body = await self._body(http, take)
+                self._authentication.check_body(head, body)
+                take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
+                asked = replace(asked, body=body)
+                answer = await run_in_threadpool(self._run, found, head, asked)
             status = int(HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
             status = refusal.status
+            if status == HTTPStatus.UNAUTHORIZED:
+                client = http.client.host if http.client else "unknown"
+                self._strangers.write(client, operation, request_id)
             return _json(status, refusal.body())
         except ClientDisconnect:
             status = 499  # as others count it; nobody reads the answer
@@ -107,26 +227,21 @@ class App:
             if is_audited and asked is not None:
                 write_audit_line(asked, status)
 
-    async def _asked(self, http: HttpRequest, head: Head, found: Found, request_id: str) -> Request:
-        principal = await run_in_threadpool(self._authentication.principal, head)
+    def _check_asker(self, http: HttpRequest, asked: Request, found: Found) -> None:
+        """Refuse what needs no body to be refused: it is not waited for."""
         if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
-        try:
-            async with timeout(BODY_SECONDS):
-                body = await self._body(http)
-        except TimeoutError as error:
-            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
-        self._authentication.check_body(head, body)
-        return Request(
-            operation=found.route.operation,
-            names=found.names,
-            query=dict(head.query),
-            body=body,
-            principal=principal,
-            id=request_id,
+        has_body = "transfer-encoding" in http.headers or (
+            http.headers.get("content-length", "0") != "0"
         )
+        if has_body and not asked.principal.has_grant(found.names.get("database")):
+            for noun in ("table", "view", "function", "database"):
+                if noun in found.names:
+                    raise forbidden(noun.upper(), found.names[noun].partition("$")[0])
+            raise Refusal(HTTPStatus.FORBIDDEN, "No permission on anything.")
 
-    async def _body(self, http: HttpRequest) -> bytes:
+    async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
+        """Return the body; `take` counts its bytes."""
         too_large = Refusal(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {MOST_BYTES} bytes."
         )
@@ -134,15 +249,21 @@ class App:
         if not length.isdecimal() or int(length[:19]) > MOST_BYTES:
             raise too_large
         body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > MOST_BYTES:
-                raise too_large
+        try:
+            async with timeout(BODY_SECONDS):
+                async for chunk in http.stream():
+                    take(len(chunk))
+                    body += chunk
+                    if len(body) > MOST_BYTES:
+                        raise too_large
+        except TimeoutError as error:
+            raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, found: Found, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, found: Found, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
-            return found.route.handler(self._service, request)
+            with self._authentication.nonce(head) if found.route.changes else nullcontext():
+                return found.route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -152,8 +273,12 @@ class App:
             raise refusal from error
 
     async def _health(self) -> Response:
+        # In a thread of its own, and one question at a time, however many ask.
+        if self._look is None or self._look.done():
+            loop = asyncio.get_running_loop()
+            self._look = loop.run_in_executor(self._reserve, self._service.check)
         try:
-            await run_in_threadpool(self._service.check)
+            await asyncio.shield(self._look)
         except PaimonError:
             logger.warning("the warehouse cannot be reached", exc_info=True)
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "storage"})

@@ -1,8 +1,11 @@
 """Who asks: from the head of a request to a principal; nothing of its body is read before."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
 from paimon_assets.server.refusal import Refusal
 from paimon_assets.server.signatures import (
@@ -16,29 +19,21 @@ from paimon_assets.server.signatures import (
 
 _BEARER = "bearer "
 _NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
+_BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
 """Characters of an Authorization header."""
 
 
 class Authentication:
-    """Knows principals by bearer token or by signature.
+    """Knows principals by bearer token or by signature."""
 
-    Args:
-        principals: Their file; None lets everybody do everything.
-        clock: Says how old a signature is.
-    """
-
-    def __init__(self, principals: PrincipalsFile | None, clock: Clock) -> None:
+    def __init__(self, principals: PrincipalsFile | None, clock: Clock, nonces: Nonces) -> None:
         self._principals = principals
         self._clock = clock
-        self._nonces = Nonces(clock)
+        self._nonces = nonces
 
     def principal(self, head: Head) -> Principal:
-        """Return who sent a request.
-
-        Raises:
-            Refusal: 401, for whatever reason: the answer does not say which.
-        """
+        """Return who sent a request."""
         if self._principals is None:
             return EVERYBODY
         current = self._principals.current()
@@ -55,19 +50,29 @@ class Authentication:
             raise _unauthorized()
         principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
         try:
-            check_head(head, secret, clock=self._clock, nonces=self._nonces)
+            check_head(head, secret, clock=self._clock)
         except BadSignature as error:
             raise _unauthorized() from error
         if principal is None:
             raise _unauthorized()
         return principal
 
-    def check_body(self, head: Head, body: bytes) -> None:
-        """Check the body of a signed request.
+    @contextmanager
+    def nonce(self, head: Head) -> Iterator[None]:
+        """Use the nonce of a signed change up; what the storage refused for now may come again."""
+        try:
+            path = None if self._principals is None else self._nonces.use(head)
+        except BadSignature as error:
+            raise _unauthorized() from error
+        try:
+            yield
+        except (CommitConflictError, Refusal) as error:
+            if path is not None and getattr(error, "status", None) in (None, _BUSY):
+                self._nonces.release(path)
+            raise
 
-        Raises:
-            Refusal: 401; it is not the one that was signed.
-        """
+    def check_body(self, head: Head, body: bytes) -> None:
+        """Check the body of a signed request."""
         if self._principals is None or access_key_of(head.header("authorization")) is None:
             return
         try:

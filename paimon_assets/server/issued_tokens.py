@@ -13,11 +13,15 @@ that writes the warehouse. They are the same for every table. The file is read f
 keys are changed by writing it; what was handed out serves until the storage takes it back.
 """
 
+import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
 
 from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
 from paimon_assets.engine.errors import InvalidInputError
@@ -30,42 +34,56 @@ _FEWEST_HOURS, _MOST_HOURS = 2, 24 * 7
 """Java's clients ask again when less than one is left, at every file if it never is more."""
 _PLAIN = ("access-key", "access.key", "accesskeyid", "access-key-id")
 """What keys end with, in small letters, whose values are names of keys and no secrets."""
+_TEMPORARY = ("sessiontoken", "securitytoken", "accesstoken")
+"""What options hold, in small letters without dots and dashes, of keys that end by themselves."""
+_TEMPORARY_IDS = ("ASIA", "STS.")
+"""What the ids of such keys begin with, at AWS and Alibaba."""
+_OWN_VARIABLES = ("AWS_", "PAIMON_", "FSSPEC_", "GOOGLE_", "GCS_", "AZURE_", "OSS_", "ALIBABA_")
+"""What variables begin with that the clients of storages read by themselves."""
+_OWN_FILES = (
+    ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+    ("AWS_CONFIG_FILE", "~/.aws/config"),
+    ("BOTO_CONFIG", "~/.boto"),
+    ("ALIBABA_CLOUD_CREDENTIALS_FILE", "~/.alibabacloud/credentials"),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "~/.config/gcloud/application_default_credentials.json"),
+)
+"""(Variable that names a file, the file if it names none), of the same clients."""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTokens:
-    """The file of data tokens.
-
-    Args:
-        path: Where it is.
-        own_options: The server's own, whose secrets are handed to nobody.
-    """
+    """The file of data tokens."""
 
     path: Path
     own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
-        """Return the token of who may do something; None if there is none for that.
-
-        Raises:
-            InvalidInputError: The file is wrong, kind `data-tokens`; no value is shown.
-        """
+        """Return the token of who may do something; None if there is none for that."""
         members = self._members()
-        given = members.get(action.value)
-        if given is None:
+        tokens = {
+            each: {key: self._value(key, value) for key, value in members[each].items()}
+            for each in (Action.SELECT.value, Action.UPDATE.value)
+            if each in members
+        }
+        keys = [set(_keys_of(token)) for token in tokens.values()]
+        if len(keys) > 1 and keys[0] & keys[1]:
+            raise self._wrong("[select] has a key of [update]; who may only select would write")
+        if action.value not in tokens:
             return None
         hours = members.get("hours", _HOURS)
         return TokenResponse(
-            token={key: self._value(key, value) for key, value in given.items()},
-            expires_at_millis=now_millis + int(hours * _HOUR_MS),
+            token=tokens[action.value], expires_at_millis=now_millis + int(hours * _HOUR_MS)
         )
 
     def check(self) -> None:
-        """Look at the whole file.
-
-        Raises:
-            InvalidInputError: As `issue`; or nobody gets a token.
-        """
+        """Look at the whole file."""
         found = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
         if not any(found):
             raise self._wrong("it has neither [update] nor [select]")
@@ -89,8 +107,13 @@ class DataTokens:
         return members
 
     def _value(self, key: str, value: object) -> str:
+        is_id = key.lower().endswith(_PLAIN)
+        if any(word in re.sub("[.-]", "", key.lower()) for word in _TEMPORARY):
+            raise self._temporary(key)
         if isinstance(value, str):
-            if secret_values({key: value}) and not key.lower().endswith(_PLAIN):
+            if is_id:
+                self._check_key(key, value)
+            if secret_values({key: value}) and not is_id:
                 raise self._wrong(
                     f"'{key}' is a secret: say {{ secret-file = … }} or {{ secret-env = … }}"
                 )
@@ -103,11 +126,38 @@ class DataTokens:
             raise self._wrong(f"'{key}' is a text, or has secret-file or secret-env")
         if not secret:
             raise self._wrong(f"'{key}' is empty")
-        if secret in secret_values(self.own_options):
-            raise self._wrong(f"'{key}' is the server's own; clients get keys made for them")
+        self._check_key(key, secret)
         return secret
+
+    def _check_key(self, key: str, value: str) -> None:
+        """Refuse a secret or the id of a key that ends by itself, or is the server's own."""
+        if value.startswith(_TEMPORARY_IDS):
+            raise self._temporary(key)
+        if self._is_own(value):
+            raise self._wrong(f"'{key}' is the server's own; clients get keys made for them")
+
+    def _is_own(self, key: str) -> bool:
+        """Whether the server itself may open the storage with a key, wherever it has it from."""
+        texts = [value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)]
+        texts.append(str(fsspec.config.conf))
+        for name, default in _OWN_FILES:
+            texts.append(_text(Path(os.environ.get(name, default)).expanduser()))
+        whole = re.compile(rf"(?<![\w/+]){re.escape(key)}(?![\w/+])")  # a short id is in any text
+        return key in self.own_options.values() or any(whole.search(text) for text in texts)
+
+    def _temporary(self, key: str) -> InvalidInputError:
+        return self._wrong(
+            f"'{key}' is of a key that ends by itself, as those of machines and roles do; clients "
+            "get lasting keys made for them"
+        )
 
     def _wrong(self, what: str) -> InvalidInputError:
         return InvalidInputError(
             f"The file of data tokens '{self.path}': {what}.", kind="data-tokens"
         )
+
+
+def _keys_of(token: Mapping[str, str]) -> Iterator[str]:
+    """Yield the secrets of a token, and the ids of its keys."""
+    yield from secret_values(token)
+    yield from (value for key, value in token.items() if key.lower().endswith(_PLAIN))

@@ -5,6 +5,7 @@
     token-sha256 = ["9f86d08…"]                      # printf %s TOKEN | sha256sum
     access-keys = [{ id = "AK", secret-file = "/run/secrets/ak" }]     # or secret-env = "NAME"
     grants = [{ on = "sales.*", may = ["select", "update"] }, { on = "sales", may = ["create"] }]
+    roots = ["s3://landing/sales"]            # where its tables outside the warehouse may lie
 
 A grant's `on` is a glob of `database` or of `database.object`; `*` alone is everything. An object
 is a table, view or function; a branch is its table's. Stronger rights hold weaker ones, see
@@ -84,10 +85,18 @@ class Principal:
     token_digests: tuple[str, ...] = field(default=(), repr=False)
     access_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Id of a key pair → its secret."""
+    roots: tuple[str, ...] | None = ()
+    """Folders it may give to tables; None is every one that the server allows."""
 
     def may(self, action: Action, database: str, name: str | None = None) -> bool:
         """Whether it may do something to an object, or to a database itself."""
         return any(action in grant.may and grant.covers(database, name) for grant in self.grants)
+
+    def has_grant(self, database: str | None) -> bool:
+        """Whether it has any right, in a database or in any of them."""
+        return any(
+            database is None or fnmatchcase(database, grant.database) for grant in self.grants
+        )
 
     def sees(self, database: str) -> bool:
         """Whether it may list a database: it, or something that is in it or may come to be."""
@@ -100,6 +109,7 @@ class Principal:
 EVERYBODY = Principal(
     name="anonymous",
     grants=(Grant(database=ANYTHING, name=None, may=frozenset(Action)),),
+    roots=None,
 )
 """Who asks a server that was told to ask for no token."""
 
@@ -136,15 +146,7 @@ class Principals:
 
     @classmethod
     def of_toml(cls, text: str, *, directory: Path) -> "Principals":
-        """Parse a file.
-
-        Args:
-            text: Its content.
-            directory: What paths in it are relative to.
-
-        Raises:
-            InvalidInputError: It is no TOML, or says something else; names the principal.
-        """
+        """Parse a file."""
         try:
             members = tomllib.loads(text)
             found = [_principal(item, directory) for item in members.get("principal", [])]
@@ -166,30 +168,61 @@ class PrincipalsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock()
-        self._seen, self._principals = self._read()
+        self._secrets: list[Path] = []
+        seen = self._versions()  # before it is read: what changes meanwhile is read again
+        try:
+            self._principals, self._secrets = self._read()
+        except UnicodeDecodeError as error:
+            raise _wrong(f"'{path}' and the files of its secrets are no UTF-8") from error
+        self._seen = {**self._versions(), **seen}
 
     def current(self) -> Principals:
-        """Return the principals as of now. Cost: one `stat`."""
-        try:
-            if _version(self._path) == self._seen:
+        """Return the principals as of now. Cost: a `stat` of the file, and of each secret's."""
+        if self._versions() == self._seen:
+            return self._principals
+        with self._lock:
+            seen = self._versions()
+            if seen == self._seen:
                 return self._principals
-            with self._lock:
-                self._seen, self._principals = self._read()
-            logger.info("principals: %d are read anew", len(self._principals))
-        except (OSError, InvalidInputError) as error:
-            logger.error(  # noqa: TRY400 - a stack says nothing here
-                "principals: '%s' is wrong, what was read before counts: %s", self._path, error
-            )
+            try:
+                self._principals, self._secrets = self._read()
+                logger.info("principals: %d are read anew", len(self._principals))
+            except (OSError, ValueError, InvalidInputError) as error:
+                logger.error(  # noqa: TRY400 - a stack says nothing here
+                    "principals: '%s' is wrong, what was read before counts: %s", self._path, error
+                )
+            self._seen = {**self._versions(), **seen}
         return self._principals
 
-    def _read(self) -> tuple[tuple[int, ...], Principals]:
-        version = _version(self._path)
+    def _read(self) -> tuple[Principals, list[Path]]:
         text = self._path.read_text(encoding="utf-8")
-        return version, Principals.of_toml(text, directory=self._path.parent)
+        principals = Principals.of_toml(text, directory=self._path.parent)
+        if not principals.can_authenticate:  # empty for the instant of its writing, perhaps
+            raise _wrong("it has no token and no access key, so nobody could come in")
+        return principals, _secret_files(text, self._path.parent)
+
+    def _versions(self) -> dict[Path, tuple[int, ...] | None]:
+        return {path: _version(path) for path in (self._path, *self._secrets)}
 
 
-def _version(path: Path) -> tuple[int, ...]:
-    status = path.stat()
+def _secret_files(text: str, directory: Path) -> list[Path]:
+    """Return the files of secrets that a file of principals names, if it can be read at all."""
+    try:
+        pairs = [
+            pair
+            for item in tomllib.loads(text).get("principal", [])
+            for pair in item.get("access-keys", ())
+        ]
+        return [directory / pair["secret-file"] for pair in pairs if "secret-file" in pair]
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError):
+        return []
+
+
+def _version(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
@@ -197,16 +230,23 @@ def _principal(item: Mapping[str, Any], directory: Path) -> Principal:
     name = item["name"]
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise _wrong(f"{name!r} is no name of a principal")
-    unknown = set(item) - {"name", "token-sha256", "access-keys", "grants"}
+    unknown = set(item) - {"name", "token-sha256", "access-keys", "grants", "roots"}
     if unknown:
         raise _wrong(f"principal '{name}' has an unknown '{min(unknown)}'")
-    digests = tuple(item.get("token-sha256", ()))
-    if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
+    digests, roots = item.get("token-sha256", []), item.get("roots", [])
+    if not isinstance(digests, list) or not all(
+        isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests
+    ):
         raise _wrong(f"principal '{name}': token-sha256 is a list of 64 small hexadecimal digits")
+    if not isinstance(roots, list) or not all(
+        isinstance(root, str) and root.strip() for root in roots
+    ):
+        raise _wrong(f"principal '{name}': roots is a list of folders")
     return Principal(
         name=name,
+        roots=tuple(roots),
         grants=tuple(_grant(name, grant) for grant in item.get("grants", ())),
-        token_digests=digests,
+        token_digests=tuple(digests),
         access_keys={
             pair["id"]: _secret(name, pair, directory) for pair in item.get("access-keys", ())
         },
@@ -228,14 +268,7 @@ def _grant(principal: str, item: Mapping[str, Any]) -> Grant:
 
 
 def read_secret(given: object, directory: Path) -> str | None:
-    """Return the secret that `{ secret-env = … }` or `{ secret-file = … }` means.
-
-    Returns:
-        None: it is neither of these. Empty: the variable is not set.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Return the secret that `{ secret-env = … }` or `{ secret-file = … }` means."""
     match given:
         case {"secret-env": str(name), **others} if not others:
             return os.environ.get(name, "")

@@ -63,12 +63,7 @@ def not_implemented(what: str) -> Refusal:
 
 
 def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
-    """Return what an error of the engine is on the wire.
-
-    Args:
-        error: The error.
-        names: Resource in small letters → its name in this request.
-    """
+    """Return what an error of the engine is on the wire."""
     status = _status(error)
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import unquote_plus
 
 from paimon_assets.engine.codec.rest.structure import Structure
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.refusal import bad_request, forbidden
@@ -32,13 +33,11 @@ class Request:
     id: str
     noted: dict[str, str | int | bool] = field(default_factory=dict)
     """What its audit line says besides: a snapshot, a new name."""
+    opened: list[str] = field(default_factory=list)
+    """Id of the table that it works on, empty if that has none."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
-        """Return the body.
-
-        Raises:
-            Refusal: 400; it is no JSON, or another structure's.
-        """
+        """Return the body."""
         try:
             return structure.from_bytes(self.body)
         except FormatError as error:
@@ -47,21 +46,25 @@ class Request:
     def require(
         self, action: Action, database: str, name: str | None = None, *, noun: str = "TABLE"
     ) -> None:
-        """Refuse what the principal has no grant for.
-
-        Raises:
-            Refusal: 403, be there such a thing or not.
-        """
+        """Refuse what the principal has no grant for."""
         if self.principal.may(action, database, name):
             return
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
 
-    def page(self, pattern_name: str = "") -> "Page":
-        """Return which part of a list is asked for.
+    def require_rename(self, source: Identifier, target: Identifier, *, noun: str) -> None:
+        """Refuse a rename without the rights on both names, or that would give more rights.
 
         Raises:
-            Refusal: 400; a parameter is wrong.
+            Refusal: 403, be there such things or not.
         """
+        self.require(Action.ALTER, source.database, source.table, noun=noun)
+        self.require(Action.CREATE, target.database, target.table, noun=noun)
+        for action in set(Action) - {Action.CREATE}:
+            if self.principal.may(action, target.database, target.table):
+                self.require(action, source.database, source.table, noun=noun)
+
+    def page(self, pattern_name: str = "") -> "Page":
+        """Return which part of a list is asked for."""
         text = self.query.get("maxResults", "")
         if text and not (text.isascii() and text.isdecimal()):
             raise bad_request(f"maxResults {text!r} is no number of results.")
@@ -93,11 +96,7 @@ class Page:
         return name == self.pattern
 
     def of(self, names: Iterable[str]) -> tuple[list[str], str | None]:
-        """Take the page out of sorted names; look no further than one name behind it.
-
-        Returns:
-            The names, and the token of the next page, None at the end.
-        """
+        """Take the page out of sorted names; look no further than one name behind it."""
         wanted = (name for name in names if name > self.after and self.matches(name))
         taken = list(islice(wanted, self.most + 1))
         if len(taken) <= self.most:
@@ -106,11 +105,7 @@ class Page:
 
 
 def prefix_of(pattern: str) -> str:
-    """Return what a LIKE pattern begins with.
-
-    Raises:
-        Refusal: 400; it has wildcards anywhere but `%` at its end.
-    """
+    """Return what a LIKE pattern begins with."""
     prefix = pattern.removesuffix("%")
     if "%" in prefix or not _UNESCAPED.isdisjoint(prefix):
         raise bad_request("Can only support prefix sql like pattern query now.")
@@ -130,11 +125,7 @@ def _token_name(token: str) -> str:
 
 
 def decoded(segment: str) -> str:
-    """Return a part of a path as it was before Java's `URLEncoder`.
-
-    Raises:
-        Refusal: 400; it is no UTF-8.
-    """
+    """Return a part of a path as it was before Java's `URLEncoder`."""
     try:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError as error:

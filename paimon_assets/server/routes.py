@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+)
 from paimon_assets.server.refusal import Refusal
 from paimon_assets.server.request import Request, decoded
 from paimon_assets.server.service import Service
@@ -37,6 +43,22 @@ class Route:
         whole = self.path if self.path.startswith("/") else f"/v1/{PREFIX}/{self.path}"
         return tuple(whole.strip("/").split("/"))
 
+    def answer(self, service: Service, request: Request) -> Answer:
+        """Do what is asked; files that a drop takes away meanwhile are no fault of the storage."""
+        for is_last in (False, False, True):
+            request.opened.clear()
+            try:
+                return self.handler(service, request)
+            except PaimonError as error:
+                if not _is_lost(error):
+                    raise
+                service.refuse_dropped(request)
+                if request.opened and (self.changes or is_last):
+                    raise  # the table is the same, and lacks a file
+        raise Refusal(
+            HTTPStatus.SERVICE_UNAVAILABLE, "Others change this at once; ask again in a moment."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -55,15 +77,7 @@ class Routes:
             self._by_length.setdefault(len(route.segments), []).append(route)
 
     def find(self, method: str, path: str) -> Found:
-        """Find the operation a request means.
-
-        Args:
-            method: Of the request.
-            path: As it was sent, still encoded.
-
-        Raises:
-            Refusal: 404 or 405, or 400 if a part of the path is no text.
-        """
+        """Find the operation a request means."""
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
         for route in self._by_length.get(len(parts), ()):
@@ -80,6 +94,14 @@ class Routes:
         if known:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
         raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")
+
+
+def _is_lost(error: PaimonError) -> bool:
+    """Whether a file or folder was gone, and nothing was changed."""
+    if isinstance(error, NotFoundError):
+        return error.kind == "file-not-found"
+    lost = isinstance(error.__cause__, FileNotFoundError | FileExistsError)
+    return isinstance(error, StorageError) and lost and not isinstance(error, CommitUnknownError)
 
 
 def _fits(segments: tuple[str, ...], parts: tuple[str, ...]) -> bool:

@@ -1,32 +1,222 @@
-"""Starting a server: the application from its settings, and uvicorn around it."""
+"""Starting a server: the application from its settings, and uvicorn around it.
 
+HTTP/1.1 for clients that send their heads in time, and leave room for others.
+
+uvicorn waits for ever for the first byte, and a connection counts among those the server holds at
+once: silent ones would keep everybody out. Where there are too many, in all or of one client, idle
+ones are closed: those that never sent a byte first, then those that have been idle longest.
+
+SoleWriterFileIO: a storage without conditional put, for one server that is its only writer.
+
+What is published is kept apart by locks of this process alone. A second server, or a client that
+commits by the file system, knows nothing of them: on such a storage its commits and this server's
+overwrite each other, unnoticed.
+"""
+
+import asyncio
 import ipaddress
 import logging
 import socket
+import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, Concatenate
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.errors import InvalidInputError, StorageError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
+from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.punctual import PunctualProtocol
 from paimon_assets.server.routes import Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.sole_writer import SoleWriterFileIO
+
+_STRIPES = 64
+
+
+class SoleWriterFileIO(PassingFileIO):
+    """A storage that publishes under a lock of this process; everything else is the storage's own.
+
+    `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes
+    nothing.
+    """
+
+    def __init__(self, inner: FileIO) -> None:
+        self._inner = inner
+        self._locks = tuple(Lock() for _ in range(_STRIPES))
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """See `FileIO`."""
+        return self._inner.spec
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file if there is none of that name, while no other thread publishes beside it.
+
+        Where the storage itself refuses a name that is taken, it is asked to all the same.
+        """
+        with self._locks[hash(path.rpartition("/")[0]) % _STRIPES]:
+            if self._inner.exists(path):
+                return False
+            try:
+                return self._inner.publish(path, data)
+            except PaimonError as error:
+                if error.kind != NO_ATOMIC_PUBLISH:
+                    raise
+            self._inner.replace(path, data)
+            return True
+
+    def _passed(
+        self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
+    ) -> T:
+        return make(self._inner, method, *args)
+
+
+class Handshakes(socket.socket):
+    """A listening socket that closes handshakes of TLS which take too long, or are too many.
+
+    uvicorn hears of a connection when its handshake is done; until then it is counted nowhere.
+    """
+
+    most: ClassVar[int] = 256
+    seconds: ClassVar[float] = 10.0
+    begun: ClassVar[dict[int, tuple[socket.socket, str]]] = {}
+    """File descriptor → the connection, and the address of its client; the oldest first."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; of too many, the oldest of the address with the most goes."""
+        accepted, address = super().accept()
+        for number in [n for n, (each, _) in self.begun.items() if each.fileno() != n]:
+            del self.begun[number]
+        if len(self.begun) >= self.most:
+            counts = Counter(host for _, host in self.begun.values())
+            self._close(max(self.begun, key=lambda number: counts[self.begun[number][1]]))
+        number = accepted.fileno()
+        self.begun.pop(number, None)
+        self.begun[number] = accepted, address[0]
+        asyncio.get_running_loop().call_later(self.seconds, self._close, number, accepted)
+        return accepted, address
+
+    def _close(self, number: int, of: socket.socket | None = None) -> None:
+        accepted, _ = self.begun.get(number, (None, ""))
+        if accepted is not None and of in (None, accepted):
+            del self.begun[number]
+            with suppress(OSError):  # its client has gone
+                accepted.shutdown(socket.SHUT_RDWR)  # the loop reads the end, and closes it
+
+
+class TlsServer(uvicorn.Server):
+    """uvicorn that looks after handshakes."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections on sockets, which are taken over."""
+        await super().startup([Handshakes(fileno=each.detach()) for each in sockets or ()])
+
+
+class PunctualProtocol(H11Protocol):
+    """A connection that is closed if the head of a request does not come, or not to its end."""
+
+    head_seconds: ClassVar[float] = 60.0
+    most_connections: ClassVar[int] = 1000
+    most_of_client: ClassVar[int] = 512
+    """Connections from one address; a proxy has one, too."""
+
+    _late: asyncio.TimerHandle | None = None
+    heard_at: float = 0.0
+    """When bytes came last; 0 if none ever did."""
+    made_at: float = 0.0
+
+    def connection_made(  # type: ignore[override]  # as in the base
+        self, transport: asyncio.Transport
+    ) -> None:
+        """Wait for a head."""
+        super().connection_made(transport)
+        Handshakes.begun.pop(transport.get_extra_info("socket").fileno(), None)
+        self.made_at = self.loop.time()
+        self._make_room()
+        self._late = self.loop.call_later(self.head_seconds, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head; between requests uvicorn waits by itself."""
+        self.heard_at = self.loop.time()
+        super().data_received(data)
+        asked: RequestResponseCycle | None = self.cycle
+        if asked is not None and not asked.response_complete:
+            self._wait_no_more()
+        elif self._late is None:
+            self._late = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _make_room(self) -> None:
+        """Close one that waits if there are too many; of one client, its idlest or this one.
+
+        Of all: those that asked nothing yet, then of the client that has the most, those without
+        a request before those whose body does not come.
+        """
+        everyone = [
+            each
+            for each in self.connections
+            if isinstance(each, PunctualProtocol) and not each.transport.is_closing()
+        ]
+        own = [each for each in everyone if each.host == self.host]
+        is_own = len(own) > self.most_of_client
+        if not is_own and len(everyone) <= self.most_connections:
+            return
+        counts = Counter(each.host for each in everyone)
+        waiting = [
+            ((each.cycle is not None, 0 if is_own else -counts[each.host], each.has_begun), each)
+            for each in (own if is_own else everyone)
+            if each is not self and (not each.has_begun or (each.awaits_body and not is_own))
+        ]
+        if waiting:
+            _, idlest = min(waiting, key=lambda it: (*it[0], it[1].heard_at, it[1].made_at))
+            idlest.transport.close()
+        elif is_own:
+            self.transport.close()
+
+    @property
+    def host(self) -> str | None:
+        """The address of the client."""
+        return self.client and self.client[0]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a request is being answered, or its body comes."""
+        asked: RequestResponseCycle | None = self.cycle
+        return asked is not None and not asked.response_complete
+
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the rest of a body has not come yet."""
+        asked: RequestResponseCycle | None = self.cycle
+        return asked is not None and asked.more_body
+
+    def _wait_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
 
 logger = logging.getLogger(__name__)
 
-_MOST_AT_ONCE = 1024
+_MOST_AT_ONCE = PunctualProtocol.most_connections + 24
 """Connections at once; more are answered 503 before anything is done, and clients wait."""
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep an idle connection: none finds it closed in the midst of a commit."""
@@ -56,13 +246,8 @@ class ServeSettings:
 
 
 def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
-    """Make the application.
-
-    Raises:
-        InvalidInputError: Nobody could come in and `insecure` is not set; or the file of
-            principals, that of data tokens, or a client's option is wrong.
-        StorageError: The warehouse cannot be reached.
-    """
+    """Make the application."""
+    _check_tls(settings)
     clock = clock or SystemClock()
     service = Service(
         catalog=FilesystemCatalog(settings.warehouse, _storage(settings), clock=clock),
@@ -78,15 +263,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
 
 
 def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; requests that were begun are ended first.
-
-    Args:
-        settings: What to serve.
-        on_start: Called with the address once connections are taken.
-
-    Raises:
-        See `app_of`; StorageError, too, if the port is taken.
-    """
+    """Serve until SIGINT or SIGTERM; requests that were begun are ended first."""
     app = app_of(settings)
     _warn(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -107,6 +284,8 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
     """Return what speaks HTTP for an application."""
     config = uvicorn.Config(
         app,
+        # Other loops accept connections by themselves.
+        loop="auto" if settings.tls_certificate is None else "asyncio",
         http=PunctualProtocol,  # of h11, which bounds what it buffers of a head
         ws="none",
         lifespan="off",
@@ -121,7 +300,23 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
-    return uvicorn.Server(config)
+    return uvicorn.Server(config) if settings.tls_certificate is None else TlsServer(config)
+
+
+def _check_tls(settings: ServeSettings) -> None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None:
+        if key is not None:
+            raise InvalidInputError("--tls-key needs --tls-certificate.", kind="tls")
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInputError(
+            f"--tls-certificate '{certificate}' and --tls-key '{key or certificate}' are no pair: "
+            f"{error.strerror or error}.",
+            kind="tls",
+        ) from error
 
 
 def _storage(settings: ServeSettings) -> FileIO:
@@ -130,6 +325,11 @@ def _storage(settings: ServeSettings) -> FileIO:
 
 
 def _principals(settings: ServeSettings) -> PrincipalsFile | None:
+    if settings.insecure and settings.principals is not None:
+        raise InvalidInputError(
+            "--insecure lets everybody do everything, whatever --principals says; give one.",
+            kind="principals",
+        )
     if settings.insecure:
         return None
     if settings.principals is None:
@@ -139,18 +339,11 @@ def _principals(settings: ServeSettings) -> PrincipalsFile | None:
             kind="principals",
         )
     try:
-        file = PrincipalsFile(settings.principals)
+        return PrincipalsFile(settings.principals)
     except OSError as error:
         raise InvalidInputError(
             f"The file of principals '{settings.principals}': {error.strerror}.", kind="principals"
         ) from error
-    if not file.current().can_authenticate:
-        raise InvalidInputError(
-            f"The file of principals '{settings.principals}' has no token and no access key, so "
-            "nobody could come in.",
-            kind="principals",
-        )
-    return file
 
 
 def _data_tokens(settings: ServeSettings) -> DataTokens | None:

@@ -32,18 +32,64 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for, scheme_of
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.server.issued_tokens import DataTokens
-from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import not_implemented
+from paimon_assets.server.principals import Action, Principal
+from paimon_assets.server.refusal import bad_request, not_implemented
 from paimon_assets.server.request import Request
 
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+PATH = "path"
+"""The option that says where a table lies."""
+_STORAGES = frozenset(
+    {"abfs", "abfss", "adl", "aws", "az", "azure", "cos", "cosn", "dfs", "dlf", "fs", "gcs", "gs",
+     "hadoop", "hdfs", "hive", "jdbc", "lock", "obs", "oss", "s3", "s3a", "s3n", "security",
+     "token", "tos", "wasb", "wasbs"}
+)  # fmt: skip
+"""First words of options of a storage or a catalog: no client says them of a table."""
+_OF_CATALOGS = frozenset({"warehouse", "metastore", "table-path"})
+_CODE_WORDS = frozenset({"callback", "callbacks", "class"})
+"""Words of options that name code which every Java client of the table would load."""
+_PLACE_WORDS = frozenset(
+    {"path", "paths", "location", "dir", "dirs", "directory", "folder", "uri", "uris", "url",
+     "endpoint"}
+)  # fmt: skip
+"""Words of options that may name a place; options are cut into words at dots and dashes."""
+_NO_PLACES = frozenset(
+    {
+        "data-file.path-directory",  # in the table's folder
+        "data-file.external-paths.strategy",
+        "data-file.external-paths.specific-fs",
+        "data-file.external-paths.weights",
+    }
+)
+_NO_PLACE_VALUES = frozenset({"true", "false", "table-location", "catalog-location"})
+_OF_COLUMNS = ("fields.", "file-index.")
+"""Options that hold the name of a column, which may be any word."""
+
+
+def places_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the options that name places, but `path`, and each place; refuse what no table says."""
+    for key, value in options.items():
+        name = key.lower()
+        words = re.split("[.-]", name)
+        if key == PATH or name.startswith(_OF_COLUMNS):
+            continue
+        if words[0] in _STORAGES or name in _OF_CATALOGS or not _CODE_WORDS.isdisjoint(words):
+            raise bad_request(
+                f"Option '{key}' says what clients connect to or run; it is theirs, and no table's."
+            )
+        if _PLACE_WORDS.isdisjoint(words) or name in _NO_PLACES:
+            continue
+        if value.lower() not in _NO_PLACE_VALUES:
+            yield from ((key, place.strip()) for place in value.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +106,20 @@ class ServedTable:
     """Whether it lies outside the warehouse: then its writers commit by the file system."""
 
     @property
+    def id(self) -> str:
+        """Its id, empty if it has none."""
+        return "" if self.identity is None else self.identity.id
+
+    @property
     def table(self) -> Table:
         """The table as people use it."""
         return Table(self.store)
 
-    def managed(self) -> "ServedTable":
-        """Return the table.
-
-        Raises:
-            Refusal: 501; it is external.
-        """
+    def managed(self, service: "Service") -> "ServedTable":
+        """Return the table, if the server may change what lies in it."""
         if self.is_external:
             raise not_implemented("commits of external tables; their writers commit by themselves")
+        service.check_options(self.stored.options)  # who reaches the storage may have written it
         return self
 
 
@@ -143,66 +191,136 @@ class Service:
         return self.catalog.functions
 
     def check(self) -> None:
-        """Ask the storage whether the warehouse is there.
-
-        Raises:
-            StorageError: It is not, or the storage does not answer.
-        """
+        """Ask the storage whether the warehouse is there."""
         if not self.file_io.exists(self.catalog.warehouse):
             raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
 
-    def check_root(self, path: str) -> None:
-        """Refuse a folder outside the warehouse that nobody has allowed.
+    def check_place(
+        self,
+        path: str,
+        principal: Principal,
+        *,
+        own: Identifier | None = None,
+        option: str = PATH,
+    ) -> None:
+        """Refuse a folder for a table that is not the principal's to give, or another table's.
 
-        Raises:
-            InvalidInputError: Kind `path-outside`; it does not say which ones are allowed.
+        Cost:
+            A listing of the databases, and a document of each.
         """
+        roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
+        folder = self._allowed(path, option, roots)
+        for name, place in self._outside(own):
+            other = plain_path(canonical_path(place))
+            overlaps = is_within(folder, other) or is_within(other, folder)
+            if overlaps and not self._is_forgotten(name, place):
+                raise InvalidInputError(
+                    f"Path '{path}' of '{option}' overlaps the folder of another table.",
+                    kind="path-taken",
+                )
+
+    def check_options(self, options: Mapping[str, str], principal: Principal | None = None) -> None:
+        """Refuse options of a storage, and places that are not the principal's to give.
+
+        Cost:
+            None without such options; without a principal, of a stored schema, never a request.
+        """
+        for option, place in places_of(options):
+            if principal is None:
+                self._allowed(place, option, [self.roots])
+            else:
+                self.check_place(place, principal, option=option)
+
+    def _allowed(self, path: str, option: str, roots: list[tuple[str, ...]]) -> str:
+        """Return the one spelling of a folder that lies in all of some roots."""
         try:
-            SegmentRoots.of(self.roots).check(path)
-        except InvalidInputError as error:
+            for folders in roots:
+                SegmentRoots.of(folders).check(path)
+            folder = plain_path(canonical_path(path))
+        except (InvalidInputError, ValueError) as error:  # ValueError: a NUL
             raise InvalidInputError(
-                f"Path '{path}' lies in no folder that this server allows.", kind="path-outside"
+                f"Path {path!r} of '{option}' lies in no folder that this server allows you to "
+                "use: below one of its --root, and one of the roots of your principal.",
+                kind="path-outside",
             ) from error
+        warehouse = plain_path(canonical_path(self.catalog.warehouse))
+        if is_within(folder, warehouse) or is_within(warehouse, folder):
+            raise InvalidInputError(
+                f"Path '{path}' of '{option}' overlaps the warehouse, where tables lie by their "
+                "names.",
+                kind="path-taken",
+            )
+        return folder
+
+    def _outside(self, own: Identifier | None) -> Iterator[tuple[Identifier, str]]:
+        """Yield the tables outside the warehouse but for one, and their folders."""
+        for database in self.catalog.list_databases():
+            try:
+                outside = self.state.read(database, TABLES)
+            except NotFoundError:
+                continue  # dropped since
+            for table, path in outside.items():
+                name = Identifier(database, table)
+                if isinstance(path, str) and name != own:
+                    yield name, path
+
+    def _is_forgotten(self, name: Identifier, path: str) -> bool:
+        """Forget the name of a table that never came to be; whether that was so.
+
+        Who creates a table looks at its name once more when the schema is there.
+        """
+        schemas = SchemaManager(self.file_io_of(path), TablePaths(table=path))
+        if schemas.list_ids():
+            return False
+        self.state.change(
+            name.database,
+            TABLES,
+            lambda m: {key: m[key] for key in m if (key, m[key]) != (name.table, path)},
+        )
+        if not schemas.list_ids():
+            return True
+        self.state.change(name.database, TABLES, lambda m: {name.table: path, **m})
+        return False
 
     def table(self, request: Request, action: Action) -> ServedTable:
-        """Open the table that a request's path names.
-
-        Raises:
-            Refusal: 403; the principal may not do that, be there such a table or not.
-            NotFoundError: There is no such database, table or branch.
-            InvalidInputError: The name is none.
-        """
+        """Open the table that a request's path names."""
         name = self.named(request)
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
             raise missing_table(name.table)
-        return self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+        table = self.load(name.table.at_branch(name.branch or MAIN_BRANCH))
+        request.opened.append(table.id)
+        return table
+
+    def refuse_dropped(self, request: Request) -> None:
+        """Refuse a request whose database or table was dropped since it began."""
+        if "database" in request.names:
+            self.catalog.database_path(request.names["database"])
+        if request.opened:
+            name = self.named(request).table
+            if self.load(name, identifies=False).id not in request.opened:
+                raise missing_table(name)
 
     def named(self, request: Request) -> TableName:
-        """Return the table, or branch of one, that a request's path names.
-
-        Raises:
-            InvalidInputError: The name is none.
-        """
+        """Return the table, or branch of one, that a request's path names."""
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
-    def load(self, identifier: Identifier) -> ServedTable:
-        """Open a table or a branch; a table without an id gets one.
-
-        Raises:
-            NotFoundError: There is no such database, table or branch.
+    def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
+        """Open a table or a branch; a table without an id gets one if `identifies` says so.
 
         Cost:
             Two reads and a listing.
         """
         path = self.catalog.get_table_location(identifier)
-        found = self._opened(identifier, path, self.file_io, is_external=False)
+        found = self._open(identifier, path, self.file_io, identifies=identifies)
         if found is not None:
             return found
         outside = self.state.read(identifier.database, TABLES).get(identifier.table)
         if isinstance(outside, str):
             file_io = self.file_io_of(outside)
-            found = self._opened(identifier, outside, file_io, is_external=True)
+            found = self._open(
+                identifier, outside, file_io, is_external=True, identifies=identifies
+            )
         if found is None:
             raise missing_table(identifier)
         return found
@@ -213,8 +331,14 @@ class Service:
             return self.file_io
         return file_io_for(path, self.storage_options)
 
-    def _opened(
-        self, identifier: Identifier, path: str, file_io: FileIO, *, is_external: bool
+    def _open(
+        self,
+        identifier: Identifier,
+        path: str,
+        file_io: FileIO,
+        *,
+        is_external: bool = False,
+        identifies: bool,
     ) -> ServedTable | None:
         # The id first: one that a drop has left behind is of no table, so none is handed out.
         identity = read_identity(file_io, f"{path}/{TABLE_FILE}")
@@ -235,7 +359,7 @@ class Service:
             schema=stored.with_dynamic_options(options) if options else stored,
             name=str(identifier),
         )
-        if identity is None and not self.read_only:
+        if identity is None and identifies and not self.read_only:
             identity = self.identified(identifier, store)
         return ServedTable(
             identifier=identifier,
@@ -246,11 +370,7 @@ class Service:
         )
 
     def identified(self, identifier: Identifier, store: FileStore, by: str = "") -> Identity:
-        """Give a table an id, unless it has one.
-
-        Raises:
-            NotFoundError: It was dropped meanwhile.
-        """
+        """Give a table an id, unless it has one."""
         path = f"{store.table_path}/{TABLE_FILE}"
         # Remembered first: an id that somebody has heard of is found, whoever died meanwhile.
         own = str(uuid4())
@@ -263,6 +383,7 @@ class Service:
                 store.file_io.delete_file(path)
                 for directory in (path.rpartition("/")[0], store.table_path):
                     store.file_io.delete_empty_directory(directory)
+                self.forget(own)
             raise missing_table(identifier)
         return made
 
@@ -277,9 +398,6 @@ class Service:
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the name of the table of an id.
-
-        Raises:
-            NotFoundError: There is none.
 
         Cost:
             Two reads; if it is not where it was last, as much as opening all tables.
@@ -316,15 +434,6 @@ class Service:
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
         """Yield the names of a database's tables, also of those outside the warehouse, sorted.
 
-        Args:
-            database: The database.
-            after: Only what comes behind this name: a page that is not the first. Then the
-                directory is not listed anew if it was lately.
-            prefix: Only what begins so.
-
-        Raises:
-            NotFoundError: There is no such database.
-
         Cost:
             A listing and a document, and one listing of each table that is yielded.
         """
@@ -338,11 +447,7 @@ class Service:
                 yield name
 
     def has_table(self, identifier: Identifier) -> bool:
-        """Whether there is a table of this name, be it outside the warehouse.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Whether there is a table of this name, be it outside the warehouse."""
         outside = self.state.read(identifier.database, TABLES)
         return self._is_table(identifier.database, identifier.table, outside)
 
@@ -354,11 +459,7 @@ class Service:
 
 
 def check_database_name(name: str) -> str:
-    """Return the name of a database that may hold tables.
-
-    Raises:
-        InvalidInputError: It is none, or that of the system's.
-    """
+    """Return the name of a database that may hold tables."""
     checked = Identifier(name, "t").database
     if checked == SYSTEM_DATABASE:
         raise InvalidInputError(

@@ -3,18 +3,19 @@
 Two algorithms: `DLF4-HMAC-SHA256` (`dlf.signing-algorithm` = default) and `acs`, HMAC-SHA1
 (openapi). Both sign the method, the path as it was sent, the query and a few headers, `Content-MD5`
 of the body among them. The date may be fifteen minutes off. An `acs` request carries a nonce: one
-that changes something is taken once. The default algorithm has none: whoever can listen can repeat
-a request for fifteen minutes, so put TLS in front.
+that changes something is taken once, by all servers of a warehouse. The default algorithm has none:
+whoever can listen can repeat a request for fifteen minutes, so put TLS in front.
 Source: `org.apache.paimon.rest.auth.DLFDefaultSigner`, `DLFOpenApiSigner`.
 """
 
 import datetime as dt
+import hashlib
 import hmac
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from threading import Lock
 
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.rest.dlf_signers import (
@@ -23,6 +24,10 @@ from paimon_assets.engine.control.rest.dlf_signers import (
     SignedRequest,
     content_md5,
 )
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.fileio.base import FileIO
+
+logger = logging.getLogger(__name__)
 
 WINDOW_MS = 15 * 60_000
 """How far the date of a request may be off, either way."""
@@ -56,27 +61,49 @@ class BadSignature(Exception):  # noqa: N818 - the answer is 401, whatever the r
 
 
 class Nonces:
-    """The nonces of the last half hour, in this process."""
+    """Nonces that were used: empty files in the warehouse, which restarts and other servers see.
 
-    def __init__(self, clock: Clock) -> None:
+        <directory>/<date of the request / 15 minutes>/<SHA-256 of key and nonce>
+
+    A request has one date, so a replay looks for the same file. Stale folders are deleted.
+    """
+
+    def __init__(self, file_io: FileIO, directory: str, clock: Clock) -> None:
+        self._file_io = file_io
+        self._directory = directory
         self._clock = clock
-        self._lock = Lock()
-        self._seen: dict[str, int] = {}
-        """Nonce → when it may be forgotten, in that order."""
+        self._cleaned = -1
 
-    def use(self, nonce: str) -> bool:
-        """Remember a nonce; whether it is new."""
-        now = self._clock.now_millis()
-        with self._lock:
-            while self._seen:
-                oldest = next(iter(self._seen))
-                if self._seen[oldest] > now:
-                    break
-                del self._seen[oldest]
-            if nonce in self._seen:
-                return False
-            self._seen[nonce] = now + 2 * WINDOW_MS
-            return True
+    def use(self, head: Head) -> str | None:
+        """Take the nonce of a signed request; return its file, None if it has no nonce."""
+        acs = _ACS.fullmatch(head.header("authorization"))
+        if acs is None:
+            return None
+        self._clean()
+        nonce = f"{acs['key']}/{head.header('x-acs-signature-nonce')}"
+        period = int(_http_date(head).timestamp() * 1000) // WINDOW_MS
+        digest = hashlib.sha256(nonce.encode()).hexdigest()
+        path = f"{self._directory}/{period}/{digest}"
+        if not self._file_io.publish(path, b""):
+            raise BadSignature("the nonce was used before")
+        return path
+
+    def release(self, path: str) -> None:
+        """Let a nonce be used again: nothing was done, and clients ask again."""
+        self._file_io.delete_file(path)
+
+    def _clean(self) -> None:
+        period = self._clock.now_millis() // WINDOW_MS
+        if period == self._cleaned:
+            return
+        self._cleaned = period
+        try:
+            for entry in self._file_io.list_directory(self._directory):
+                # Dates may be one period old; one more is for servers whose clocks are behind.
+                if entry.name.isdecimal() and int(entry.name) < period - 2:
+                    self._file_io.delete_directory(entry.path)
+        except StorageError:
+            logger.warning("stale nonces could not be deleted", exc_info=True)
 
 
 def access_key_of(authorization: str) -> str | None:
@@ -85,12 +112,8 @@ def access_key_of(authorization: str) -> str | None:
     return None if found is None else found["key"]
 
 
-def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None:
-    """Check the signature of a request's head.
-
-    Raises:
-        BadSignature: It is wrong, stale or was used before.
-    """
+def check_head(head: Head, secret: str, *, clock: Clock) -> None:
+    """Check the signature of a request's head."""
     authorization = head.header("authorization")
     request = SignedRequest(method=head.method, path=head.path, query=dict(head.query))
     default = _CREDENTIAL.fullmatch(authorization)
@@ -108,16 +131,10 @@ def check_head(head: Head, secret: str, *, clock: Clock, nonces: Nonces) -> None
     nonce = head.header("x-acs-signature-nonce")
     if not nonce or len(nonce) > _LONGEST_NONCE:
         raise BadSignature("no nonce")
-    if head.method != "GET" and not nonces.use(f"{acs['key']}/{nonce}"):
-        raise BadSignature("the nonce was used before")
 
 
 def check_body(head: Head, body: bytes) -> None:
-    """Check that a body is the one that was signed.
-
-    Raises:
-        BadSignature: It is another, or there is a body and none was signed.
-    """
+    """Check that a body is the one that was signed."""
     signed = head.header("content-md5")
     if (body or signed) and not hmac.compare_digest(signed.encode(), content_md5(body).encode()):
         raise BadSignature("Content-MD5 is another body's")

@@ -1,29 +1,28 @@
 """Spark as an Executor: the only code that imports pyspark.
 
-Concept → files:
-    a session, without preparing the machine    session/
-    what workers lack, and what they are sent   preflight, worker_probe, storage_look
-    what jobs are called, lines in a run's log  job_names, job_log
-    reading and writing tables on Spark         executor (SparkExecutor)
-    what runs inside a task                     worker
-    a batch of tasks as jobs                    task_jobs
-    which task writes which bucket              shuffle
-    batches as opaque bytes in Spark rows       packing
-    what a DataFrame claims to hold             claimed_size
-    what a session's JVM made before            kept
-    errors on their way through Spark           failure
-    Paimon ⇄ Spark types                        types
-    a table ⇄ a DataFrame, merges, streams      dataframes/
-    spark.read.format("paimon_assets")          data_source/
-    files Spark reads, or tasks in its place    native/
-    SQL over the tables of a catalog            sql/
-
-Names below are loaded when they are first used.
-
-Rows of a write, drawn:
+Names are loaded when they are first used. Rows of a write:
 
     DataFrame ─ mapInArrow(route) ─▶ (task, partition, bucket, position, packed rows)
               ─ repartition(task) ─ sort ─ mapInArrow(write) ─▶ wire bytes of commit messages
+
+Concept → modules:
+    reading and writing tables on Spark                executor, task_jobs
+    what runs inside a task                            worker, read_worker, packing, python_rows,
+                                                       worker_imports
+    which task writes which bucket, sorting            shuffle, cluster
+    splits → tasks, small reads by the driver          split_tasks, read_here, micro_batch
+    a session                                          session/
+    what workers have, and are sent                    preflight, worker_probe, storage_look
+    names of jobs, lines in a run's log                job_names, job_log
+    size estimate of a DataFrame                       claimed_size
+    cache of what a session made                       kept
+    errors on their way through Spark, ended tokens    failure, renewal
+    Paimon ⇄ Spark types                               types, short_decimals
+    duplicate keys                                     repeated_keys
+    tables ⇄ DataFrames, merges, streams               dataframes/
+    spark.read.format("paimon_assets")                 data_source/
+    files that Spark reads, or tasks in its place      native/
+    SQL over the tables of a catalog                   sql/
 """
 
 from typing import TYPE_CHECKING

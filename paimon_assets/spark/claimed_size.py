@@ -47,11 +47,6 @@ def with_claimed_size(
     Spark may broadcast needs no claim, and stays as it is. Tasks of numbers are kept for the next
     read that claims the same.
 
-    Args:
-        rows: Given nothing, their tasks return nothing.
-        context: How they read.
-        splits: What they read.
-
     Cost:
         6 milliseconds in the driver, unless kept. Over Connect one more task an action, with
         nothing to do.

@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.clustering import ClusterOrder
-from paimon_assets.engine.data.compact.cluster import SAMPLE_ROWS, ClusterKeys
+from paimon_assets.engine.data.cluster import SAMPLE_ROWS, ClusterKeys
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import quoted
@@ -33,11 +33,6 @@ _SEED = 1
 def in_order(frame: DataFrame, order: ClusterOrder, *, parts: int) -> DataFrame:
     """Return the rows of a partition, each Spark partition a range of the columns, and sorted.
 
-    Args:
-        frame: The rows.
-        order: Columns to sort by.
-        parts: How many ranges to make.
-
     Cost:
         One shuffle of the rows.
     """
@@ -49,13 +44,6 @@ def on_curve(
     rows: PythonRows, frame: DataFrame, order: ClusterOrder, *, row_count: int, parts: int
 ) -> DataFrame:
     """Return the rows of a partition, each Spark partition a range of a curve, and sorted.
-
-    Args:
-        rows: The rows; the tasks that read them place them on the curve.
-        frame: The same rows, of which Spark reads a few columns sooner.
-        order: The curve.
-        row_count: How many rows there are, about.
-        parts: How many ranges to make.
 
     Cost:
         One shuffle of the rows, and a job that samples the sort columns. Ranges are as even as the

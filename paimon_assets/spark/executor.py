@@ -262,9 +262,9 @@ class SparkExecutor:
             with typed_errors():
                 few = rows_of_batch(frame, source.schema)
             return EmbeddedExecutor().map_rows(context, few)
-        return self._mapped(context, found)
+        return self._map(context, found)
 
-    def _mapped(
+    def _map(
         self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
     ) -> WriteResult:
         """As `map_rows`; what the rows are is asked again where the job runs again."""
@@ -305,7 +305,7 @@ class SparkExecutor:
             made = self._python_rows(read, splits, schema)
             return made.tasks, RowSource(schema=schema, is_packed=False, read=made.read)
 
-        return self._mapped(write, rows)
+        return self._map(write, rows)
 
     def cluster(
         self,
@@ -341,7 +341,7 @@ class SparkExecutor:
             with named_jobs(self.session, f"sample {read.table}"):
                 return self._source(on_curve(made, frame, order, row_count=rows, parts=parts))
 
-        return self._mapped(write, sorted_rows)
+        return self._map(write, sorted_rows)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks as a few Spark jobs side by side; see `contract.executor`.

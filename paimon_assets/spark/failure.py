@@ -15,12 +15,21 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no 
 from pyspark.errors import PySparkException
 
 from paimon_assets.engine.contract.wire.wire_values import dump_error, load_error
-from paimon_assets.engine.errors import FormatError, NotFoundError, PaimonError
+from paimon_assets.engine.errors import (
+    FormatError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
 
 _MARK = re.compile(r"\[paimon-error:([A-Za-z0-9+/=]+)\]")
 
 _MISSING_FILE = re.compile(
     r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file (.+?)\. File does"
+)
+_FAR_TIME = re.compile(
+    r"Encountered error while reading file (\S+?)\.\s.*?long overflow.*?millisToMicros", re.DOTALL
 )
 
 
@@ -44,7 +53,8 @@ def encoded_errors() -> Iterator[None]:
 def error_inside(failure: BaseException) -> PaimonError | None:
     """Return the PaimonError of a failed Spark job, None if it was something else.
 
-    A data file that Spark's own reader finds missing is the engine's error, too.
+    A data file that Spark's own reader finds missing, or with times it does not hold, is the
+    engine's error, too.
     """
     text = str(failure)
     for encoded in _MARK.findall(text):
@@ -53,12 +63,30 @@ def error_inside(failure: BaseException) -> PaimonError | None:
         except (FormatError, binascii.Error):
             # Spark shortens long texts; another copy may be whole.
             continue
-    missing = _MISSING_FILE.search(text)
-    if missing is None:
-        return None
-    path = missing.group(1)
-    return NotFoundError(
-        f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+    if missing := _MISSING_FILE.search(text):
+        path = missing.group(1)
+        return NotFoundError(
+            f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+        )
+    if far := _FAR_TIME.search(text):
+        return times_error("A column", far.group(1))
+    return None
+
+
+def times_error(column: str, path: str) -> UnsupportedFeatureError:
+    """Return the error of timestamps that Spark's type does not hold.
+
+    Args:
+        column: Its name in quotes, if it is known.
+        path: Where the rows lie; empty is unknown.
+    """
+    place = f" of '{path}'" if path else ""
+    return UnsupportedFeatureError(
+        f"{column}{place} has timestamps that Spark does not hold: its have 6 digits and lie within"
+        " 290,000 years of 1970. Leave the column out or read it by the embedded executor;"
+        f" `{READ_CUT_NANOSECONDS.key}` = true cuts further digits.",
+        kind="spark-timestamp",
+        details={"path": path},
     )
 
 

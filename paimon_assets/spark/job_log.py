@@ -45,12 +45,7 @@ class Pace:
     _next: dict[str, float] = field(default_factory=dict)
 
     def due(self, jobs: Iterable[JobState], now: float) -> Iterator[JobState]:
-        """Yield the jobs whose line is due; those that are not named have ended.
-
-        Args:
-            jobs: All that run.
-            now: Seconds of a clock that only advances.
-        """
+        """Yield the jobs whose line is due; those that are not named have ended."""
         running = {job.key: job for job in jobs}
         self._begun = {key: self._begun.get(key, now) for key in running}
         self._next = {key: self._next.get(key, self.first_seconds) for key in running}

@@ -12,11 +12,7 @@ from paimon_assets.spark.job_names import is_connect
 
 
 class Kept:
-    """Objects of the JVM by session and key, those used last. A DataFrame would hold its session.
-
-    Args:
-        most: How many are kept for a session.
-    """
+    """Objects of the JVM by session and key, those used last; DataFrames hold their session."""
 
     def __init__(self, most: int) -> None:
         self._most = most

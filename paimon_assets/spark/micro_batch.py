@@ -22,10 +22,6 @@ def is_small_batch(frame: DataFrame, *, tasks: int) -> bool:
     Only of an RDD's rows, as those `foreachBatch` gets are, with columns computed and rows left
     out: other DataFrames may have work before them that would lose its tasks.
 
-    Args:
-        frame: The rows.
-        tasks: Tasks that would write otherwise; if it is one, any number of rows counts as few.
-
     Cost:
         A plan of Spark's optimizer, no job.
     """

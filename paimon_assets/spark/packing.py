@@ -114,11 +114,7 @@ def _plain(arrow_type: Any) -> Any:
 
 
 def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
-    """Split the position column off a batch.
-
-    Raises:
-        InvalidInputError: A row has no position.
-    """
+    """Split the position column off a batch."""
     column: Any = batch.column(POSITION_COLUMN)
     if column.null_count:
         raise InvalidInputError(
@@ -133,12 +129,6 @@ def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
 
 def in_position_order(packed: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
     """Merge batches that hold a position column into the order of their positions.
-
-    Args:
-        packed: By the position of their first row; each batch is in order itself.
-
-    Returns:
-        The rows in order, without the position column.
 
     Cost:
         Batches that do not overlap pass untouched. Of overlapping ones the rows are held that may

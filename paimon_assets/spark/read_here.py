@@ -24,6 +24,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.options.option import parse_memory
+from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
@@ -58,10 +59,6 @@ def read_here(
 
     An error is none here: it leaves the read to tasks, whose error it becomes.
 
-    Raises:
-        UnsupportedFeatureError: A column has a type this Spark does not have.
-        InvalidInputError: The session's setting is no number of bytes.
-
     Cost:
         At most the decoding of `readHere` bytes, and of a filtered read the footers of 16 files.
     """
@@ -88,9 +85,6 @@ def read_keys_here(
     For splits that Python tasks would read: what Spark reads itself needs no Python worker. Local
     files only, of which footers cost little, and not over Connect, which has no RDDs. Spark takes
     the DataFrame for large, as it does the tasks' of the same splits (`claimed_size`).
-
-    Raises:
-        As `read_here`; nor is an error one here.
 
     Cost:
         As `read_here`. Rows that are not few are decoded up to `_SENT_BYTES` for nothing.
@@ -130,11 +124,13 @@ def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) ->
             held += batch.nbytes
             if held > most_bytes:
                 return None
+        wanted = spark_arrow_schema(to_spark_schema(context.fields))
+        cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
+        few = [to_spark_batch(batch, wanted, cuts=cuts) for batch in batches]
     except PaimonError as error:
         logger.debug("tasks read %s, whose error may be: %s", context.table, error)
         return None
-    wanted = spark_arrow_schema(to_spark_schema(context.fields))
-    return pa.Table.from_batches([to_spark_batch(batch, wanted) for batch in batches], wanted)
+    return pa.Table.from_batches(few, wanted)
 
 
 def _is_lookup(part: Predicate) -> bool:
@@ -154,9 +150,6 @@ def _is_flat(arrow_type: pa.DataType) -> bool:
 
 def reads_here(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
     """Whether so few bytes of files are decoded that this process does it.
-
-    Raises:
-        InvalidInputError: The session's setting is no number of bytes.
 
     Cost:
         If there is a filter, the footers of up to 16 files.

@@ -13,10 +13,12 @@ from itertools import chain
 import pyarrow as pa
 
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import load_split
 from paimon_assets.engine.contract.wire.wire_values import load
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.native.plain_files import PlainFiles
 from paimon_assets.spark.packing import columns, pack, pieces
@@ -51,8 +53,7 @@ def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
-            for batch in chain.from_iterable(_read(batches, context_bytes)):
-                yield to_spark_batch(batch, schema)
+            yield from chain.from_iterable(_read(batches, context_bytes, schema))
 
     return run
 
@@ -82,14 +83,25 @@ def count_rows(context_bytes: bytes) -> ArrowMap:
 
 
 def _read(
-    batches: Iterable[pa.RecordBatch], context_bytes: bytes
+    batches: Iterable[pa.RecordBatch], context_bytes: bytes, schema: pa.Schema | None = None
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield the batches of one split after the other."""
+    """Yield the batches of one split after the other, in the types of `schema` if there is one."""
     context = load(ReadContext, context_bytes)
     file_io, threads = open_file_io(context.file_io), task_threads()
     for batch in batches:
-        for split in batch["split"]:
-            yield worker.read_split(context, load_split(split.as_py()), file_io, threads)
+        for split_bytes in batch["split"]:
+            split = load_split(split_bytes.as_py())
+            rows = worker.read_split(context, split, file_io, threads)
+            yield rows if schema is None else _for_spark(rows, context, split, schema)
+
+
+def _for_spark(
+    rows: Iterable[pa.RecordBatch], context: ReadContext, split: DataSplit, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
+    files = split.data_files
+    path = split.path_of(files[0]) if len(files) == 1 else split.bucket_path
+    return (to_spark_batch(batch, schema, path=path, cuts=cuts) for batch in rows)
 
 
 def read_split_rows(
@@ -99,5 +111,5 @@ def read_split_rows(
     with encoded_errors():
         context = load(ReadContext, context_bytes)
         file_io, split = open_file_io(context.file_io), load_split(split_bytes)
-        for batch in worker.read_split(context, split, file_io, task_threads()):
-            yield to_spark_batch(batch, schema)
+        rows = worker.read_split(context, split, file_io, task_threads())
+        yield from _for_spark(rows, context, split, schema)

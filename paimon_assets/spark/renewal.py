@@ -24,23 +24,14 @@ _RUNS = 2
 
 
 class Renewal:
-    """The credentials of one job, which may run again.
-
-    Args:
-        spec: How the job's storage is opened, as it was planned.
-    """
+    """The credentials of one job, which may run again."""
 
     def __init__(self, spec: FileIOSpec) -> None:
         self.spec = current_spec(spec)
         self._runs = 1
 
     def after(self, error: StorageError) -> None:
-        """Let the job run again, with another `spec`, if it failed because of this one.
-
-        Raises:
-            StorageError: The error itself, if another run would not help.
-            PaimonError: The catalog hands out nothing else.
-        """
+        """Let the job run again, with another `spec`, if it failed because of this one."""
         if self._runs == _RUNS or not self._has_ended(error):
             raise error
         is_refused = error.kind == ACCESS_DENIED
@@ -59,15 +50,7 @@ class Renewal:
 
 
 def with_renewal(spec: FileIOSpec, run: Callable[[FileIOSpec], T]) -> T:
-    """Run a Spark job with credentials that serve now, and again if they end in the middle.
-
-    Args:
-        spec: How the job's storage is opened, as it was planned.
-        run: Runs the job with what opens it now; the end of the job is the end of the call.
-
-    Raises:
-        PaimonError: That of the last run.
-    """
+    """Run a Spark job with credentials that serve now, and again if they end in the middle."""
     renewal = Renewal(spec)
     while True:
         try:

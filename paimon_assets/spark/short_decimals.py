@@ -29,9 +29,6 @@ def mapped_rows(
 ) -> DataFrame:
     """Return the rows that tasks make, as `tasks.mapInArrow(read, schema)` does.
 
-    Raises:
-        FormatError: While they are computed: a decimal has more digits than 64 bits hold.
-
     Cost:
         Some calls into the JVM for each column of decimals.
     """

@@ -58,17 +58,7 @@ def partition_slots(count: int) -> tuple[int, ...]:
 
 
 def write_tasks(buckets: int, *, parallelism: int, partitioned: bool) -> int:
-    """Return how many tasks write a table of `buckets` buckets a partition.
-
-    Args:
-        buckets: Buckets of one partition, at least 1.
-        parallelism: Tasks that run at a time.
-        partitioned: Whether there may be more than one partition.
-
-    Returns:
-        A multiple of `buckets` unless those are far more than cores: then every partition gives
-        each task the same number of its buckets.
-    """
+    """Return how many tasks write a table of `buckets` buckets a partition."""
     limit = _TASKS_PER_CORE * parallelism
     if buckets >= limit:
         return limit

@@ -31,14 +31,7 @@ _numbers = Kept(64)
 def split_rows(
     session: SparkSession, splits: Sequence[DataSplit], tasks: Sequence[int], read: ArrowMap
 ) -> PythonRows:
-    """Return the rows of splits, the i-th read in Spark partition `tasks[i]`, in order.
-
-    Args:
-        session: Where they are read.
-        splits: What is read; at least one.
-        tasks: The number of each split's task, from 0 and without gaps, ascending.
-        read: Given batches with a column `split`, returns the rows.
-    """
+    """Return the rows of splits, the i-th read in Spark partition `tasks[i]`, in order."""
     count, payloads = tasks[-1] + 1, [dump_split(split) for split in splits]
     if sum(map(len, payloads)) <= _SENT_TO_ALL_BYTES:
         of_tasks: list[list[bytes]] = [[] for _ in range(count)]

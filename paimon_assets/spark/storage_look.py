@@ -20,11 +20,7 @@ def storage_look(spec: FileIOSpec, path: str) -> str:
 
 
 def unseen(look: str) -> str | None:
-    """Return why this process does not see a path; None if it does.
-
-    Raises:
-        WorkerError: The credentials are over, which is no fault of this process.
-    """
+    """Return why this process does not see a path; None if it does."""
     encoded, path = json.loads(look)
     spec = load(FileIOSpec, base64.b64decode(encoded))
     try:

@@ -31,13 +31,7 @@ _SMALL_JOB = 32 * 1024 * 1024
 
 
 def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of a task, its result) as jobs end; see `contract.executor`.
-
-    Args:
-        session: Where to run.
-        batch: The tasks.
-        cores: Jobs that run at a time.
-    """
+    """Yield (number of a task, its result) as jobs end; see `contract.executor`."""
     check_workers(session)
     failure: Exception | None = None
     with ThreadPoolExecutor(cores, thread_name_prefix="spark-tasks") as pool:
@@ -68,11 +62,7 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
 def run_one_job(
     session: SparkSession, batch: TaskBatch, *, cores: int
 ) -> Iterator[tuple[int, bytes]]:
-    """As `run_jobs`, by one job: what the tasks share may be large, and is sent once.
-
-    Raises:
-        PaimonError: The first error of a task, once the others have ended.
-    """
+    """As `run_jobs`, by one job: what the tasks share may be large, and is sent once."""
     if not batch.payloads:
         return
     check_workers(session)

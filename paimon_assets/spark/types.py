@@ -11,8 +11,9 @@
     MAP; MULTISET                      MapType; MapType to counts
     ROW                                StructType
 
-Spark's timestamps have microseconds: of nine fraction digits the last three are cut off on the way
-into a DataFrame, as Paimon's own Spark connector does.
+Spark's timestamps are microseconds in 64 bits. A value of more digits, or further from 1970 than
+these reach, is refused on its way into a DataFrame; `read.cut-nanoseconds` cuts the digits, as
+Paimon's own Spark connector does.
 Source: `org.apache.paimon.spark.SparkTypeUtils` and `org.apache.spark.sql.util.ArrowUtils`.
 """
 
@@ -38,6 +39,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
     VectorType,
 )
+from paimon_assets.spark.failure import times_error
 
 _PLAIN: dict[TypeRoot, type[st.DataType]] = {
     TypeRoot.BOOLEAN: st.BooleanType,
@@ -104,15 +106,7 @@ _VARIANT = pa.struct(
 
 
 def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
-    """Return the Spark type of a Paimon type.
-
-    Args:
-        data_type: Any Paimon type; its own nullability belongs to the Spark field.
-        column: Where the type stands, for the message.
-
-    Raises:
-        UnsupportedFeatureError: TIME on a Spark without a time type; names the column.
-    """
+    """Return the Spark type of a Paimon type."""
     match data_type:
         case ArrayType(element=element) | VectorType(element=element):
             return st.ArrayType(to_spark_type(element, column=column), element.nullable)
@@ -152,11 +146,7 @@ def _to_spark_field(field: DataField, column: str) -> st.StructField:
 
 
 def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: str) -> DataType:
-    """Return the Paimon type of a Spark type; ids of nested fields count up per struct.
-
-    Raises:
-        InvalidInputError: Paimon has no such type (intervals, null); names the column.
-    """
+    """Return the Paimon type of a Spark type; ids of nested fields count up per struct."""
     match spark_type:
         case st.DecimalType():
             root, digits, scale = TypeRoot.DECIMAL, spark_type.precision, spark_type.scale
@@ -267,25 +257,38 @@ def spark_arrow_schema(schema: st.StructType) -> pa.Schema:
     )
 
 
-def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def to_spark_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, *, path: str = "", cuts: bool = False
+) -> pa.RecordBatch:
     """Return a batch in the Arrow types of `spark_arrow_schema`; columns are matched by position.
 
-    Timestamps are cut to microseconds: rounded down, or toward 1970 inside nested columns.
+    Args:
+        batch: Rows in the types of `to_arrow_schema`, or in those of `schema`.
+        schema: The types of the result.
+        path: Where the rows lie, for the error.
+        cuts: Whether nanoseconds become microseconds: rounded down, or toward 1970 inside nested
+            columns.
+
+    Raises:
+        UnsupportedFeatureError: Kind `spark-timestamp`; Spark's type does not hold a value.
     """
-    arrays = [
-        _to_spark_array(array, field.type)
-        for array, field in zip(batch.columns, schema, strict=True)
-    ]
+    arrays = []
+    for array, field in zip(batch.columns, schema, strict=True):
+        try:
+            arrays.append(_to_spark_array(array, field.type, cuts=cuts))
+        except pa.ArrowInvalid as error:
+            raise times_error(f"Column '{field.name}'", path) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _to_spark_array(array: "pa.Array[Any]", wanted: pa.DataType) -> "pa.Array[Any]":
+def _to_spark_array(array: "pa.Array[Any]", wanted: pa.DataType, *, cuts: bool) -> "pa.Array[Any]":
     have: Any = array.type
     if have.equals(wanted):
         return array
-    if pat.is_timestamp(have) and have.unit == "ns":
+    if cuts and pat.is_timestamp(have) and have.unit == "ns":
         array = pc.floor_temporal(array, unit="microsecond")
-    return array.cast(wanted, safe=False)
+    options: Any = pc.CastOptions(wanted, allow_time_truncate=cuts)
+    return pc.cast(array, None, options=options)
 
 
 def quoted(name: str) -> str:

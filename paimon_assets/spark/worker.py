@@ -146,7 +146,7 @@ def route_rows(routing: Routing) -> ArrowMap:
 
 def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
     """Yield rows in larger chunks, each in the order of its positions."""
-    arriving = _unpacked(batches, source) if source.is_packed else _numbered(batches, source)
+    arriving = _unpack(batches, source) if source.is_packed else _number(batches, source)
     for chunk in arriving:
         if not source.has_positions:
             yield chunk
@@ -154,13 +154,13 @@ def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> 
             yield _sorted_by_position(chunk.batch)
 
 
-def _unpacked(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+def _unpack(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
     for batch in batches:
         for position, data in zip(batch["position"], batch["rows"], strict=True):
             yield Packed(position.as_py(), unpack(data.as_py(), source.schema))
 
 
-def _numbered(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
     """Count the rows of this task from its place among the DataFrame's partitions."""
     task = TaskContext.get()
     position = (task.partitionId() if task else 0) << ROWS_PER_TASK_BITS
@@ -265,11 +265,6 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
     """Give rows whose keys may change partition their place, and address them to its writer.
 
     They come from `route_rows`, all of a key to one assigner, sorted by (assigner, position).
-
-    Args:
-        routing: To the writers; they get rows in order, `with_kinds`.
-        source: The source of the rows that come.
-        assigners: How many share the keys.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -281,7 +276,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
                 assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
                 assigner.load(worker.known_keys(context, file_io, task_threads()))
                 position = 0
-                for rows in _ordered(group, schema, source):
+                for rows in _sort(group, schema, source):
                     placed = assigner.assign(*_kept(rows, context.schema))
                     said = with_kinds(placed.rows, placed.kinds)
                     end = position + said.num_rows
@@ -301,7 +296,7 @@ def _kept(rows: pa.RecordBatch, schema: TableSchema) -> tuple[pa.RecordBatch, Ki
     return rows.filter(pa.array(kept)), kinds[kept]
 
 
-def _ordered(
+def _sort(
     group: Iterable[tuple[object, int, bytes]], schema: pa.Schema, source: RowSource
 ) -> Iterator[pa.RecordBatch]:
     """Unpack routed rows, in the order of the input, without positions."""
@@ -334,7 +329,7 @@ def _write_groups(
     waits = postponed and not has_hashed_buckets(context.schema)
     for (partition, number), group in groupby(_routed(batches), key=lambda item: item[0]):
         bucket = POSTPONE_BUCKET if waits else number
-        rows = _ordered(group, schema, source)
+        rows = _sort(group, schema, source)
         yield worker.write_bucket(context, partition, bucket, rows, file_io, threads)
 
 
@@ -401,13 +396,7 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
 
 
 def of_hands(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
-    """Give `run` the tasks of the hands whose numbers come.
-
-    Args:
-        payloads: Of all tasks.
-        hands: Who has each.
-        run: As `run_tasks`.
-    """
+    """Give `run` the tasks of the hands whose numbers come."""
 
     def tasks_of(hand: int) -> pa.RecordBatch:
         numbers = [number for number, given in enumerate(hands) if given == hand]

@@ -35,17 +35,7 @@ def digest_of(root: Path) -> str:
 
 
 def probe(digest: str, storage: str) -> str:
-    """Return, as JSON, what this process is and what it lacks.
-
-    Args:
-        digest: That of the driver's package.
-        storage: A `storage_look`; empty for none.
-
-    Returns:
-        `host`, `python` and `interpreter` of this process; `package`: `same`, `none` or `other`;
-        `place`: where it is; `broken`: why the same package does not load; `unseen`: why the path
-        is not seen.
-    """
+    """Return, as JSON, what this process is and what it lacks."""
     answer: dict[str, Any] = {
         "host": socket.gethostname(),
         "python": platform.python_version(),

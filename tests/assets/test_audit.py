@@ -21,7 +21,7 @@ from paimon_assets.assets import (
     failures,
     paimon_asset,
 )
-from paimon_assets.assets.tables import table_asset
+from paimon_assets.assets.tables import table_write
 from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -241,7 +241,7 @@ def test_a_retry_after_the_commit_judges_the_same_batch_again(
         monkeypatch.undo()
         raise CommitUnknownError("The answer was lost.")
 
-    monkeypatch.setattr(table_asset, "result_of_write", dies_once)
+    monkeypatch.setattr(table_write, "result_of_write", dies_once)
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
     result = run(some_planes, paimon)
     assert result.success

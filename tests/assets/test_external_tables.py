@@ -7,7 +7,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.assets.external.external_tables import (
+from paimon_assets.assets.external_sensors import (
+    build_new_snapshots_sensor,
+    cursor_from_json,
+)
+from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
     build_observable_tables,
@@ -15,11 +19,7 @@ from paimon_assets.assets.external.external_tables import (
     tables_from_json,
     tables_to_json,
 )
-from paimon_assets.assets.external.table_sensor import (
-    Cursor,
-    build_new_snapshots_sensor,
-    cursor_from_json,
-)
+from paimon_assets.assets.sensors import Cursor
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError
@@ -133,6 +133,20 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     assert result.asset_events == []
     assert result.skip_reason is not None
     assert result.skip_reason.skip_message == "No new data in 1 table."
+
+
+def test_every_asset_of_a_table_gets_its_event(paimon: PaimonCatalogResource, table: Table) -> None:
+    tables = describe_tables(paimon.catalog())
+    specs = [
+        spec
+        for prefix in ("lake", "mirror")
+        for spec in build_external_table_specs(tables, AssetNaming(key_prefix=(prefix,)))
+    ]
+    write(table, "N1")
+    cursor = '{"seen": {"no table": [1, 2, "v"]}, "first": ""}'
+    with dg.build_sensor_context(cursor=cursor, resources={"paimon": paimon}) as context:
+        result: Any = build_new_snapshots_sensor(specs)(context)
+    assert [event.asset_key.path[0] for event in result.asset_events] == ["lake", "mirror"]
 
 
 def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) -> None:

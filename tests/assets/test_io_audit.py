@@ -17,7 +17,7 @@ from paimon_assets.assets import (
     failures,
     paimon_output,
 )
-from paimon_assets.assets.tables import io_manager
+from paimon_assets.assets.tables import table_write
 from paimon_assets.engine.control.maintenance.refused_batches import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -166,7 +166,7 @@ def test_a_retry_after_the_commit_tells_of_the_same_batch(
         monkeypatch.undo()
         raise CommitUnknownError("The answer was lost.")
 
-    monkeypatch.setattr(io_manager, "result_of_write", dies_once)
+    monkeypatch.setattr(table_write, "result_of_write", dies_once)
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
     asset = sales_asset(BAD, BAD, checks=lenient, mode=mode)
     result = io_run(asset, paimon)

@@ -19,7 +19,9 @@ from paimon_assets.assets import (
     build_new_files_sensor,
     build_quarantine_check,
 )
+from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
 
@@ -104,6 +106,25 @@ def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
     assert everything.ids() == [1, 2, 3, 5]
 
 
+def test_a_folder_with_links_is_read_once(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root / "a" / "b", root / "_hidden", other / "c"):
+        folder.mkdir(parents=True)
+        (folder / "f.csv").write_text("1")
+    (root / "a" / "b" / "back").symlink_to(root)
+    (root / "a" / "itself").symlink_to(root / "a" / "itself")
+    (root / "a" / "here").symlink_to(".")
+    (root / "latest").symlink_to("a/b")
+    (root / "one").symlink_to(other)
+    (root / "two").symlink_to(other)
+    (other / "round").symlink_to(tmp_path)
+    (root / "shown").symlink_to("_hidden")
+    (tmp_path / "link").symlink_to(root)
+    names = ["a/b/f.csv", "one/c/f.csv", "shown/f.csv"]
+    for spelling in (root, tmp_path / "link", f"file:{root}"):
+        assert [file.name for file in walk(LocalFileIO(), str(spelling))] == names
+
+
 def test_a_missing_folder_is_an_error_unless_it_may_be_missing(runs: Any, landing: Path) -> None:
     missing = str(landing / "nowhere")
     for pattern in (None, "**/*.parquet"):
@@ -139,6 +160,63 @@ def test_one_bad_file_stops_the_folder_unless_it_goes_to_quarantine(
     assert not evaluated.passed
     assert evaluated.metadata["paimon/files_in_quarantine"].value == 2
     assert "b.parquet, d.parquet" in str(evaluated.description)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"), [("csv", {}), ("csv", {"sep": ","}), ("parquet", {}), ("arrow", {})]
+)
+@pytest.mark.parametrize("bad", ["column twice", "name of a column", "name of a file"])
+def test_names_that_cannot_be_go_to_quarantine(
+    runs: Any, landing: Path, file_format: str, options: Any, bad: str
+) -> None:
+    good = pa.table({"id": pa.array([1], pa.int64()), "v": ["x"]})
+    wrong = good
+    if bad == "column twice":
+        wrong = pa.Table.from_arrays([*good.columns, good["v"]], names=["id", "v", "v"])
+    if bad == "name of a column":
+        wrong = good.rename_columns(["id", "vvvv"])
+    file = os.fsencode(landing) + b"/b\xff." + file_format.encode()
+    if bad != "name of a file":
+        file = os.fsencode(landing / f"b.{file_format}")
+    for path, rows in ((os.fsencode(landing / f"c.{file_format}"), good), (file, wrong)):
+        sink = pa.BufferOutputStream()
+        if file_format == "csv":
+            sink.write(
+                ",".join(rows.column_names).encode() + b"\n1,x" + b",x" * (rows.num_columns - 2)
+            )
+        elif file_format == "parquet":
+            pq.write_table(rows, sink, store_schema=False)
+        else:
+            with pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+        Path(os.fsdecode(path)).write_bytes(
+            sink.getvalue().to_pybytes().replace(b"vvvv", b"v\xff\xffv")
+        )
+    assert f"{file_format}' " in failure_text(runs(format=file_format, options=options).run())
+    source = runs(format=file_format, options=options, on_bad_file="quarantine")
+    check = build_quarantine_check(source.asset(), source.source)
+    result = source.run(check)
+    assert result.success, failure_text(result)
+    assert source.ids() == [1]
+    assert metadata_of(result, KEY)["paimon/files_in_quarantine"] == 1
+    [evaluated] = result.get_asset_check_evaluations()
+    assert not evaluated.passed
+    assert source.taken()["paimon/files_ingested"] == 0
+    Path(os.fsdecode(file)).unlink()
+    assert source.taken()["paimon/files_in_quarantine"] == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"sep": ","}])
+@pytest.mark.parametrize("name", ["b.csv", "b.csv.gz"])
+def test_a_header_of_too_many_columns_is_no_header(
+    runs: Any, landing: Path, options: Any, name: str
+) -> None:
+    (landing / "a.csv").write_text("id,v\n1,x\n")
+    wide = b",".join(b"c%d" % number for number in range(20_481)) + b"\n"
+    (landing / name).write_bytes(gzip.compress(wide) if name.endswith(".gz") else wide)
+    shown = runs(format="csv", options=options, on_bad_file="quarantine").taken()
+    [record] = shown["paimon/quarantine"]
+    assert "more than 20,480 columns" in record.data["reason"]
 
 
 def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landing: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.assets.files.ledger import (
     Ledger,
+    Part,
     compare,
     ledger_from_json,
     ledger_snapshot,
@@ -16,7 +17,6 @@ from paimon_assets.assets.files.ledger import (
     property_of,
     write_ledger,
 )
-from paimon_assets.assets.files.ledger_parts import Part
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments.segment_folder import FolderFile

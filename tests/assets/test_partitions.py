@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.assets.partition_rows import only_rows_of
-from paimon_assets.assets.partitions import run_partitions
+from paimon_assets.assets.partitions import only_rows_of, run_partitions
 from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import bind

@@ -12,6 +12,7 @@ import pytest
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
+    CheckOptions,
     FileSource,
     PaimonCatalogResource,
     PaimonIOManager,
@@ -104,6 +105,89 @@ def test_a_run_that_resumes_another_finds_its_commit(
     third = runs.run(of=again.run_id, tags=tags)
     assert runs.rows() == [1, 2]
     assert metadata_of(third, KEY)["paimon/already_committed"] is True
+
+
+PARTS = Schema.of({"n": "BIGINT NOT NULL"}, partition_keys=["n"])
+DAYS = dg.StaticPartitionsDefinition(["1", "2"])
+
+
+def three_rows(batch: Batch) -> Verdict:
+    return Verdict(passed=batch.physical_rows == 3, description="three rows")
+
+
+WARNS = BatchCheck(
+    name="three", evaluate=three_rows, options=CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+)
+
+
+def parts_by_function(mode: str) -> dg.AssetsDefinition:
+    return paimon_asset(
+        "d.numbers",
+        PARTS,
+        mode=mode,
+        before_commit=[WARNS],
+        partition_column="n",
+        partitions_def=DAYS,
+    )(numbers)
+
+
+def parts_by_io_manager(mode: str) -> dg.AssetsDefinition:
+    return audited_asset(
+        before_commit=[WARNS],
+        key=KEY,
+        metadata=paimon_output(schema=PARTS, mode=mode, partition_column="n"),
+        partitions_def=DAYS,
+    )(numbers)
+
+
+def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """What the events of a run say of the asset: check results, partitions, data version."""
+    events = result.get_asset_materialization_events()
+    return {
+        "checks": [
+            (check.check_name, check.passed, check.description)
+            for check in result.get_asset_check_evaluations()
+        ],
+        "partitions": {
+            event.partition: {
+                name: value.value
+                for name, value in event.materialization.metadata.items()
+                if name
+                in {"dagster/partition_row_count", "paimon/snapshot_id", "dagster/row_count"}
+            }
+            for event in events
+        },
+        "versions": {
+            (event.materialization.tags or {})["dagster/data_version"] for event in events
+        },
+    }
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_resumed_run_says_of_its_partitions_and_checks_what_the_first_said(
+    mode: str, paimon: PaimonCatalogResource, tmp_path: Path
+) -> None:
+    """By either front: the rows are written once and reported twice, in the same words."""
+    both = []
+    for make in (parts_by_function, parts_by_io_manager):
+        own = PaimonCatalogResource(
+            warehouse=str(tmp_path / make.__name__), executor=paimon.executor
+        )
+        runs = Runs(make(mode), own)
+        tags = {"dagster/asset_partition_range_start": "1"}
+        tags["dagster/asset_partition_range_end"] = "2"
+        first = runs.run(tags=tags)
+        again = runs.run(of=first.run_id, tags={**tags, **FROM_FAILURE})
+        assert runs.rows() == [1, 2]
+        assert told(again) == told(first)
+        assert told(first)["checks"] == [("three", False, "three rows")]
+        partitions = told(first)["partitions"]
+        assert {key: found["dagster/partition_row_count"] for key, found in partitions.items()} == {
+            "1": 1,
+            "2": 1,
+        }
+        both.append(partitions)
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager])

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
-from paimon_assets.assets.external.tables_component import PaimonTablesComponent
+from paimon_assets.assets.components.catalog_components import PaimonTablesComponent
 from paimon_assets.engine.errors import AccessDeniedError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog

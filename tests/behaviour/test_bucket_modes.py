@@ -45,6 +45,22 @@ def test_dynamic_buckets_keep_their_keys_over_commits(runner, new_catalog):
     assert len({(entry.partition, entry.bucket) for entry in files}) == 8
 
 
+def test_a_key_holds_some_partition_columns(runner, new_catalog):
+    schema = Schema.of(
+        ORDERS,
+        partition_keys=["day", "amount"],
+        primary_keys=["id", "day"],
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5"},
+    )
+    table = new_catalog.create_table("db.t", schema)
+    rows = []
+    for step in range(3):
+        new = orders(*((n, "ab"[n % 3 == 0], step) for n in range(20)), (1, "b", step))
+        rows += new
+        write(runner, new_catalog.get_table("db.t"), new, schema)
+        assert read(runner, table) == newest(rows, *schema.primary_keys)
+
+
 def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
     schema = Schema.of(ORDERS, primary_keys=["id"], options=options)

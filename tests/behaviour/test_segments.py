@@ -43,6 +43,34 @@ def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, 
     assert left.num_rows == 4 * 12
 
 
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro", "csv", "json"])
+@pytest.mark.parametrize("held", [[99, 99], [None, None], [1, 99]])
+def test_a_partition_filter_goes_by_folders_not_by_what_files_say(
+    runner, new_catalog, tmp_path, name, held
+):
+    table = new_catalog.create_table("db.sales", SALES)
+    for day in (1, 2):
+        data = {"v": pa.array([day, None], pa.int32()), "s": ["x", "y"]}
+        data["day"] = pa.array(held, pa.int32())
+        write(tmp_path / "in" / f"day={day}" / f"0.{name}", pa.table(data))
+    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="day:int")
+    table.segments().add(source, runner.executor)
+    expected = {
+        "day = 1": {(1, "x", 1), (None, "y", 1)},
+        "day = 1 AND v = 1": {(1, "x", 1)},
+        "day = 99 OR v = 2": {(2, "x", 2)},
+        "NOT day = 1 OR v = 1": {(1, "x", 1), (2, "x", 2), (None, "y", 2)},
+        "day IS NULL OR day = 99": set(),
+    }
+    for where, found in expected.items():
+        read = table.new_read_builder().with_filter(where)
+        rows = read.to_arrow(runner.executor).to_pylist()
+        assert {tuple(row.values()) for row in rows} == found, where
+        assert read.count(runner.executor) == len(found), where
+        for frame in runner.frames(read, table, where=where):
+            assert {tuple(row) for row in frame.collect()} == found, where
+
+
 def test_a_csv_with_semicolons_and_no_header_is_read_alike(runner, new_catalog, tmp_path):
     table = new_catalog.create_table("db.sales", SALES)
     (tmp_path / "c" / "day=3").mkdir(parents=True)

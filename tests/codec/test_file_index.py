@@ -25,7 +25,6 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
     is_indexed_by_bloom,
     may_hold,
 )
-from paimon_assets.engine.codec.file_index.file_index_bsi import BsiBuilder, is_indexed_by_bsi
 from paimon_assets.engine.codec.file_index.file_index_predicate import (
     has_passing_rows,
     passing_rows,
@@ -58,7 +57,6 @@ BUILDERS = {
         is_indexed_by_bitmap,
         lambda of: BitmapBuilder(data_type=of, version=FLAT_VERSION),
     ),
-    "bsi": (is_indexed_by_bsi, lambda of: BsiBuilder(data_type=of)),
 }
 
 
@@ -175,11 +173,6 @@ def test_xxhash64_of_known_texts():
 def test_xxhash64_of_a_value_does_not_depend_on_its_neighbours(values):
     together = xxhash64(pa.array(values, pa.binary())).tolist()
     assert together == [int(xxhash64(pa.array([value], pa.binary()))[0]) for value in values]
-
-
-def test_the_smallest_long_has_no_bit_slices():
-    field = field_of("BIGINT")
-    assert decode_file_index(index_of("bsi", field, pa.array([-(2**63), 1])), "f") == {}
 
 
 def test_indexes_of_unknown_types_say_nothing():

@@ -1,3 +1,7 @@
+from contextlib import suppress
+from itertools import count
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +16,9 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import CATALOGS
+from paimon_assets.engine.table.api import CATALOGS, open_catalog
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO
 
@@ -80,6 +85,71 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
     assert catalog.list_databases() == []
 
 
+def test_only_an_empty_folder_goes_without_cascade(catalog):
+    file_io = catalog.file_io
+    foreign = f"{catalog.database_path('db')}/landing/a.csv"
+    file_io.write_bytes(foreign, b"a\n1\n")
+    with pytest.raises(InvalidInputError, match="'landing', which is no table") as caught:
+        catalog.drop_database("db")
+    assert caught.value.kind == "database-not-empty"
+    assert file_io.read_bytes(foreign) == b"a\n1\n"
+    catalog.drop_database("db", cascade=True)
+    assert (catalog.list_databases(), file_io.exists(foreign)) == ([], False)
+
+
+@pytest.mark.parametrize("content", ["properties", "a killed drop", "a killed publish"])
+def test_what_is_the_catalogs_own_does_not_keep_a_database(catalog, content):
+    path = catalog.database_path("db")
+    if content == "properties":
+        catalog.alter_database("db", updates={"a": "b"})
+    elif content == "a killed drop":
+        catalog.file_io.write_bytes(f"{path}/.t.{'0f' * 16}.dropped/schema/schema-0", b"{}")
+    else:
+        catalog.file_io.write_bytes(f"{path}/..database.json.{'0f' * 16}.tmp", b"{")
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
+
+
+@pytest.mark.parametrize("has_id", [False, True])
+@pytest.mark.parametrize("scheme", ["file", "memory"])
+def test_a_table_that_comes_while_its_database_is_dropped_stays(tmp_path, scheme, has_id):
+    for step in count():
+        warehouse = (
+            f"memory:/{tmp_path}/{step}" if scheme == "memory" else str(tmp_path / f"{step}")
+        )
+        other = open_catalog(warehouse)
+        other.create_database("db", options={"a": "b"} if has_id else None)
+        made = []
+        turn = _create_and_commit(other, step, made)
+        file_io = FaultyFileIO(file_io_for(warehouse), before=turn)
+        is_refused = True
+        with suppress(InvalidInputError):
+            FilesystemCatalog(warehouse, file_io).drop_database("db")
+            is_refused = False
+        if is_refused and has_id:
+            assert other.get_database("db").options == {"a": "b"}
+        if len(file_io.calls) <= step:
+            break
+        for table in made:
+            assert table.new_read_builder().to_arrow().to_pylist() == [{"a": 1}]
+            assert other.list_tables("db") == ["t"]
+    assert step > 3
+    assert other.list_databases() == []
+
+
+def _create_and_commit(catalog, step, made):
+    """Return what makes a table and commits to it, before the call of this number."""
+
+    def turn(number, _method, _path):
+        if number == step:
+            with suppress(NotFoundError):  # then nobody was told that it is there
+                table = catalog.create_table("db.t", SCHEMA)
+                table.new_write_builder().write(pa.table({"a": pa.array([1], pa.int32())}))
+                made.append(table)
+
+    return turn
+
+
 def test_a_missing_database_is_named(catalog):
     nowhere = Identifier("nowhere", "t")
     for call, *arguments in (
@@ -124,6 +194,27 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
     file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
     assert catalog.list_tables("db") == []
     assert catalog.create_table(T, SCHEMA).id == 0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of({"half\udce9": "INT"}),
+        Schema.of({"a": "ROW<`half\udce9` INT>"}),
+        Schema.of({"a": "INT"}, comment="half\udce9"),
+        Schema.of({"a": "INT"}, options={"some.note": "half\udce9"}),
+    ],
+)
+def test_half_a_character_is_no_text(catalog, schema):
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9.*half.udce9") as caught:
+        catalog.create_table(T, schema)
+    assert caught.value.kind == "half-character"
+    assert catalog.list_tables("db") == []
+    catalog.create_table(T, SCHEMA)
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+        catalog.alter_table(T, [add_column("half\udce9", "INT")])
+    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+        catalog.alter_database("db", updates={"a": "half\udce9"})
 
 
 def test_an_existing_table_is_kept(catalog):

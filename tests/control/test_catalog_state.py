@@ -1,6 +1,8 @@
 """Ids, properties, views and functions of a warehouse: nobody's tables, and gone with them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
@@ -8,9 +10,15 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.named_items import NamedItems
-from paimon_assets.engine.errors import AlreadyExistsError, FormatError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faulty_fileio import FaultyFileIO
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def test_all_who_ask_at_once_get_one_id(state):
 def test_what_is_made_again_is_another(catalog, state, views):
     views.create(V, {"query": "1"})
     first = state.own_identity("db")
-    catalog.drop_database("db")
+    catalog.drop_database("db", cascade=True)
     with pytest.raises(NotFoundError, match="'db'"):
         views.all("db")
     catalog.create_database("db")
@@ -61,7 +69,67 @@ def test_the_catalog_of_the_file_system_sees_nothing_of_it(catalog, state, views
     state.change("db", PROPERTIES, lambda _: {"a": "b"})
     assert catalog.list_databases() == ["db"]
     assert catalog.list_tables("db") == []
-    catalog.drop_database("db")  # it is empty
+
+
+@pytest.mark.parametrize("noun", ["view", "function"])
+def test_a_database_with_a_view_is_not_empty(catalog, state, noun):
+    items = NamedItems(state, noun)
+    items.create(V, {"query": "1"})
+    with pytest.raises(InvalidInputError, match=f"the {noun} 'v'") as caught:
+        catalog.drop_database("db")
+    assert caught.value.kind == "database-not-empty"
+    items.drop(V)
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
+
+
+@pytest.mark.parametrize("has_id", [False, True])
+def test_a_view_that_comes_while_its_database_is_dropped_stays(warehouse, has_id):
+    for step in count():
+        path = f"{warehouse}/{step}"
+        other = FilesystemCatalog(path, LocalFileIO())
+        other.create_database("db", options={"a": "b"} if has_id else None)
+        made = []
+
+        def turn(number, _method, _path, other=other, step=step, made=made):
+            if number == step:
+                with suppress(NotFoundError):  # then nobody was told that it is there
+                    made.append(NamedItems(CatalogState(other), "view").create(V, {"query": "1"}))
+
+        file_io = FaultyFileIO(LocalFileIO(), before=turn)
+        with suppress(InvalidInputError):
+            FilesystemCatalog(path, file_io).drop_database("db")
+        if len(file_io.calls) <= step:
+            break
+        for view in made:
+            assert NamedItems(CatalogState(other), "view").all("db") == {"v": view}
+    assert step > 3
+
+
+@pytest.mark.parametrize("has_id", [False, True])
+def test_who_makes_a_view_while_its_database_is_dropped_is_told(warehouse, has_id):
+    catalog = FilesystemCatalog(warehouse, LocalFileIO())
+    for step in count():
+        catalog.create_database("db", options={"a": "b"} if has_id else None)
+
+        def turn(number, _method, _path, step=step):
+            if number == step:
+                with suppress(InvalidInputError):
+                    catalog.drop_database("db")
+
+        file_io = FaultyFileIO(LocalFileIO(), before=turn)
+        state = CatalogState(FilesystemCatalog(warehouse, file_io))
+        made = None
+        with suppress(NotFoundError):
+            made = NamedItems(state, "view").create(V, {"query": "1"})
+        if made is None:
+            assert catalog.list_databases() == []
+            continue
+        assert NamedItems(CatalogState(catalog), "view").all("db") == {"v": made}
+        catalog.drop_database("db", cascade=True)
+        if len(file_io.calls) <= step:
+            break
+    assert step > 3
 
 
 def test_damage_of_an_id_names_the_file(state, warehouse):

@@ -1,7 +1,7 @@
 import pytest
 
-from paimon_assets.engine.control.scan.diff_splits import diff_splits
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.incremental import diff_splits
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind

@@ -8,6 +8,7 @@ import pytest
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
@@ -94,6 +95,38 @@ def test_a_file_that_changed_its_level_stays(tmp_path):
     commit(store, up, kind=CommitKind.COMPACT)
     assert expire_snapshots(store, retention=NEWEST).data_files == 0
     assert stored(store) == {"a"}
+
+
+@pytest.mark.parametrize("ahead", [(3,), (3, 4, 5), (9,)], ids=str)
+def test_a_clock_that_is_far_ahead_holds_no_snapshots(tmp_path, ahead):
+    """A snapshot was made before those that follow it, whatever its clock says."""
+    store = new_store(tmp_path)
+    year = 365 * 24 * HOUR
+    for number in range(1, 10):
+        now = number * HOUR + (year if number in ahead else 0)
+        FileStoreCommit(store, clock=FixedClock(now=now)).commit(
+            [message(plain_file(f"f{number}"))], commit_user=str(number), commit_identifier=1
+        )
+    keep = Retention(min_count=1, max_count=99, time_ms=HOUR, limit=99)
+    young = expire_snapshots(store, retention=keep, clock=FixedClock(now=8 * HOUR), dry_run=True)
+    assert young.snapshot_ids == (1, 2, 3, 4, 5)
+    now = FixedClock(now=20 * HOUR)
+    gone = expire_snapshots(store, retention=keep, clock=now, dry_run=True)
+    assert gone.snapshot_ids == tuple(range(1, 8 if 9 in ahead else 9))
+    slow = expire_snapshots(store, retention=keep, clock=FixedClock(now=-HOUR), dry_run=True)
+    assert slow.snapshot_ids == ()
+
+
+def test_times_of_a_wrong_clock_are_looked_at_once():
+    asked = []
+
+    def time_of(number):
+        asked.append(number)
+        return 10**9 if number < 90 else number
+
+    keep = Retention(min_count=1, max_count=99, time_ms=10, limit=50)
+    assert keep.first_kept(1, 99, now_ms=200, time_of=time_of) == 51
+    assert asked == [*range(2, 91)]
 
 
 def test_options_say_how_long_snapshots_are_kept(tmp_path):

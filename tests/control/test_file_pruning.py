@@ -89,6 +89,22 @@ def test_dense_statistics_name_their_columns():
     assert _needed(X, equal("y", "a"), [none]) == ["data-0.parquet"]
 
 
+def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
+    schema = _schema({"x": "INT", "p": "INT"}, partition_keys=["p"])
+    said = _stats(schema, ("p", "x"), [99, 5], [99, 5], [0, 0])
+    files = [
+        entry(
+            file=data_file(file_name=f"p={p}", value_stats=said, value_stats_cols=("p", "x")),
+            partition=serialize_row([p], [schema.column("p").type]),
+        )
+        for p in (1, None)
+    ]
+    assert _needed(schema, equal("p", 1), files) == ["p=1"]
+    assert _needed(schema, IsNull("p"), files) == ["p=None"]
+    assert _needed(schema, equal("p", 99), files) == []
+    assert _needed(schema, any_of([equal("p", 1), equal("x", 7)]), files) == ["p=1"]
+
+
 def test_statistics_of_another_arity_tell_nothing():
     assert _needed(X, equal("x", 1), [entry()]) == ["data-0.parquet"]
 

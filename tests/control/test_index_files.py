@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.control.commit.index_files import applied, check_vectors
+from paimon_assets.engine.control.commit.index_files import apply, check_vectors
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,
@@ -43,12 +43,12 @@ def _hash(name: str, *, kind: FileKind = ADD, bucket: int = 0) -> IndexManifestE
 
 
 def _names(live, changes, *, has_buckets=True) -> list[str]:
-    return [each.file.file_name for each in applied(live, changes, has_buckets=has_buckets)]
+    return [each.file.file_name for each in apply(live, changes, has_buckets=has_buckets)]
 
 
 def _conflict(live, changes, *, has_buckets=True) -> str:
     with pytest.raises(CommitConflictError, match="Plan again") as caught:
-        applied(live, changes, has_buckets=has_buckets)
+        apply(live, changes, has_buckets=has_buckets)
     assert caught.value.details["file"] == changes[-1].file.file_name
     return caught.value.kind
 

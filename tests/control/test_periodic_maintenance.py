@@ -8,8 +8,10 @@ from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.maintenance.auto_tags import create_auto_tags
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
-from paimon_assets.engine.control.maintenance.partition_time import PartitionTime
+from paimon_assets.engine.control.maintenance.expire_partitions import (
+    PartitionTime,
+    expire_partitions,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.options.option import Options
@@ -140,6 +142,29 @@ def test_the_first_snapshot_after_a_day_is_tagged_with_it(tmp_path):
     commit_at(store, 2024, 1, 5, 7)
     assert create_auto_tags(store).created == ("2024-01-01", "2024-01-04")
     assert [tag.snapshot.id for tag in store.tags.list()] == [1, 4, 5]
+    assert create_auto_tags(store).created == ()
+
+
+@pytest.mark.parametrize("completes", ["false", "true"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_clock_that_was_years_ahead_does_not_end_the_tags(tmp_path, completes, first):
+    options = {
+        "tag.automatic-creation": "process-time",
+        "tag.automatic-completion": completes,
+        "tag.num-retained-max": "3",
+    }
+    store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
+    if not first:
+        commit_at(store, 2024, 1, 1, 10)
+        assert create_auto_tags(store).created == ("2023-12-31",)
+    commit_at(store, 2034, 1, 1, 20)
+    ahead = create_auto_tags(store).created
+    assert ahead == (("2024-01-01",) if completes == "true" and not first else ("2033-12-31",))
+    for day in range(2, 7):
+        commit_at(store, 2024, 1, day, 1)
+    made = create_auto_tags(store)
+    assert made.created[-4:] == ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05")
+    assert [tag.name for tag in store.tags.list()] == ["2024-01-03", "2024-01-04", "2024-01-05"]
     assert create_auto_tags(store).created == ()
 
 

@@ -1,12 +1,21 @@
+import copy
+
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import snapshot
@@ -270,3 +279,66 @@ def test_what_a_branch_needs_is_no_listing_that_others_overtake(tmp_path):
     overtaken = _Overtaken(*[commit_and_expire] * 3)
     late = FileStore(file_io=overtaken, table_path=store.table_path, schema=store.schema)
     assert [found.id for found in existing_snapshots(late)] == [4]
+
+
+def test_no_commit_follows_the_highest_number(tmp_path):
+    store = new_store(tmp_path)
+    commit(store, message(plain_file("a")))
+    highest = 2**63 - 1
+    first = LocalFileIO().read_bytes(store.paths.snapshot(1))
+    last = first.replace(b'"id":1,', b'"id":%d,' % highest)
+    LocalFileIO().delete_file(store.paths.snapshot(1))
+    LocalFileIO().publish(store.paths.snapshot(highest), last)
+    LocalFileIO().replace(f"{store.paths.snapshot_directory}/LATEST", b"%d" % highest)
+    LocalFileIO().publish(f"{store.paths.snapshot_directory}/snapshot-{highest + 1}", last)
+    for _ in range(2):
+        assert store.snapshots.latest_id() == highest
+        with pytest.raises(InvalidInputError) as caught:
+            commit(store, message(plain_file("b")))
+        assert caught.value.kind == "number-highest"
+        LocalFileIO().delete_file(f"{store.paths.snapshot_directory}/LATEST")
+    assert store.snapshots.list_ids() == [highest]
+
+
+def test_no_schema_follows_the_highest_number(tmp_path):
+    store = new_store(tmp_path)
+    path, highest = store.paths.schema(0), 2**63 - 1
+    data = LocalFileIO().read_bytes(path).replace(b'"id":0,', b'"id":%d,' % highest, 1)
+    data = data.replace(b'"version":3,"id":0', b'"version":3,"id":%d' % highest)
+    LocalFileIO().publish(store.paths.schema(highest), data)
+    with pytest.raises(InvalidInputError) as caught:
+        store.schemas.commit_changes([add_column("x", "INT")], time_millis=0)
+    assert caught.value.kind == "number-highest"
+
+
+def test_a_new_user_looks_at_what_came_since_alone(table):
+    table.add(*range(1, 40))
+    user = NewUser()
+    assert table.manager.find_commit(user, 7) is None
+    assert len([path for call, path in table.file_io.calls if call == "read_bytes"]) <= 2
+    table.add(40, commit_user=str(user), commit_identifier=7)
+    table.add(41)
+    before = len(table.file_io.calls)
+    assert table.manager.find_commit(user, 7).id == 40
+    assert table.manager.find_commit(user, 8) is None
+    assert len(table.file_io.calls) - before < 20
+
+
+def test_a_new_user_is_found_on_top_of_what_a_rollback_left(table):
+    table.add(*range(1, 10))
+    user = NewUser()
+    assert table.manager.find_commit(user, 7) is None
+    table.manager.delete_after(3)
+    table.add(4, commit_user=str(user), commit_identifier=7)
+    table.add(*range(5, 12))
+    assert table.manager.find_commit(user, 7).id == 4
+
+
+def test_a_new_user_of_an_empty_table_is_found(table):
+    user = NewUser()
+    assert table.manager.find_commit(user, 7) is None
+    table.add(1, commit_user=str(user), commit_identifier=7)
+    table.add(2)
+    assert table.manager.find_commit(user, 7).id == 1
+    assert copy.copy(user) == user
+    assert type(copy.copy(user)) is str

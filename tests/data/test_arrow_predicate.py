@@ -125,3 +125,9 @@ def test_floating_point_compares_as_compare_to_of_java():
             assert passing(among, f=values) == [bool(truth(among, {"f": v})) for v in values]
     assert passing(Comparison("f", CompareOp.GT, 1.0), f=values).index(True) == 1
     assert passing(Comparison("f", CompareOp.LT, 0.0), f=values)[3]
+
+
+def test_times_that_python_has_not_are_looked_for():
+    far = 500_000_000_000_000  # the year 17814
+    wanted = In(field="t", literals=(far * 10**6, 0))
+    assert passing(wanted, t=[far, 1, 0]) == [True, False, True]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema
-from paimon_assets.engine.data.format.avro_encoding import encoded_rows
+from paimon_assets.engine.data.format.avro import encoded_rows
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
 from paimon_assets.engine.errors import InvalidInputError
 

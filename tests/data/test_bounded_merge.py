@@ -1,5 +1,7 @@
 """A merge holds some batches of each run, never the bucket."""
 
+import tempfile
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.retyped_keys import retype
 
 TYPES = {"place": pa.string(), "step": pa.int32(), "run": pa.int32(), "kind": pa.string()}
 RUNS, KEYS, TEXT_BYTES = 6, 60_000, 500
@@ -48,6 +51,36 @@ def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
         found |= dict(zip(batch["id"].to_pylist(), batch["run"].to_pylist(), strict=True))
     assert found == newest
     assert held < LIMIT_BYTES
+
+
+def test_files_in_the_order_of_another_key_type_are_sorted_below_the_limit(tmp_path, monkeypatch):
+    catalog = open_catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("db")
+    schema = Schema.of(
+        {"id": "BIGINT", "text": "STRING", "run": "INT"},
+        primary_keys=["id"],
+        options={"bucket": "2", "read.batch-size": "1024", "read.batch-memory": "24 mb"},
+    )
+    table = catalog.create_table("db.t", schema)
+    newest: dict[str, int] = {}
+    for run in range(RUNS):
+        rows = _rows(run)
+        newest |= dict.fromkeys(map(str, rows["id"].to_pylist()), run)
+        table.new_write_builder().write(rows, EmbeddedExecutor())
+        del rows
+    retype(table, "id", "STRING NOT NULL")
+    table = catalog.get_table("db.t")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, held, found, keys = pa.total_allocated_bytes(), 0, {}, []
+    for batch in table.new_read_builder().to_reader(EmbeddedExecutor(threads=1)):
+        assert list(tmp_path.glob("paimon-cluster-*/*")) or len(found) > len(newest) // 2
+        held = max(held, pa.total_allocated_bytes() - before)
+        keys += batch["id"].to_pylist()
+        found |= dict(zip(batch["id"].to_pylist(), batch["run"].to_pylist(), strict=True))
+    assert found == newest
+    assert keys == sorted(newest)
+    assert held < LIMIT_BYTES
+    assert not list(tmp_path.glob("paimon-cluster-*"))
 
 
 LONG_RUNS, LONG_ROWS, LONG_BYTES = 8, 200, 50_000

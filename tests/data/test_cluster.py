@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
-from paimon_assets.engine.data.compact.cluster import ClusterKeys, clustered
-from paimon_assets.engine.data.compact.curve import hilbert, zorder
+from paimon_assets.engine.data.cluster import ClusterKeys, clustered, hilbert, zorder
 
 
 def grid(columns, bits):

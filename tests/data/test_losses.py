@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
-from paimon_assets.engine.data.casting.losses import losses_of, shown
+from paimon_assets.engine.data.casting.losses import losses_of, show
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all, loss_within
@@ -115,8 +115,8 @@ def test_many_failures_are_counted_up_to_a_bound():
 
 
 def test_values_are_shown_as_people_read_them():
-    assert shown(pa.array([b"\x01", None]), parse_type("BYTES")) == ["0x01", None]
-    assert shown(pa.array([1.0]), parse_type("DOUBLE")) == ["1.0"]
+    assert show(pa.array([b"\x01", None]), parse_type("BYTES")) == ["0x01", None]
+    assert show(pa.array([1.0]), parse_type("DOUBLE")) == ["1.0"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

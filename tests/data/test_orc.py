@@ -1,6 +1,8 @@
 import datetime as dt
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -8,8 +10,10 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.orc_values import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()
@@ -169,6 +173,34 @@ def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
     assert found == round(right * 10**6) * 1000
 
 
+@pytest.mark.parametrize(
+    ("options", "hours"),
+    [(None, 0), ({}, 1), ({"orc.timestamp-ltz.legacy.type": "false"}, 0)],
+    ids=["of others", "legacy", "new"],
+)
+def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, hours):
+    winter, summer, ancient = (dt.datetime(year, month, 1, tzinfo=dt.UTC) for year, month in
+                               ((2024, 1), (2050, 7), (1900, 1)))  # fmt: skip
+    stored = [winter, None, ancient, summer]
+    table = pa.table({"z": pa.array(stored, pa.timestamp("ns", "UTC"))})
+    path = patched(tmp_path, table, zone=(b"GMT", b"CET"))
+    settings = None if options is None else Options(options)
+    with open_reader(FILE_IO, path, file_format="orc", options=settings) as reader:
+        [batch] = reader.batches(["z"], predicate=None, batch_rows=9)
+    moved = dt.timedelta(hours=hours)
+    right = [winter + moved, None, ancient + moved, summer + 2 * moved]
+    assert batch.column(0).cast(pa.timestamp("us", "UTC")).to_pylist() == right
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Sydney", "Asia/Tokyo"])
+def test_offsets_are_those_of_the_zone_in_any_year(zone):
+    starts = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in range(1900, 9900, 37)]
+    moments = [start + dt.timedelta(days=n) for start in starts for n in range(0, 365, 7)]
+    seconds = np.array([round(each.timestamp()) for each in moments])
+    expected = [each.astimezone(ZoneInfo(zone)).utcoffset().total_seconds() for each in moments]
+    assert offsets_of(seconds, zone, "").tolist() == expected
+
+
 LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
@@ -232,3 +264,26 @@ def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
     with pytest.raises(InvalidInputError, match=r"'x'.*of no year"):
         writer.write(rows)
     writer.abort()
+
+
+@pytest.mark.parametrize(
+    ("zone", "written", "shown"),
+    [  # by Java → as Arrow's reader gives it; measured
+        ("Asia/Kolkata", "1881-02-11T17:33:53", "1881-02-11T17:25:03"),
+        ("Asia/Kolkata", "1690-01-01T00:00:00", "1690-01-01T00:23:20"),
+        ("Asia/Shanghai", "1900-01-18T16:18:33", "1900-01-18T16:12:50"),
+        ("Europe/Moscow", "1690-01-01T00:00:00", "1689-12-31T23:30:17"),
+        ("Asia/Kolkata", "1950-01-01T00:00:00", "1950-01-01T00:00:00"),
+    ],
+)
+def test_old_timestamps_of_a_zone_are_those_java_wrote(zone, written, shown):
+    fix = fixes_of(zone, is_legacy=False, path="f.orc")[9]
+    wanted = pa.array([dt.datetime.fromisoformat(written), None], pa.timestamp("ns"))
+    assert fix(pa.array([dt.datetime.fromisoformat(shown), None], wanted.type)).equals(wanted)
+
+
+def test_old_timestamps_that_nanoseconds_do_not_hold_are_refused():
+    fix = fixes_of("Asia/Kolkata", is_legacy=False, path="f.orc")[9]
+    with pytest.raises(FormatError, match="outside the years 1678 to 2261") as raised:
+        fix(pa.array([-(2**63) + 1], pa.int64()).cast(pa.timestamp("ns")))
+    assert raised.value.kind == "orc-timestamp"

@@ -290,6 +290,26 @@ def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nest
     assert caught.value.kind == "timestamp-range"
 
 
+@pytest.mark.parametrize("kind", ["list", "struct", "map"])
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_timestamps_of_two_kinds_inside_one_column(tmp_path, kind, unit):
+    """TIMESTAMP(9) is INT96, and what lies beside it is not."""
+    fine, coarse = pa.timestamp("ns"), pa.timestamp(unit)
+    pair = pa.struct([("f", fine), ("c", coarse)])
+    values = {"f": dt.datetime(2024, 2, 29, 1, 2, 3, 4), "c": dt.datetime(9999, 1, 1)}
+    column = {
+        "list": pa.array([[values], None, []], pa.list_(pair)),
+        "struct": pa.array([values, None, {"f": None, "c": values["c"]}], pair),
+        "map": pa.array([[(values["f"], values["c"])], None, []], pa.map_(fine, coarse)),
+    }[kind]
+    path = str(tmp_path / "data-1.parquet")
+    rows = pa.table({"n": column})
+    write(path, rows)
+    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+        (batch,) = reader.batches(["n"], predicate=None, batch_rows=9)
+    assert batch.column("n").to_pylist() == column.to_pylist()
+
+
 def as_java_writes(path, moments):
     """Count what lies before 1970 from the day after, with negative nanoseconds, in a file."""
     content = path.read_bytes()

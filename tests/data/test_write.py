@@ -383,6 +383,30 @@ def test_writing_does_not_import_pandas(tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_keys_change_partitions_of_nanoseconds_without_pandas(tmp_path):
+    program = textwrap.dedent(
+        f"""
+        import sys
+        class NoPandas:
+            def find_spec(self, name, path=None, target=None):
+                if name == "pandas":
+                    raise ModuleNotFoundError(name)
+        sys.meta_path.insert(0, NoPandas())
+        import pyarrow as pa
+        from tests.testkit.write_contexts import table_schema, write
+        schema = table_schema(
+            {{"k": "INT", "p": "TIMESTAMP(9)"}},
+            primary_keys=["k"], partition_keys=["p"], options={{"bucket": "-1"}},
+        )
+        times = pa.array([10**9 + 1, None, 2 * 10**9], pa.timestamp("ns"))
+        rows = pa.record_batch([pa.array([1] * 3, pa.int32()), times], names=["k", "p"])
+        print(len(write({str(tmp_path)!r}, schema, [rows]).messages))
+        """
+    )
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert ran.stdout.split() == [b"3"]
+
+
 @pytest.mark.parametrize("keyed_table", [True, False])
 def test_memory_is_bounded_by_the_write_buffer_and_not_by_the_rows(tmp_path, keyed_table):
     megabyte, batches, buffer = 2**20, 60, 6

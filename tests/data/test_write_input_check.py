@@ -3,6 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.write.input_check import InputCheck, is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.write_contexts import table_schema
 
 EPOCH, MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)
@@ -197,6 +200,74 @@ def test_values_longer_than_declared_are_refused(column_type, fits, too_long):
         one(column_type, pa.array([fits, too_long]))
     assert repr(too_long) in str(raised.value)
     assert raised.value.kind == "input-length"
+
+
+_LONG = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("column_type", "arrow_type", "fit", "bad"),
+    [
+        ("DATE", pa.date32(), [-719_162, 2_932_896], [-719_163, 2_932_897, 2**31 - 1, 1 - 2**31]),
+        ("TIME", pa.time32("ms"), [0, 86_399_999], [-1, 86_400_000]),
+        ("TIME", pa.time64("us"), [0, 86_399_999_000], [-1_000, 86_400_000_000]),
+        ("TIMESTAMP(3)", pa.timestamp("ms"), [-(10**17), 10**17], [_LONG, -_LONG]),
+        ("TIMESTAMP(6)", pa.timestamp("us"), [-(10**18), 10**18], [_LONG, -_LONG]),
+        ("TIMESTAMP(9)", pa.timestamp("ns"), [_LONG, -_LONG], []),
+        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [-(10**18), 10**18], [_LONG, -_LONG]),
+    ],
+)
+def test_times_that_are_none_are_refused(column_type, arrow_type, fit, bad):
+    integers = pa.int64() if arrow_type.bit_width == 64 else pa.int32()
+    good = pa.array([*fit, None], integers).view(arrow_type)
+    assert one(column_type, good).null_count == 1
+    assert one(column_type, good.slice(2)).null_count == 1
+    for number in bad:
+        wrong = pa.array([fit[0], None, number], integers).view(arrow_type)
+        with pytest.raises(InvalidInputError, match=r"column 'c' is .*row 2") as raised:
+            one(column_type, wrong)
+        assert (raised.value.kind, raised.value.details["row"]) == ("input-range", 2)
+        nested = pa.array([[], [fit[0], number]], pa.list_(integers)).cast(pa.list_(integers))
+        lists = pa.ListArray.from_arrays(nested.offsets, nested.values.view(arrow_type))
+        with pytest.raises(InvalidInputError, match=r"in an element that are .*row 1"):
+            one(f"ARRAY<{column_type}>", lists)
+
+
+COLUMNS = {"i": "INT", "x": "STRING", "d": "DATE"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of(COLUMNS),
+        Schema.of(COLUMNS, options={"deletion-vectors.enabled": "true"}),
+        Schema.of(COLUMNS, primary_keys=["i"], options={"bucket": "1"}),
+    ],
+)
+def test_rows_with_times_of_others_can_be_changed_and_compacted(tmp_path, schema):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", schema)
+    far = pa.array([6_585_322, 2**31 - 1, 5], pa.int32()).view(pa.date32())
+    rows = pa.table({"i": pa.array([1, 2, 3], pa.int32()), "x": ["a", "b", "c"], "d": far})
+    with pytest.raises(InvalidInputError, match="years 1 to 9999"):
+        table.new_write_builder().write(rows)
+    table.copy({"write.check-times": "false"}).new_write_builder().write(rows)
+    catalog.execute("UPDATE db.t SET x = 'z' WHERE i = 1")
+    catalog.execute("DELETE FROM db.t WHERE i = 2")
+    catalog.execute("CALL sys.compact(table => 'db.t')")
+    read = catalog.get_table("db.t").new_read_builder().to_arrow().sort_by("i")
+    assert read["x"].to_pylist() == ["z", "c"]
+    assert read["d"].cast(pa.int32()).to_pylist() == [6_585_322, 5]
+
+
+@pytest.mark.parametrize(
+    "value", ["'infinity'::TIMESTAMPTZ", "TIMESTAMP '0044-03-15 (BC) 00:00:00'"]
+)
+def test_a_time_that_python_does_not_know_is_named_all_the_same(value):
+    rows = duckdb.sql(f"SELECT {value} AS c").to_arrow_table().to_batches()[0]
+    with pytest.raises(InvalidInputError, match=r"for example '(32103-01-10|-0043-03-15)"):
+        conform({"c": "TIMESTAMP(9)"}, rows)
 
 
 INTEGER_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()]

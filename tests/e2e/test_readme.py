@@ -1,5 +1,6 @@
-"""The README's code runs as it stands there, and its pictures exist."""
+"""The code of README and of docs/assets.md does what they say; README's links lead somewhere."""
 
+import ast
 import importlib
 import os
 import re
@@ -9,27 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.assets import PaimonCatalogResource, build_pandera_checks
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.engine.table.api import open_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-SNIPPETS: list[str] = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ASSETS = (ROOT / "docs" / "assets.md").read_text()
+MAX_WORDS = {"README.md": 900, "ARCHITECTURE.md": 1500, "docs/guarantees.md": 1500}
+MAX_WORDS_OF_A_DECISION = 250
 
 # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
 pytestmark = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run:DeprecationWarning")
 
 
-def snippet(containing: str) -> str:
-    [found] = [text for text in SNIPPETS if containing in text]
-    return found
+def snippet(containing: str, page: str = README) -> str:
+    """Return the first Python block of a page that contains a text."""
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    return next(block for block in blocks if containing in block)
 
 
 def names_of(code: str) -> dict[str, Any]:
@@ -74,21 +75,21 @@ def test_the_table_of_your_own_needs_no_more_than_dagster(tmp_path):
 
 def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
     schema = names_of(snippet("def orders()"))["ORDERS"]
-    code = snippet("file_ingestion_asset").replace("/data/landing/orders", str(tmp_path))
+    code = snippet("file_ingestion_asset", ASSETS).replace("/data/landing/orders", str(tmp_path))
     names: dict[str, Any] = {"ORDERS": schema}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
     pq.write_table(pa.table({"id": [7], "amount": [1.5]}), tmp_path / "a.parquet")
     monkeypatch.chdir(tmp_path)
     resource = PaimonCatalogResource(warehouse="warehouse", executor="embedded")
     for _ in range(2):
-        assert dg.materialize([names["orders"]], resources={"paimon": resource}).success
+        assert dg.materialize([names["landed_orders"]], resources={"paimon": resource}).success
     rows = open_catalog("warehouse").get_table("shop.orders").new_read_builder().to_arrow()
     assert rows.to_pylist() == [{"id": 7, "amount": 1.5}]
 
 
 def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    defs = names_of(snippet("PaimonIOManager"))["defs"]
+    defs = names_of(snippet("PaimonIOManager", ASSETS))["defs"]
     assets = [defs.resolve_assets_def(["shop", "sales"]), defs.resolve_assets_def("big_sales")]
     for asset, day in zip(assets, ["2024-01-02", None], strict=True):
         done = dg.materialize(
@@ -100,42 +101,16 @@ def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
     assert rows.to_pylist() == [{"shop": "eu", "len": 1}]
 
 
-def test_what_else_a_table_does(tmp_path):
-    catalog = open_catalog(str(tmp_path / "warehouse"))
-    catalog.create_database("shop")
-    schema = Schema.of({"id": "INT", "dt": "STRING", "price": "INT"}, partition_keys=["dt"])
-    table = catalog.create_table("shop.sales", schema)
-    numbers = pa.array([1, 2], pa.int32())
-    rows = pa.table({"id": numbers, "dt": ["2024-01-01"] * 2, "price": numbers})
-    executor = EmbeddedExecutor()
-    first = table.new_write_builder().write(rows, executor).snapshot
-    assert first is not None
-    table.tags.create("v1", first)
-    folder = tmp_path / "sales" / "dt=2024-01-02"
-    folder.mkdir(parents=True)
-    pq.write_table(rows.select(["id", "price"]), folder / "a.parquet")
-    code = snippet("new_compaction_builder").replace("/data/sales", str(folder.parent))
-    names: dict[str, Any] = {"table": table, "rows": rows, "executor": executor}
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
-    read = catalog.get_table("shop.sales").new_read_builder().to_arrow()
-    assert read["price"].to_pylist() == [1, 2]
-
-
 def test_a_batch_that_fails_its_check_never_becomes_current(tmp_path):
-    names = names_of(snippet("def orders()"))
-    names["schema"] = pap.DataFrameSchema({"amount": pap.Column(float, pap.Check.lt(10))})
-    names["build_pandera_checks"] = build_pandera_checks
-    code = snippet("before_commit=") + "def checked():\n    return pa.table(ROWS)\n"
-    names["ROWS"] = {"id": [1, 2], "amount": [9.9, 20.0]}
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
+    names = names_of(snippet("def orders()", ASSETS) + snippet("before_commit=", ASSETS))
     resource = PaimonCatalogResource(warehouse=str(tmp_path), executor="embedded")
-    resources = {"paimon": resource}
-    assert not dg.materialize([names["checked"]], resources=resources, raise_on_error=False).success
+    checked, resources = names["checked_orders"], {"paimon": resource}
+    assert not dg.materialize([checked], resources=resources, raise_on_error=False).success
     assert resource.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
 def test_the_component_that_is_scaffolded_is_one():
-    [(module, name)] = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", README)
+    [(module, name)] = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", ASSETS)
     component = getattr(importlib.import_module(module), name)
     assert issubclass(component, dg.Component)
 
@@ -154,26 +129,41 @@ def test_the_commands_of_the_readme_exist():
         assert f"make {pair[0] or pair[1]} " in listed.stdout
 
 
-def test_the_index_of_the_architecture_names_what_exists():
-    index = (ROOT / "ARCHITECTURE.md").read_text().split("## Where things are")[1].split("\n## ")[0]
-    package = ROOT / "paimon_assets"
-    sources = [
-        str(path.relative_to(ROOT)) for path in (*package.rglob("*.py"), *ROOT.glob("jobs/*"))
-    ]
-    rooms = [
-        str(path.relative_to(ROOT))
-        for path in (*package.rglob("*/"), ROOT / "jobs", ROOT / "resources")
-    ]
-    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py)?)/?`", index.replace("`all_options`", ""))
-    places = sources + rooms
-    missing = [
-        name for name in named if not any(f"/{place}".endswith(f"/{name}") for place in places)
-    ]
+@pytest.mark.parametrize("page", sorted(MAX_WORDS))
+def test_a_paper_stays_short(page):
+    assert len((ROOT / page).read_text().split()) <= MAX_WORDS[page]
+
+
+def test_a_decision_is_one_page_with_its_price():
+    pages = [path for path in (ROOT / "docs" / "decisions").glob("*.md") if path.stem != "index"]
+    assert pages
+    for path in pages:
+        text = path.read_text()
+        assert re.findall("^## (.*)$", text, flags=re.MULTILINE) == ["Problem", "Choice", "Price"]
+        assert len(text.split()) <= MAX_WORDS_OF_A_DECISION
+
+
+def test_every_package_says_what_it_is_for_and_which_modules_hold_what():
+    packages = sorted((ROOT / "paimon_assets").rglob("__init__.py"))
+    assert len(packages) > 50
+    missing = []
+    for path in packages:
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        assert docstring, f"{path} has no docstring"
+        for name in _modules_of_the_index(docstring):
+            places = [
+                root / name.replace(".", "/") for root in (path.parent, ROOT / "paimon_assets")
+            ]
+            if not any(place.is_dir() or place.with_suffix(".py").exists() for place in places):
+                missing.append(f"{path.parent.name}: {name}")
     assert missing == []
-    ambiguous = [
-        name
-        for name in re.findall(r"`([a-z_]+\.py)`", index.split("What crosses rooms")[1])
-        if sum(source.endswith(f"/{name}") for source in sources) > 1
-    ]
-    assert ambiguous == []
-    assert len(named) > 80
+
+
+def _modules_of_the_index(docstring: str) -> list[str]:
+    """Return the names in the right column behind "Concept → modules:" or "... → packages:"."""
+    _, found, index = docstring.partition("Concept → ")
+    if not found:
+        return []
+    rows = index.split("\n\n")[0].splitlines()[1:]
+    right = [re.sub(r"^(    \S.*?  +| {8,})", "", re.sub(r" \(.*?\)", "", row)) for row in rows]
+    return re.findall(r"[^\s,]+", " ".join(right))

@@ -13,6 +13,7 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     PaimonError,
     StorageError,
+    UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -174,3 +175,9 @@ def test_where_credentials_are_renewed_a_spec_opens_who_renews_them(tmp_path):
     assert current_spec(spec) is spec
     with pytest.raises(StorageError, match="expired"):
         open_file_io(spec)
+
+
+def test_a_catalog_lock_is_refused_before_anything_is_opened(tmp_path):
+    with pytest.raises(UnsupportedFeatureError, match="serve --sole-writer") as caught:
+        file_io_for(str(tmp_path), {"lock.enabled": "true"})
+    assert caught.value.kind == "catalog-lock"

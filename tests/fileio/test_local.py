@@ -54,7 +54,7 @@ def _failing_link(number: int, *, done: bool):
 
 def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EPERM, done=False))
-    with pytest.raises(UnsupportedFeatureError, match="hard links"):
+    with pytest.raises(UnsupportedFeatureError, match=r"hard links.*serve --sole-writer"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
     assert list(tmp_path.iterdir()) == []
 

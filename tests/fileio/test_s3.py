@@ -1,16 +1,19 @@
 """Tables on an S3 server, over HTTP."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.faults.writers import fork_server
+from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -68,6 +71,74 @@ def test_a_dropped_table_is_gone_with_its_files(catalog, options):
     catalog.drop_table("db.t")
     assert catalog.list_tables("db") == []
     assert file_io_for(WAREHOUSE, options).list_directory(table.path) == []
+
+
+@pytest.mark.parametrize("marker", [".directory", "", None])
+@pytest.mark.parametrize("has_id", [False, True])
+def test_an_empty_database_is_dropped_however_it_was_made(options, request, marker, has_id):
+    warehouse = f"{WAREHOUSE}/{request.node.name}"
+    others, key = boto3_client(options), f"{warehouse.removeprefix(f's3://{BUCKET}/')}/db.db/"
+    if marker is not None:  # Java's own ends in a slash
+        others.put_object(Bucket=BUCKET, Key=key + marker, Body=b"")
+    catalog = open_catalog(warehouse, options)
+    catalog.create_database("db", ignore_if_exists=True)
+    if has_id:
+        catalog.alter_database("db", updates={"a": "b"})
+    others.put_object(Bucket=BUCKET, Key=key + "landing/a.csv", Body=b"1")
+    with pytest.raises(InvalidInputError, match="'landing', which is no table"):
+        catalog.drop_database("db")
+    assert catalog.list_databases() == ["db"]
+    assert catalog.get_database("db").options == ({"a": "b"} if has_id else {})
+    others.delete_object(Bucket=BUCKET, Key=key + "landing/a.csv")
+    if catalog.list_databases():
+        catalog.drop_database("db")
+    assert catalog.list_databases() == []
+    assert others.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == 0
+
+
+@pytest.mark.parametrize("has_id", [False, True])
+def test_a_table_that_comes_while_its_database_is_dropped_stays(options, request, has_id):
+    for step in range(100):
+        warehouse = f"{WAREHOUSE}/{request.node.name}/{step}"
+        other = open_catalog(warehouse, options)
+        other.create_database("db", options={"a": "b"} if has_id else None)
+        tables = []
+
+        def turn(number, _method, _path, other=other, step=step, tables=tables):
+            if number == step:
+                with suppress(NotFoundError):  # then nobody was told that it is there
+                    tables.append(other.create_table("db.t", KEYED))
+                    _write(tables[0], _rows((1, "a", "x")))
+
+        file_io = FaultyFileIO(file_io_for(warehouse, options), before=turn)
+        with suppress(InvalidInputError):
+            FilesystemCatalog(warehouse, file_io).drop_database("db")
+        if len(file_io.calls) <= step:
+            break
+        for table in tables:
+            assert table.new_read_builder().to_arrow()["v"].to_pylist() == ["x"]
+            assert other.list_tables("db") == ["t"]
+    assert step > 3
+
+
+def test_a_bucket_that_does_not_exist_is_not_made(options):
+    others = boto3_client(options)
+    catalog = open_catalog("s3://paimon-tset/warehouse", options)
+    with pytest.raises(StorageError, match="paimon-tset") as caught:
+        catalog.create_database("db")
+    assert caught.value.kind == "bucket-not-found"
+    file_io = file_io_for("s3://paimon-tset/x", options)
+    with pytest.raises(OSError, match="bucket"), file_io.open_output("s3://paimon-tset/x/y"):
+        pass
+    for call in (file_io.write_bytes, file_io.publish, file_io.replace, file_io.write_hint):
+        with pytest.raises(PaimonError, match="paimon-tset"):
+            call("s3://paimon-tset/x/y", b"1")
+    with pytest.raises(PaimonError, match="paimon-tset"):
+        file_io.make_directory("s3://paimon-tset")
+    for call in (catalog.list_databases, lambda: catalog.list_tables("db")):
+        with suppress(PaimonError):
+            call()
+    assert [bucket["Name"] for bucket in others.list_buckets()["Buckets"]] == [BUCKET]
 
 
 def test_of_many_that_publish_one_name_one_wins(options):

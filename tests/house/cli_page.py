@@ -18,8 +18,8 @@ is the same. A TARGET is `database.table` of the catalog, or a table's directory
 is a branch.
 
 **Where the catalog is.** The command line says it, or `PAIMON_WAREHOUSE`, `PAIMON_URI`,
-`PAIMON_TOKEN`, `PAIMON_S3_ENDPOINT` and the like, or `paimon.toml` of the working folder
-(`--config`, `PAIMON_CONFIG`):
+`PAIMON_TOKEN`, `PAIMON_S3_ENDPOINT` and the like, or a file: `--config`, `PAIMON_CONFIG`,
+or `paimon.toml` of your configuration folder (`~/.config/paimon-assets/` on Linux):
 
 ```toml
 warehouse = "/data/warehouse"
@@ -29,8 +29,10 @@ warehouse = "s3://bucket/warehouse"
 s3.endpoint = "http://store:9000"
 ```
 
-What comes first wins: options of the command line, `--storage-options-file`, the chosen catalog,
-variables of the environment, the rest of the file.
+The `paimon.toml` of a working folder is not read unless it is named. A named catalog takes
+`warehouse`, `metastore` and `uri` from its own table alone. What comes first wins: options of the
+command line, `--storage-options-file`, the chosen catalog, variables of the environment, the rest
+of the file.
 
 **Output.** `--json` prints JSON all through: times as ISO 8601, bytes as base64, decimals and NaN
 as texts. `--out FILE` writes Parquet, Arrow, CSV or JSON lines; `--out -` writes them to a pipe,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.fuzz.known import LEFT_OUT, REFUSALS
+from tools.fuzz.known import LEFT_OUT, REFUSALS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "supported.md"
 
@@ -31,7 +31,7 @@ def test_what_the_fuzz_leaves_out_is_what_the_document_names():
 @pytest.mark.parametrize("place", sorted(set(LEFT_OUT.values())))
 def test_what_leaves_it_out_is_there(place):
     module, *names = place.split(".")
-    assert reduce(getattr, names, importlib.import_module(f"tests.interop.fuzz.{module}"))
+    assert reduce(getattr, names, importlib.import_module(f"tools.fuzz.{module}"))
 
 
 def test_what_we_may_refuse_in_the_fuzz_is_in_the_document():

@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,3 +26,22 @@ def test_pins_serve_the_oldest_python() -> None:
     assert len(asked) > 100
     refusing = {name: said for name, said in asked.items() if oldest not in SpecifierSet(said)}
     assert refusing == {}
+
+
+def _pins(file: str) -> dict[str, str]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    pins = (line.split(" ")[0].partition("==") for line in lines if "==" in line)
+    return {canonicalize_name(name): version for name, _, version in pins}
+
+
+def test_hashes_are_those_of_the_pins() -> None:
+    text = (ROOT / "hashes.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    pinned, hashed = _pins("constraints.txt"), _pins("hashes.txt")
+    differing = {
+        name for name, version in hashed.items() if pinned.get(name) not in (None, version)
+    }
+    assert differing == set()
+    built = {"pip", "setuptools", "wheel"}
+    here = {name for name in pinned if _required_python(name) is not None}
+    assert here - hashed.keys() <= built

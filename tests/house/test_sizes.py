@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("paimon_assets", "resources", "jobs", "tests")
+FOLDERS = ("paimon_assets", "resources", "jobs", "tests", "tools")
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}

@@ -1,7 +1,6 @@
 """`make interop` and `make interop-java`: fetch the other implementations, then ask them.
 
 python -m tests.interop [java] [pytest options]
-python -m tests.interop java --fuzz [--steps 20000] [--seed 1]
 """
 
 import sys
@@ -9,7 +8,6 @@ import sys
 import pytest
 
 from tests.interop.environment import ROOT, java_jar, peer_python
-from tests.interop.fuzz.run import main as fuzz
 
 
 def main(arguments: list[str]) -> int:
@@ -17,8 +15,6 @@ def main(arguments: list[str]) -> int:
     folder = ROOT / "tests" / "interop"
     if arguments[:1] == ["java"]:
         java_jar()
-        if "--fuzz" in arguments:
-            return min(1, fuzz([each for each in arguments[1:] if each != "--fuzz"]))
         return int(pytest.main(["-m", "interop", str(folder / "java"), *arguments[1:]]))
     peer_python()
     return int(

@@ -14,6 +14,8 @@ PINS = ("pypaimon==2.1.0", "pypaimon-rust==0.4.0")
 
 JAVA_ARTIFACT = "org.apache.paimon:paimon-bundle:1.4.2"
 """Java Paimon as one jar; Hadoop's classes come with pyspark."""
+ROCKSDB_ARTIFACT = "com.ververica:frocksdbjni:6.20.3-ververica-2.0"
+"""What Java Paimon's index of keys that may change partition is made of."""
 
 
 def peer_python() -> Path:
@@ -52,13 +54,13 @@ def _fetch(artifact: str, *, transitive: bool) -> None:
     )
 
 
-def java_jar() -> Path:
-    """Return Java Paimon's jar, fetched by Maven if it is absent."""
-    group, artifact, version = JAVA_ARTIFACT.split(":")
+def java_jar(coordinates: str = JAVA_ARTIFACT) -> Path:
+    """Return Java Paimon's jar or another one, fetched by Maven if it is absent."""
+    group, artifact, version = coordinates.split(":")
     repository = HOME / "m2"
     jar = repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
     if not jar.exists():
-        _fetch(JAVA_ARTIFACT, transitive=False)
+        _fetch(coordinates, transitive=False)
     return jar
 
 
@@ -88,31 +90,34 @@ def java_classpath() -> str:
         raise RuntimeError("pyspark is not installed; Java Paimon takes Hadoop's classes from it")
     jars = Path(found.origin).parent / "jars"
     borrowed = ("hadoop-client-*.jar", "slf4j-api-*.jar", "snappy-java-*.jar", "lz4-java-*.jar")
-    paths = [java_jar(), *(path for name in borrowed for path in jars.glob(name))]
+    own = [java_jar(), java_jar(ROCKSDB_ARTIFACT)]
+    paths = [*own, *(path for name in borrowed for path in jars.glob(name))]
     return os.pathsep.join(str(path) for path in paths)
 
 
-def java_peer(warehouse: Path, *, heap: str = "1g") -> list[str]:
+def java_peer(warehouse: Path, *, heap: str = "1g", zone: str = "") -> list[str]:
     """Return the command that starts Java Paimon on a warehouse; compiles it if that is due.
 
     Args:
         warehouse: Where its tables lie.
         heap: The most memory of the JVM, as its option `-Xmx` takes it.
+        zone: The zone of the JVM; that of the machine by default.
 
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
-    return java_program("PaimonPeer", str(warehouse), heap=heap)
+    return java_program("PaimonPeer", str(warehouse), heap=heap, zone=zone)
 
 
-def java_program(program: str, *arguments: str, heap: str = "1g") -> list[str]:
+def java_program(program: str, *arguments: str, heap: str = "1g", zone: str = "") -> list[str]:
     """Return the command that starts a class of tests/interop/java; compiles it if that is due.
 
     Raises:
         FileNotFoundError: There is no JDK on the PATH.
     """
     path = _compiled("java", java_classpath())
-    return ["java", f"-Xmx{heap}", "-cp", path, program, *arguments]
+    zones = [f"-Duser.timezone={zone}"] if zone else []
+    return ["java", f"-Xmx{heap}", *zones, "-cp", path, program, *arguments]
 
 
 def java_rest_server(

@@ -204,6 +204,19 @@ SCENARIOS: tuple[Scenario, ...] = (
         only_we=frozenset({Write}),
     ),
     Scenario(
+        name="across_partitions_partly_in_the_key",
+        options={**KEYED, "bucket": "-1"},
+        primary_keys=("day", "id"),
+        partition_keys=("day", "text"),
+        steps=(
+            Write(rows(range(6), "a")),
+            Write(rows(range(3, 9), "b") + rows(range(2), "a", days="ba")),
+            Compact(),
+            Write(rows(range(2), "d")),
+        ),
+        only_we=frozenset({Write}),
+    ),
+    Scenario(
         name="overwritten", options={**KEYED, "bucket": "2"}, partition_keys=BY_DAY, steps=EMPTIED
     ),
     Scenario(

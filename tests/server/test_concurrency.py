@@ -8,8 +8,7 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
-from paimon_assets.server.serve import ServeSettings
-from paimon_assets.server.sole_writer import SoleWriterFileIO
+from paimon_assets.server.serve import ServeSettings, SoleWriterFileIO
 from tests.testkit.rest_server import serving
 from tests.testkit.rest_tables import (
     commit_body,

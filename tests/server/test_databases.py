@@ -2,11 +2,13 @@
 
 import pytest
 
+from paimon_assets.engine.spec.schema.schema import Schema
+
 
 def test_the_configuration_names_the_prefix(client):
     assert client.get("/v1/config?warehouse=any").json == {
         "defaults": {"s3.endpoint": "http://e"},
-        "overrides": {"prefix": "paimon"},
+        "overrides": {"prefix": "paimon", "drop-database.cascade-parameter": "true"},
     }
 
 
@@ -37,12 +39,28 @@ def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog,
     assert client.get(f"databases/{name}").error == (404, "DATABASE", name)
 
 
+def test_only_an_empty_database_goes_if_the_client_says_so(client, catalog, name):
+    catalog.create_database(name)
+    catalog.create_table(f"{name}.t", Schema.of({"a": "INT"}))
+    refused = client.delete(f"databases/{name}?cascade=false")
+    assert (refused.status, "'t'" in refused.json["message"]) == (400, True)
+    catalog.drop_table(f"{name}.t")
+    catalog.views.create(f"{name}.v", "SELECT 1 AS a", {"a": "INT"})
+    assert client.delete(f"databases/{name}?cascade=false").status == 400
+    catalog.views.drop(f"{name}.v")
+    assert client.delete(f"databases/{name}?cascade=false").status == 200
+    assert name not in catalog.list_databases()
+
+
 def test_a_database_of_the_file_system_is_one_too(client, catalog, name):
     catalog.create_database(name)
     found = client.get(f"databases/{name}").json
-    assert found["options"] == {}
-    assert client.get(f"databases/{name}").json["id"] == found["id"]
+    assert (found["options"], found["id"]) == ({}, None)
     assert client.post("databases", {"name": name}).error == (409, "DATABASE", name)
+    assert client.post(f"databases/{name}", {"removals": [], "updates": {"a": "1"}}).status == 200
+    found = client.get(f"databases/{name}").json
+    assert found["id"]
+    assert client.get(f"databases/{name}").json["id"] == found["id"]
     catalog.drop_database(name)
     catalog.create_database(name)
     assert client.get(f"databases/{name}").json["id"] != found["id"]

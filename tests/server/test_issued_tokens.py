@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.issued_tokens import DataTokens
+from paimon_assets.server.principals import Action
 from paimon_assets.server.serve import ServeSettings, app_of
 from tests.testkit.rest_server import ROOT, server_process, serving
 from tests.testkit.rest_tables import table_body
@@ -129,11 +132,84 @@ def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatc
         assert token(client, "admin").json["token"]["s3.access-key"] == "READER"
 
 
+@pytest.mark.parametrize("way", ["variable", "profile", "fsspec"])
+def test_the_servers_own_keys_are_given_to_nobody(settings, tmp_path, monkeypatch, way):
+    secret = "servers-own-secret"  # noqa: S105
+    own = tmp_path / "own"
+    own.write_text(secret)
+    path = tmp_path / "tokens.toml"
+    path.write_text('[select]\n"s3.secret-key" = { secret-file = "own" }')
+    tokens = DataTokens(path=path)
+    tokens.check()
+    if way == "variable":
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    elif way == "profile":
+        profile = tmp_path / "credentials"
+        profile.write_text(f"[default]\naws_secret_access_key = {secret}\n")
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profile))
+    else:
+        monkeypatch.setitem(fsspec.config.conf, "s3", {"secret": secret})
+    with pytest.raises(InvalidInputError, match="the server's own"):
+        tokens.check()
+
+
+OF_READER = """
+[select]
+"s3.access-key" = "READER"
+"s3.secret-key" = { secret-file = "reader" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('"s3.secret-key" = { secret-env = "AWS_SECRET_ACCESS_KEY" }', "the server's own"),
+        ('"s3.secret-key" = { secret-file = "of fsspec" }', "the server's own"),
+        ('"s3.access-key" = "AKIDOWN"', "the server's own"),
+        ('"fs.s3a.access.key" = "AKIDFSSPEC"', "the server's own"),
+        ('"s3.access-key" = "ASIA1234"', "ends by itself"),
+        ('"fs.oss.accessKeyId" = "STS.1234"', "ends by itself"),
+        ('"s3.session-token" = { secret-file = "reader" }', "ends by itself"),
+        ('"fs.s3a.session.token" = { secret-file = "reader" }', "ends by itself"),
+        ('"fs.oss.securityToken" = { secret-file = "reader" }', "ends by itself"),
+    ],
+)
+def test_nor_are_their_names_and_keys_that_end(tmp_path, monkeypatch, line, message):
+    """Keys of an instance, a container or a role end by themselves, and go with a token."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "servers-own-secret")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOWN")
+    monkeypatch.setenv("FSSPEC_S3", '{"key": "AKIDFSSPEC", "secret": "secret-of-fsspec"}')
+    (tmp_path / "reader").write_text("made-for-readers")
+    (tmp_path / "of fsspec").write_text("secret-of-fsspec")
+    path = tmp_path / "tokens.toml"
+    path.write_text(OF_READER)
+    DataTokens(path=path).check()
+    path.write_text(f"[select]\n{line}\n")
+    with pytest.raises(InvalidInputError, match=message):
+        DataTokens(path=path).check()
+
+
+@pytest.mark.parametrize("same", ["id", "secret"])
+def test_who_may_only_select_gets_no_key_that_writes(tmp_path, same):
+    path = tmp_path / "tokens.toml"
+    for name in ("reader", "writer"):
+        (tmp_path / name).write_text("made-for-both" if same == "secret" else f"for-{name}")
+    update = OF_READER.replace("select", "update").replace('= "reader"', '= "writer"')
+    update = update if same == "id" else update.replace('"READER"', '"WRITER"')
+    path.write_text(OF_READER + update)
+    for action in (Action.SELECT, Action.UPDATE):
+        with pytest.raises(InvalidInputError, match="would write"):
+            DataTokens(path=path).issue(action, 0)
+
+
 def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_READER", READER)
+    principals = tmp_path / "principals.toml"
+    own = f'roots = ["{tmp_path}"]\n[[principal]]'
+    principals.write_text(settings.principals.read_text().replace("[[principal]]", own)[len(own) :])
     with_root = ServeSettings(
         warehouse=settings.warehouse,
-        principals=settings.principals,
+        principals=principals,
         data_tokens=settings.data_tokens,
         roots=(str(tmp_path),),
     )

@@ -7,6 +7,7 @@ import hashlib
 import pytest
 
 from paimon_assets.engine.control.rest.dlf_signers import OpenApiSigner, SignedRequest
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.server.signatures import (
     WINDOW_MS,
     BadSignature,
@@ -83,9 +84,8 @@ def acs(method="POST", nonce="n-1", date="Thu, 06 Mar 2025 13:11:44 GMT", query=
     )
 
 
-def checked(head, *, clock=None, nonces=None, key="AKSECRET"):
-    clock = clock or At()
-    check_head(head, key, clock=clock, nonces=nonces or Nonces(clock))
+def checked(head, *, clock=None, key="AKSECRET"):
+    check_head(head, key, clock=clock or At())
 
 
 def test_the_vectors_of_java():
@@ -143,31 +143,34 @@ def test_a_body_must_be_the_one_that_was_signed():
     check_body(dlf(), b"")
 
 
-def test_a_nonce_is_taken_once_where_something_changes():
-    clock = At()
-    nonces = Nonces(clock)
-    checked(acs(), clock=clock, nonces=nonces)
-    with pytest.raises(BadSignature, match="used before"):
-        checked(acs(), clock=clock, nonces=nonces)
-    checked(acs(nonce="n-2"), clock=clock, nonces=nonces)
-    for _ in range(2):
-        checked(acs("GET", nonce="n-3"), clock=clock, nonces=nonces)
+@pytest.fixture
+def nonces(tmp_path):
+    return Nonces(LocalFileIO(), str(tmp_path / "nonces"), At())
 
 
-def test_a_wrong_signature_uses_no_nonce_up():
-    nonces = Nonces(At())
-    with pytest.raises(BadSignature):
-        checked(acs(), nonces=nonces, key="other")
-    checked(acs(), nonces=nonces)
+def test_a_nonce_is_taken_once_by_every_server(nonces, tmp_path):
+    assert nonces.use(acs()) is not None
+    for other in (nonces, Nonces(LocalFileIO(), str(tmp_path / "nonces"), At())):
+        with pytest.raises(BadSignature, match="used before"):
+            other.use(acs())
+    nonces.use(acs(nonce="n-2"))
+    assert nonces.use(dlf()) is None
 
 
-def test_nonces_are_forgotten_when_their_date_is_stale():
-    clock = At()
-    nonces = Nonces(clock)
-    assert nonces.use("a")
-    clock.millis += 2 * WINDOW_MS
-    assert nonces.use("b")
-    assert list(nonces._seen) == ["b"]
+def test_a_nonce_that_is_given_back_can_be_used_again(nonces):
+    nonces.release(nonces.use(acs()))
+    nonces.use(acs())
+
+
+def test_nonces_are_forgotten_when_their_date_is_stale(tmp_path):
+    for off, folders in ((0, 1), (2 * WINDOW_MS, 1), (3 * WINDOW_MS, 0)):
+        Nonces(LocalFileIO(), str(tmp_path), At()).use(acs(nonce=str(off)))
+        later = Nonces(LocalFileIO(), str(tmp_path), At(off))
+        later._clean()
+        assert len(list(tmp_path.iterdir())) == folders
+    (tmp_path / "other").mkdir()
+    Nonces(LocalFileIO(), str(tmp_path), At(10 * WINDOW_MS)).use(acs())
+    assert (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("text", ["", "Bearer x", "DLF4-HMAC-SHA256 x", "acs a:b", "acs :="])

@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -13,6 +14,9 @@ from tests.testkit.rows import plain_rows, rows_to_arrow
 data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+PySparkException = pytest.importorskip("pyspark.errors").PySparkException
+Py4JJavaError = pytest.importorskip("py4j.protocol").Py4JJavaError
+session_with = pytest.importorskip("tests.spark.test_plain_scan").session_with
 
 pytestmark = pytest.mark.spark
 
@@ -74,6 +78,44 @@ def test_columns_filters_and_time_travel(load, new_catalog, spark):
     path = spark.read.format("paimon_assets").schema("value int").load(table.path)
     assert path.columns == ["value"]
     assert path.where("value IS NULL").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "value"),
+    [("TIMESTAMP(9)", "ns", 1_001), ("TIMESTAMP(3)", "ms", 2**54), ("TIMESTAMP(0)", "s", 2**44)],
+)
+@pytest.mark.parametrize("way", ["format", "here", "tasks", "native"])
+def test_times_that_spark_does_not_hold_are_refused(
+    load, new_catalog, spark, kind, unit, value, way
+):
+    """They are not cut, and not wrapped into other years."""
+    table = new_catalog.create_table("db.t", Schema.of({"at": kind}))
+    rows = pa.table({"at": pa.array([0, value], pa.timestamp(unit))})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    settings = {
+        "spark.paimon_assets.readHere": "16 mb" if way == "here" else "0",
+        "spark.paimon_assets.nativeRead": str(way == "native").lower(),
+    }
+    with session_with(spark, **settings):
+        frame = load() if way == "format" else tables.to_spark(table.new_read_builder(), spark)
+        with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+            frame.toArrow()
+    error = error_inside(caught.value)
+    assert error.kind == "spark-timestamp"
+    assert way == "native" or "Column 'at'" in error.message
+    assert error.details["path"].endswith(".parquet")
+    assert table.path in error.details["path"]
+
+
+def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
+    table = new_catalog.create_table("db.t", Schema.of({"at": "TIMESTAMP(9)"}))
+    rows = pa.table({"at": pa.array([1_999, -1], pa.timestamp("ns"))})
+    table.new_write_builder().write(rows, EmbeddedExecutor())
+    for frame in (
+        load(**{"read.cut-nanoseconds": "true"}),
+        tables.to_spark(table.copy({"read.cut-nanoseconds": "true"}).new_read_builder(), spark),
+    ):
+        assert sorted(frame.toArrow()["at"].cast("int64").to_pylist()) == [-1, 1]
 
 
 def test_moments_in_the_words_of_spark(load, new_catalog):

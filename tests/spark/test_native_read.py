@@ -26,7 +26,7 @@ from tests.testkit.rows import plain_rows, rows_to_arrow
 
 native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
 native_scan = pytest.importorskip("paimon_assets.spark.native.native_scan")
-relations = pytest.importorskip("paimon_assets.spark.native.relations")
+relations = pytest.importorskip("paimon_assets.spark.native.native_scan")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

@@ -9,6 +9,7 @@ import pytest
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.job_names import names_of_jobs
+from tests.testkit.retyped_keys import retype, write_on
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
@@ -112,6 +113,26 @@ def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catal
     table.rescale(executor_module.SparkExecutor(spark), buckets=3)
     assert {entry.bucket for entry in table.live_files()} == {0, 1, 2}
     assert plain_rows(table) == before
+
+
+def test_keys_of_another_type_are_sorted_and_rewritten_by_tasks(spark, new_catalog):
+    schema = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "3"})
+    table = new_catalog.create_table("db.t", schema)
+    for run in range(3):
+        ids = range(-20 + run, 20 - run)
+        values = pa.array([run] * len(ids), pa.int32())
+        rows = pa.table({"id": pa.array(ids, pa.int32()), "n": values})
+        table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    retype(table, "id", "STRING NOT NULL")
+    table = new_catalog.get_table("db.t")
+    write_on(table, pa.table({"id": ["-1", "7"], "n": pa.array([8, 9], pa.int32())}))
+    expected = {str(key): min(key + 20, 19 - key, 2) for key in range(-20, 20)} | {"-1": 8, "7": 9}
+    executor = executor_module.SparkExecutor(spark)
+    for _ in range(2):
+        found = table.new_read_builder().to_arrow(executor).to_pylist()
+        assert sorted((row["id"], row["n"]) for row in found) == sorted(expected.items())
+        table.rescale(executor)
+    assert {entry.file.schema_id for entry in table.live_files()} == {1}
 
 
 def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):

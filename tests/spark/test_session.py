@@ -12,7 +12,7 @@ from tests.testkit.jvm_classes import sharing
 from tests.testkit.processes import LONGEST_SECONDS
 
 session_module = pytest.importorskip("paimon_assets.spark.session.session")
-archives = pytest.importorskip("paimon_assets.spark.package_archive")
+archives = pytest.importorskip("paimon_assets.spark.preflight")
 preflight = pytest.importorskip("paimon_assets.spark.preflight")
 SparkSettings = session_module.SparkSettings
 

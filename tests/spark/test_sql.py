@@ -209,6 +209,85 @@ def test_rows_are_updated(sql, any_table, new_catalog):
     assert held(new_catalog) == [(1, 1, "a"), (2, 21, "a"), (3, 0, "b")]
 
 
+def quoted_rows(sql):
+    """Return the rows of a table whose texts look like its columns."""
+    return sql("SELECT id, b, c FROM db.q")
+
+
+@pytest.fixture(params=["'primary-key' = \"id\", ", ""], ids=["keyed", "plain"])
+def quotes(request, sql):
+    """A table that was declared with double quotes, with rows written with them."""
+    sql(
+        'CREATE TABLE db.q (id INT, b STRING COMMENT "the b", c STRING DEFAULT "d") COMMENT "x"'
+        f' TBLPROPERTIES ({request.param}"bucket" = "1", "bucket-key" = \'id\')'
+    )
+    sql("INSERT INTO db.q SELECT 1, \"c\", 'x' UNION ALL SELECT 2, 'x', \"it's\"")
+    return request.param
+
+
+def test_double_quotes_are_texts_and_backticks_names(sql, new_catalog, quotes):
+    table = new_catalog.get_table("db.q")
+    assert (table.schema.comment, table.schema.fields[1].description) == ("x", "the b")
+    assert table.schema.fields[2].default_value == "d"
+    assert quoted_rows(sql) == [(1, "c", "x"), (2, "x", "it's")]
+    sql("DELETE FROM db.q WHERE \"b\" = 'x'")
+    assert quoted_rows(sql) == [(1, "c", "x"), (2, "x", "it's")]
+    sql('UPDATE db.q SET b = "c" WHERE `b` = "x"')
+    assert quoted_rows(sql) == [(1, "c", "x"), (2, "c", "it's")]
+    sql('UPDATE db.q SET b = upper("c"), c = `b` WHERE q.id IN (1, 3)')
+    assert quoted_rows(sql) == [(1, "C", "c"), (2, "c", "it's")]
+    sql(
+        'MERGE INTO db.q USING (SELECT 1 AS id, "b" AS w UNION ALL SELECT 5, "e") s'
+        ' ON q.id = s.id AND q.b <> "b" WHEN MATCHED AND s.w = "b" THEN UPDATE SET b = "q.c"'
+        ' WHEN NOT MATCHED THEN INSERT (id, b, c) VALUES (s.id, "s.w", s.w)'
+    )
+    assert quoted_rows(sql) == [(1, "q.c", "c"), (2, "c", "it's"), (5, "s.w", "e")]
+    sql("DELETE FROM db.q WHERE \"c\" = 'c' AND c IN (\"c\", 'e')")
+    assert quoted_rows(sql) == [(2, "c", "it's")]
+    with pytest.raises(InvalidInputError):
+        sql("INSERT INTO db.q (id, \"b\") VALUES (6, 'x')")
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", '"c"'),
+        ("spark.sql.parser.escapedStringLiterals", r"'\n'"),
+    ],
+)
+def test_texts_that_mean_something_else_in_the_session_are_refused(
+    spark, sql, new_catalog, setting, text
+):
+    sql("CREATE TABLE db.q (b STRING, c STRING)")
+    sql("INSERT INTO db.q VALUES ('x', 'y')")
+    spark.conf.set(setting, "true")
+    try:
+        for change in (f"UPDATE db.q SET b = {text}", f"DELETE FROM db.q WHERE {text} = c"):
+            with pytest.raises(UnsupportedFeatureError, match=setting):
+                sql(change)
+        sql("UPDATE db.q SET b = '\"z\"'")
+    finally:
+        spark.conf.unset(setting)
+    assert held(new_catalog, name="db.q") == [('"z"', "y")]
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [*("'it''s'", "'a' 'b'", r"'it\'s'", r"'a\\b'", r"'a\tb\nc'", r"'\d\u00e4'", r"r'a\tb'"),
+     '"it\'s"', '"a""b"', r'"a\"b"', r"'\%'", "'-- c'", "DATE \"2024-01-01\""],
+)  # fmt: skip
+def test_texts_are_what_spark_says_they_are(spark, sql, new_catalog, literal):
+    sql("CREATE TABLE db.q (id INT, b STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO db.q VALUES (1, 'b')")
+    [[text]] = spark.sql(f"SELECT CAST({literal} AS STRING)").collect()
+    sql(f"UPDATE db.q SET b = {literal}")
+    assert held(new_catalog, name="db.q") == [(1, text)]
+    sql(f"DELETE FROM db.q WHERE b <> {literal}")
+    assert held(new_catalog, name="db.q") == [(1, text)]
+    sql(f"DELETE FROM db.q WHERE b = {literal}")
+    assert held(new_catalog, name="db.q") == []
+
+
 def test_fields_of_structs_are_updated(sql):
     sql("CREATE TABLE db.s (id INT, s STRUCT<c1: INT, c2: STRING>)"
         " TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")  # fmt: skip
@@ -262,6 +341,20 @@ def test_one_row_is_changed_by_one_source_row(sql, any_table, new_catalog):
         sql(f"MERGE INTO db.t USING {source} ON id = k WHEN MATCHED THEN UPDATE SET v = w")
     assert refused.value.kind == "merge-duplicates"
     assert new_catalog.get_table("db.t").latest_snapshot().id == 1
+
+
+def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(sql, new_catalog):
+    sql("CREATE TABLE db.k (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO db.k VALUES (1, 10), (2, 20)")
+    merge = (
+        "MERGE INTO db.k USING (SELECT 7 AS id, 10 AS v) s"
+        " ON k.v = s.v OR k.v = 0 AND k.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    with pytest.raises(PaimonError) as refused:
+        sql(merge)
+    assert refused.value.kind == "update-column"
+    assert held(new_catalog, name="db.k") == [(1, 10), (2, 20)]
+    assert done(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
 
 
 def test_nulls_name_no_row(sql):
@@ -331,6 +424,30 @@ def test_views_are_read(sql, new_catalog):
     sql("ALTER VIEW db.x RENAME TO db.y")
     sql("DROP VIEW db.y")
     assert sql("SHOW VIEWS IN db") == [("db", "w", False)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT value AS a FROM text.`{file}`",
+        "SELECT value AS a FROM mine",
+        "SELECT java_method('java.lang.System', 'getProperty', 'user.home') AS a",
+        "SELECT (SELECT max(value) FROM text.`{file}`) AS a",
+    ],
+)
+def test_a_view_reads_nothing_but_the_catalog(sql, spark, new_catalog, tmp_path, query):
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    spark.read.text(str(secret)).createOrReplaceTempView("mine")
+    query = query.format(file=secret)
+    try:
+        assert sql(query)  # of the user's own
+        new_catalog.views.create("db.v", query, {"a": "STRING"})
+        with pytest.raises(InvalidInputError) as refused:
+            sql("SELECT * FROM db.v")
+    finally:
+        spark.catalog.dropTempView("mine")
+    assert refused.value.kind == "view-outside"
 
 
 def test_views_of_other_engines_are_read_where_spark_can(sql, new_catalog):

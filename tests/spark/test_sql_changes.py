@@ -43,7 +43,8 @@ def test_rows_are_named_by_what_is_looked_at():
     assert changes.named_by(PLAIN, ["EXISTS (SELECT 1)"], "db.t") == ["id", "s", "v"]
     assert changes.named_by(KEYED, ["v > rand()"], "db.t") == ["id"]
     with pytest.raises(UnsupportedFeatureError, match="rand"):
-        changes.named_by(PLAIN, ["v > rand()"], "db.t")
+        changes.named_by(PLAIN, ["v > rand ()"], "db.t")
+    assert changes.named_by(PLAIN, ["brand(v) > 'rand()'"], "db.t") == ["v"]
 
 
 def test_columns_are_named_by_the_alias():

@@ -103,12 +103,42 @@ def test_time_needs_a_spark_that_has_it(monkeypatch):
         types.to_spark_type(time, column="clock")
 
 
+@pytest.mark.parametrize("place", ["column", "list", "struct"])
+@pytest.mark.parametrize(
+    ("unit", "value"), [("ns", 1_001), ("ms", 2**62), ("s", -(2**62)), ("ms", -(2**54))]
+)
+def test_a_timestamp_that_spark_does_not_hold_is_refused(unit, value, place):
+    kind = pa.timestamp(unit)
+    values, spark_type = pa.array([0, None, value], kind), sql_types.TimestampNTZType()
+    if place == "list":
+        values, spark_type = (
+            pa.ListArray.from_arrays([0, 1, 2, 3], values),
+            sql_types.ArrayType(spark_type),
+        )
+    elif place == "struct":
+        values, spark_type = (
+            pa.StructArray.from_arrays([values], ["x"]),
+            sql_types.StructType().add("x", spark_type),
+        )
+    wanted = pa.schema([("at", types.spark_arrow_type(spark_type))])
+    batch = pa.RecordBatch.from_arrays([values], names=["at"])
+    assert types.to_spark_batch(batch.take(pa.array([0, 1])), wanted).num_rows == 2
+    with pytest.raises(types.UnsupportedFeatureError, match="'at' of 'f'") as caught:
+        types.to_spark_batch(batch, wanted, path="f")
+    assert caught.value.kind == "spark-timestamp"
+    if unit == "ns":
+        assert types.to_spark_batch(batch, wanted, cuts=True).num_rows == 3
+    else:
+        with pytest.raises(types.UnsupportedFeatureError):
+            types.to_spark_batch(batch, wanted, cuts=True)
+
+
 def test_nanoseconds_are_rounded_down_to_microseconds():
     nanos = pa.array([1_999, -1, None], pa.timestamp("ns"))
     schema = types.spark_arrow_schema(
         types.to_spark_schema([DataField(id=0, name="at", type=timestamp(9))])
     )
-    batch = types.to_spark_batch(pa.RecordBatch.from_pydict({"at": nanos}), schema)
+    batch = types.to_spark_batch(pa.RecordBatch.from_pydict({"at": nanos}), schema, cuts=True)
     assert batch["at"].cast(pa.int64()).to_pylist() == [1, -1, None]
 
 

@@ -13,7 +13,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
     fields_of,
     only_on,
-    renamed,
+    rename,
 )
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, exactly, may_match
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -84,9 +84,9 @@ def test_only_whole_conjuncts_on_the_given_columns_are_kept():
 
 @given(predicates)
 def test_renaming_there_and_back_changes_nothing(predicate):
-    there = renamed(predicate, {"a": "x", "b": "y"})
+    there = rename(predicate, {"a": "x", "b": "y"})
     assert fields_of(there) <= {"x", "y"}
-    assert renamed(there, {"x": "a", "y": "b"}) == predicate
+    assert rename(there, {"x": "a", "y": "b"}) == predicate
 
 
 def test_binding_turns_literals_into_internal_values():

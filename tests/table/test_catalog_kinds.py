@@ -139,6 +139,52 @@ def test_databases_have_properties(catalog):
     assert catalog.get_database("d").options == {}
 
 
+@pytest.mark.parametrize("by", ["sql", "method"])
+def test_views_and_files_of_others_keep_a_database(tmp_path, by):
+    settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
+    with serving(settings) as client:
+        served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
+        for catalog in (open_catalog(str(tmp_path)), served):
+            catalog.create_database("d")
+
+            def drop(catalog=catalog):
+                if by == "sql":
+                    catalog.execute("DROP DATABASE d")
+                else:
+                    catalog.drop_database("d")
+
+            catalog.views.create("d.v", "SELECT 1 AS a", {"a": "INT"})
+            with pytest.raises(InvalidInputError, match=r"view.*'v'"):
+                drop()
+            catalog.views.drop("d.v")
+            foreign = tmp_path / "d.db" / "a.csv"
+            foreign.write_text("1")
+            with pytest.raises(InvalidInputError, match=r"a\.csv"):
+                drop()
+            assert foreign.read_text() == "1"
+            foreign.unlink()
+            drop()
+            assert catalog.list_databases() == []
+
+
+def test_a_table_that_comes_after_a_client_looked_stays(tmp_path, monkeypatch):
+    settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
+    with serving(settings) as client:
+        served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
+        served.create_database("d")
+        look = served._catalog.list_functions
+
+        def then_another_creates(name):
+            names = look(name)
+            open_catalog(str(tmp_path)).create_table("d.t", SCHEMA)
+            return names
+
+        monkeypatch.setattr(served._catalog, "list_functions", then_another_creates)
+        with pytest.raises(InvalidInputError, match="'t'"):
+            served.drop_database("d")
+        assert open_catalog(str(tmp_path)).list_tables("d") == ["t"]
+
+
 def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
     made = ServeSettings(warehouse=str(tmp_path), insecure=True)
     warehouse = open_catalog(str(tmp_path))

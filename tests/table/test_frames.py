@@ -95,6 +95,10 @@ def test_columns_that_are_one_name_are_refused(names):
     assert (error.kind, error.details["column"]) == ("frame-columns", str(names[1]))
 
 
+def test_a_column_named_by_half_a_character_is_refused():
+    refused(pd.DataFrame({"a\udce9": [1]}), {"a": "INT"}, "half a character")
+
+
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
 def test_an_index_level_that_is_also_a_column_is_refused(keys):
     frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]}).set_index(keys, drop=False)

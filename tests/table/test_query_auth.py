@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AccessDeniedError, UnsupportedFeatureError
-from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from tests.testkit.served_catalog import ServedCatalog
@@ -43,6 +44,60 @@ def asked(catalog):
     return catalog._catalog.asked
 
 
+KEYED = {"primary_keys": ["id"]}
+
+
+REFUSED = pytest.mark.parametrize(
+    ("more", "option", "kind"),
+    [
+        (KEYED, "sequence.snapshot-ordering", "unsupported-snapshot-ordering"),
+        (KEYED, "pk-clustering-override", "unsupported-key-clustering"),
+        ({}, "chain-table.enabled", "unsupported-chain-table"),
+        ({}, OPTION, "unsupported-query-auth"),
+    ],
+)
+
+
+@REFUSED
+def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {option: "true", "bucket": "1"} if more else {option: "true"}
+    with pytest.raises(UnsupportedFeatureError, match=r"'db\.t' is not created") as refused:
+        catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
+    assert (refused.value.kind, catalog.list_tables("db")) == (kind, [])
+    assert option in refused.value.message
+
+
+@REFUSED
+def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"bucket": "1"} if more else {}
+    table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
+    for alter in (table.alter, table.alter_checked, table.plan_alter):
+        with pytest.raises(UnsupportedFeatureError, match="is not altered") as refused:
+            alter([set_option(option, "true")])
+        assert refused.value.kind == kind
+    assert table.reopened().schema == table.schema
+
+
+def test_what_others_made_unreadable_may_be_altered(tmp_path):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"chain-table.enabled": "true"}
+    schema = Schema.of({"id": "INT"}, options=options)
+    catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
+    table = catalog.get_table("db.t").alter([set_option("snapshot.time-retained", "1 d")])
+    table = table.alter([remove_option("chain-table.enabled")])
+    assert table.new_read_builder().to_arrow().num_rows == 0
+
+
+def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
+    table = catalog.create_table("db.judged", Schema.of({"id": "INT"}, options={OPTION: "true"}))
+    assert table.new_read_builder().to_arrow().num_rows == 0
+
+
 def test_a_plain_read_goes_on_and_is_asked_for_what_it_looks_at(catalog, asked):
     read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
     assert read.to_arrow()["id"].to_pylist() == [1, 2]
@@ -76,6 +131,6 @@ def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
 def test_nobody_to_ask_is_a_refusal(tmp_path):
     catalog = open_catalog(str(tmp_path))
     catalog.create_database("db")
-    table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options={OPTION: "true"}))
+    table = catalog.create_table("db.t", Schema.of({"id": "INT"}))
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
-        table.new_read_builder().to_arrow()
+        table.copy({OPTION: "true"}).new_read_builder().to_arrow()

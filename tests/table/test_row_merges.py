@@ -4,16 +4,20 @@ import tempfile
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.errors import (
     CommitConflictError,
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.merge_source import ArrowSource, WhenMatched
@@ -143,6 +147,25 @@ def test_sources_that_are_refused(catalog, source, on, kind):
         changing(table).merge(source, on=on)
     assert caught.value.kind == kind
     assert data_files(table) == before
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("ns")])
+def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
+    columns = {"at": from_arrow_type(kind), "v": "INT"}
+    table = catalog.create_table("db.far", Schema.of(columns))
+    far = pa.array([2**58 + 1, 2**58 + 1], kind)
+    rows = pa.table({"at": far, "v": pa.array([1, 2], pa.int32())})
+    table.new_write_builder().write(rows.slice(0, 1))
+    with pytest.raises(InvalidInputError, match="'at': ") as caught:
+        changing(table).merge(rows, on=["at"])
+    assert caught.value.kind == "merge-duplicates"
+    changing(table).merge(
+        rows.slice(1), on=["at"], when_matched={"v": parse_expression("source.v")}
+    )
+    assert table.new_read_builder().to_arrow()["v"].to_pylist() == [2]
+    for wanted in (pc.field("at") == far[0], pc.field("at").isin(far)):
+        rows = table.new_read_builder().to_dataset().to_table(filter=wanted)
+        assert [row["v"] for row in shown_rows(rows)] == [2]
 
 
 def test_merges_that_tables_refuse(catalog):

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,
     InvalidInputError,
+    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -230,8 +232,108 @@ def test_an_empty_table_loses_nothing(tmp_path):
     assert (plan.loses, plan.snapshot_id) == (False, 0)
 
 
+@pytest.mark.parametrize("time", ["BIGINT", "VARCHAR(9)", "TIMESTAMP(3)"])
+def test_maps_are_merged_by_a_time_that_java_reads(catalog, time):
+    options = {
+        "merge-engine": "aggregation",
+        "fields.m.aggregate-function": "merge_map_with_keytime",
+    }
+    columns = {"k": "INT", "m": f"MAP<STRING, ROW<v INT, t {time}>>"}
+    schema = Schema.of(columns, primary_keys=["k"], options=options)
+    if time.startswith("VARCHAR"):
+        catalog.create_table("db.t", schema)
+        return
+    with pytest.raises(InvalidInputError, match="orders by field 't'"):
+        catalog.create_table("db.t", schema)
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"])
+@pytest.mark.parametrize("legacy", ["true", "false"])
+def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
+    options = {"partition.legacy-name": legacy}
+    schema = Schema.of({"v": "INT", "p": kind}, partition_keys=["p"], options=options)
+    if legacy == "true" or kind == "TIMESTAMP(3)":
+        catalog.create_table("db.t", schema)
+        return
+    with pytest.raises(InvalidInputError, match="time zone of the process"):
+        catalog.create_table("db.t", schema)
+    table = catalog.create_table("db.t", replace(schema, options={})).copy(options)
+    with pytest.raises(UnsupportedFeatureError, match="zone of each process"):
+        table.new_write_builder().write(pa.table({"v": [1], "p": [None]}))
+
+
+@pytest.mark.parametrize("element", ["INT", "STRING"])
+def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
+    schema = Schema.of({"m": f"MULTISET<{element}>"}, options={"file.format": "avro"})
+    rows = pa.table({"m": pa.array([None], to_arrow_type(schema.fields[0].type))})
+    if element == "STRING":
+        catalog.create_table("db.t", schema).new_write_builder().write(rows)
+        return
+    with pytest.raises(InvalidInputError, match="Java cannot read"):
+        catalog.create_table("db.t", schema)
+    table = catalog.create_table("db.t", replace(schema, options={})).copy(schema.options)
+    with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+        table.new_write_builder().write(rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format": "avro"},
+        {"file.format.per.level": "0:avro,5:orc"},
+        {"changelog-file.format": "avro", "changelog-producer": "input"},
+        {"bucket": "-2"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options):
+    columns = {"k": "INT", "m": "ARRAY<ROW<x MULTISET<INT>>>"}
+    schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
+    refused = replace(schema, options={"bucket": "1", **options})
+    with pytest.raises(
+        InvalidInputError, match=f"'m' holds MULTISET<INT>.*'{next(iter(options))}'"
+    ):
+        catalog.create_table("db.t", refused)
+    table = catalog.create_table("db.t", replace(refused, fields=schema.fields[:1]))
+    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
+        table.alter([add_column("m", columns["m"])])
+    table = catalog.create_table("db.later", schema)
+    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
+        table.alter([set_option(key, value) for key, value in options.items()])
+    if "bucket" not in options:
+        rows = pa.table(
+            [pa.array([1], pa.int32()), pa.nulls(1, to_arrow_type(table.schema.fields[1].type))],
+            ["k", "m"],
+        )
+        with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+            table.copy(options).new_write_builder().write(rows)
+
+
 def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
     schema = Schema.of({"k": "INT", "v": "VARCHAR(5)"}, primary_keys=["k"], options=options)
     with pytest.raises(InvalidInputError, match="listagg, which takes STRING"):
         catalog.create_table("db.lists", schema)
+
+
+def test_values_of_options_are_texts_whatever_python_gives(catalog):
+    options = {"bucket": 2, "ignore-delete": True, "scan.manifest.parallelism": "3"}
+    table = catalog.create_table(
+        "db.n", Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
+    )
+    table.alter([set_option("snapshot.num-retained.max", 20)])
+    assert catalog.get_table("db.n").schema.options == {
+        "bucket": "2",
+        "ignore-delete": "true",
+        "scan.manifest.parallelism": "3",
+        "snapshot.num-retained.max": "20",
+    }
+    with pytest.raises(InvalidInputError, match="'bucket' has the value None"):
+        Schema.of({"k": "INT"}, options={"bucket": None})
+
+
+def test_a_schema_that_could_not_be_read_is_not_published(catalog):
+    schema = replace(Schema.of({"k": "INT"}), options={"num-sorted-run.max": 2})
+    with pytest.raises(PaimonError):
+        catalog.create_table("db.n", schema)
+    assert catalog.list_tables("db") == []

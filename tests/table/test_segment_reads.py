@@ -6,6 +6,7 @@ import os
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
@@ -302,3 +303,31 @@ def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path
     assert shown == [(11, 2)]
     table.segments().delete([1])
     assert table.physical_rows() == 1
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc"])
+def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_path, name):
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("duckdb")
+    own = {"file.format": name}
+    schema = Schema.of({"a": "INT", "p": "INT"}, partition_keys=["p"], options=own)
+    table = catalog.create_table("db.p", schema)
+    for value, held in ((1, 99), (2, None), (3, 1)):
+        data = pa.table({"a": pa.array([value], pa.int32()), "p": pa.array([held], pa.int32())})
+        write(tmp_path / "in" / f"p={value}" / f"1.{name}", data)
+    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
+    table.segments().add(source, EXECUTOR)
+    table = catalog.get_table("db.p")
+    builder = table.new_read_builder()
+    assert builder.with_filter("p = 1").count() == 1
+    assert builder.to_dataset().to_table(filter=ds.field("p") == 2).to_pylist() == [
+        {"a": 2, "p": 2}
+    ]
+    assert builder.scan_polars().filter(polars.col("p") == 1).collect().rows() == [(1, 1)]
+    assert builder.to_duckdb().filter("p = 3 OR p = 99").fetchall() == [(3, 3)]
+    assert catalog.sql("SELECT a FROM db.p WHERE p IN (1, 2)").to_arrow().num_rows == 2
+    changing = table.new_row_change_builder()
+    assert changing.delete("p = 99 OR p IS NULL").rows_matched == 0
+    assert changing.update({"a": "7"}, "p = 1").rows_matched == 1
+    assert changing.delete("p = 2").rows_matched == 1
+    assert read(catalog.get_table("db.p")) == [(3, 3), (7, 1)]

@@ -35,6 +35,28 @@ def test_segments_are_added_shown_and_deleted_by_statements(catalog, tmp_path):
     assert catalog.get_table("db.t").new_read_builder().to_arrow().num_rows == 0
 
 
+def test_segments_that_are_over_are_shown_and_cleaned_by_statements(catalog, tmp_path):
+    catalog.create_table("db.t", Schema.of({"value": "STRING"}))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1").write_text("x")
+        options = f"'path'='{tmp_path}/{name}', 'format'='text'"
+        catalog.execute(f"ALTER TABLE db.t ADD SEGMENT OPTIONS({options})")
+    catalog.execute("DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (0)")
+    shown = catalog.execute("show history segments on db.t").to_pylist()
+    assert [(row["ID"], row["Visibility"], row["Merged To"]) for row in shown] == [
+        ("1", "true", "NA"),
+        ("0", "false", "NA"),
+    ]
+    ask = "CLEAN FILES FOR TABLE db.t"
+    assert catalog.execute(ask).num_rows == 0
+    for options in ("options('Force'='true', 'dryrun'='TRUE')", "OPTIONS(force=true);"):
+        assert catalog.execute(f"{ask} {options}").column("ID").to_pylist() == ["0"]
+    assert catalog.execute(f"{ask} OPTIONS('force'='true')").num_rows == 0
+    assert catalog.execute("SHOW SEGMENTS FOR TABLE db.t").column("ID").to_pylist() == ["1"]
+    assert (tmp_path / "a" / "1").read_text() == "x"
+
+
 def test_the_table_of_segments_has_their_options(catalog, tmp_path):
     table = catalog.create_table("db.t", Schema.of({"value": "STRING"}))
     (tmp_path / "in").mkdir()
@@ -63,7 +85,7 @@ def test_statements_are_understood_in_their_variants():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("DROP TABLE db.t", "Expected ALTER, SHOW or DELETE, found 'DROP'"),
+        ("DROP TABLE db.t", "Expected ALTER, SHOW, DELETE or CLEAN, found 'DROP'"),
         ("", "found the end"),
         ("ALTER TABLE db.t ADD COLUMN c INT", "Expected ADD SEGMENT, found 'ADD'"),
         ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path' '/a')", "Expected =, found"),
@@ -71,6 +93,8 @@ def test_statements_are_understood_in_their_variants():
         ("ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='/a)", "Expected a value"),
         ("SHOW SEGMENTS FOR TABLE db.t LIMIT x", "Expected a number, found 'x'"),
         ("SHOW SEGMENTS FOR TABLE db.t; DROP TABLE db.t", "Expected the end, found 'DROP'"),
+        ("CLEAN FILES FOR TABLE db.t OPTIONS('segment_ids'='0')", "'dryrun' instead of 'segment_"),
+        ("CLEAN FILES FOR TABLE db.t OPTIONS('force'='yes')", "true or false instead of 'yes'"),
         ("DELETE FROM TABLE db.t WHERE a = 1", "Expected WHERE SEGMENT"),
         ("DELETE FROM TABLE db.t WHERE SEGMENT.ID IN ()", "Expected an id"),
         ("DELETE FROM TABLE db.t WHERE SEGMENT.STARTTIME BEFORE 'soon'", "instead of 'soon'"),

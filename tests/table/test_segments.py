@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
@@ -216,6 +218,29 @@ def test_s13_each_partition_folder_is_a_segment(partitioned, landing):
     assert sum(len(split.data_files) for split in plan.splits) == 1
     partitioned.segments().delete([1])
     assert read(partitioned) == [(0, "amy", 12), (2, "bob", 30)]
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("held", [99, None], ids=["another", "null"])
+def test_the_folder_says_the_partition_whatever_the_files_hold(catalog, landing, held, name):
+    table = catalog.create_table("db.h", Schema.of({"v": "INT", "p": "INT"}, partition_keys=["p"]))
+    data = pa.table({"v": pa.array([1, 2], pa.int32()), "p": pa.array([held] * 2, pa.int32())})
+    write(landing / "p=1" / f"part-0.{name}", data)
+    add(table, landing, name, partition="p:int")
+    expected = [(1, 1), (2, 1)]
+    assert read(table) == expected
+    for where in ("p = 1", "p IS NOT NULL", "p < 50 AND v < 3", "p = 1 OR v = 7", "p IN (1, 2)"):
+        assert read(table, where) == expected, where
+        counted = table.new_read_builder().with_filter(where).count(EXECUTOR)
+        assert counted == 2, where
+    for where in ("p = 99", "p IS NULL", "p > 50 OR v = 7"):
+        assert read(table, where) == [], where
+    dataset = table.new_read_builder().to_dataset()
+    assert dataset.to_table(filter=pc.field("p") == 1).num_rows == 2
+    assert dataset.to_table(filter=pc.field("p") == 99).num_rows == 0
+    assert catalog.sql("SELECT v FROM db.h WHERE p = 1").to_arrow().num_rows == 2
+    lazy = table.new_read_builder().scan_polars()
+    assert lazy.filter(pl.col("p") == 1).collect().height == 2
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,12 @@ def test_splits_may_come_in_pieces_and_in_several_versions(table):
     data = dump_split(splits[0], 3) + dump_split(splits[1], 8)
     assert load_splits(data)[1] == splits[1]
     assert len(read(table.new_read_builder(), data)) == 20
-    assert read(table.new_read_builder(), b"") == []
+
+
+def test_no_bytes_are_no_plan(table):
+    with pytest.raises(FormatError, match="no bytes") as raised:
+        table.new_read_builder().plan_from(b"")
+    assert raised.value.kind == "split-empty"
 
 
 def test_splits_of_another_table_are_refused(catalog, table):
@@ -68,7 +73,7 @@ def test_splits_of_another_table_are_refused(catalog, table):
         table.new_read_builder().plan_from(data[:-1])
 
 
-def test_an_old_version_refuses_what_it_has_no_place_for(catalog, tmp_path):
+def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
     table = catalog.create_table("db.c", Schema.of({"id": "INT", "s": "STRING"}))
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1").write_text("1;x\n")
@@ -77,11 +82,15 @@ def test_an_old_version_refuses_what_it_has_no_place_for(catalog, tmp_path):
     )
     table.segments().add(source)
     plan = table.new_read_builder().plan()
-    assert read(table.new_read_builder(), plan.to_bytes()) == [(1, "x")]
+    with pytest.raises(InvalidInputError, match=r"/c/1', a csv file of a segment") as raised:
+        plan.to_bytes()
+    assert raised.value.kind == "split-text"
+    data = plan.to_bytes(for_java=False)
+    assert read(table.new_read_builder(), data) == [(1, "x")]
     with pytest.raises(InvalidInputError, match="newer version"):
-        plan.to_bytes(2)
+        plan.to_bytes(2, for_java=False)
     with pytest.raises(InvalidInputError, match="versions 2 to 8"):
-        plan.to_bytes(9)
+        plan.to_bytes(9, for_java=False)
 
 
 def test_a_plan_that_splits_do_not_say_stays_here(table):

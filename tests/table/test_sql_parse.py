@@ -11,6 +11,7 @@ from paimon_assets.engine.table.sql.statements import (
     AlterTable,
     Analyze,
     Call,
+    CreateDatabase,
     CreateTable,
     CreateView,
     Delete,
@@ -70,11 +71,18 @@ def test_a_name_alone_needs_a_database():
         ("UPDATE t SET a = CASE WHEN b THEN 1 ELSE f(2, 3) END, s.c = 'x' WHERE d = 1",
          Update(table=T, alias=None, where="d = 1", assignments=(
              (("a",), "CASE WHEN b THEN 1 ELSE f(2, 3) END"), (("s", "c"), "'x'")))),
+        ("CREATE DATABASE IF NOT EXISTS d2 COMMENT 'mine' WITH ('owner' = 'me')",
+         CreateDatabase(name="d2", if_not_exists=True,
+                        options={"comment": "mine", "owner": "me"})),
+        ("CREATE SCHEMA d2 WITH DBPROPERTIES (owner = 'me')",
+         CreateDatabase(name="d2", if_not_exists=False, options={"owner": "me"})),
         ("TRUNCATE TABLE t PARTITION (p = 1)", Truncate(table=T, partitions=((("p", 1),),))),
         ("ALTER TABLE t DROP PARTITION (p = 1, q = 'x')",
          Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
         ("ALTER TABLE t RENAME TO u", Rename(name=T, target=Identifier("db", "u"))),
         ("DROP TABLE IF EXISTS t", Drop(name=T, if_exists=True)),
+        ("DROP TABLE t -- old", Drop(name=T, if_exists=False)),
+        ("DELETE FROM t -- x", Delete(table=T, alias=None, where=None)),
         ("DROP VIEW t", Drop(name=T, if_exists=False, is_view=True)),
         ("CREATE OR REPLACE VIEW t (a COMMENT 'x', b) COMMENT 'y' AS SELECT 1, 2",
          CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,
@@ -87,6 +95,9 @@ def test_a_name_alone_needs_a_database():
         ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(table=T, columns=())),
         ("CALL sys.rollback('db.t', 3L)",
          Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
+        (r"""CALL sys.rollback("it""s", 'a\\b\tc', r'\d', -10L) /* a /* b */ c */ -- d""",
+         Call(procedure="rollback", arguments={
+             "0": 'it"s', "1": "a\\b\tc", "2": r"\d", "3": -10})),
         ("CALL paimon.sys.compact(table => 't', `where` => \"a > 1\")",
          Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
         ("ALTER TABLE t CREATE TAG IF NOT EXISTS `TAG-1` AS OF VERSION 2 RETAIN 7 DAYS",
@@ -99,6 +110,22 @@ def test_a_name_alone_needs_a_database():
 )  # fmt: skip
 def test_statements(text, statement):
     assert parsed(text) == statement
+
+
+def test_a_table_as_flink_writes_it():
+    flink = parsed(
+        "CREATE TABLE t (id INT, p STRING, PRIMARY KEY (id, p) NOT ENFORCED) COMMENT 'x'"
+        " PARTITIONED BY (p) WITH ('bucket' = '2')"
+    )
+    spark = parsed(
+        "CREATE TABLE t (id INT, p STRING) COMMENT 'x' PARTITIONED BY (p)"
+        " TBLPROPERTIES ('bucket' = '2', 'primary-key' = 'id,p')"
+    )
+    assert flink == spark
+    with pytest.raises(InvalidInputError, match="either PRIMARY KEY"):
+        parsed("CREATE TABLE t (id INT, PRIMARY KEY (id)) WITH ('primary-key' = 'id')")
+    query = parsed("CREATE TABLE t WITH a AS (SELECT 1) SELECT * FROM a")
+    assert query.query == "WITH a AS (SELECT 1) SELECT * FROM a"
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,18 @@ def test_what_is_wrong_is_said(catalog, query, error, message):
         catalog.sql(query).to_arrow()
 
 
+@pytest.mark.parametrize("source", ["read_text('{file}')", "'{file}'", "glob('{file}')"])
+def test_a_query_of_somebody_else_reads_no_files(catalog, tmp_path, source):
+    file = tmp_path / "secret.csv"
+    file.write_text("a\n1\n")
+    query = f"SELECT count(*) AS n FROM {source.format(file=file)}"
+    assert catalog.sql(query).to_arrow().num_rows == 1
+    with pytest.raises(InvalidInputError, match="disabled"):
+        catalog.sql(query, external_access=False).to_arrow()
+    own = catalog.sql("SELECT count(*) AS n FROM db.orders", external_access=False)
+    assert own.to_arrow().num_rows == 1
+
+
 def test_a_reader_that_is_left_early_reads_no_further(catalog):
     reader = catalog.sql("select * from db.orders").to_reader()
     assert reader.read_next_batch().num_rows > 0

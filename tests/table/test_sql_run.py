@@ -49,7 +49,9 @@ def test_rows_are_deleted_and_updated(catalog):
     assert done["commit_user"] == catalog.get_table("db.t").latest_snapshot().commit_user
     catalog.execute("DELETE FROM db.t WHERE t.id = 1 AND db.t.p = 'a'")
     assert rows(catalog) == [(2, 21, "a"), (3, 30, "b")]
-    catalog.execute("TRUNCATE TABLE db.t PARTITION (p = 'b')")
+    with pytest.raises(InvalidInputError, match="'p' = 'b'"):
+        catalog.execute("DELETE FROM db.t WHERE \"p\" = 'b'")
+    catalog.execute('TRUNCATE TABLE db.t PARTITION (p = "b")')
     assert rows(catalog) == [(2, 21, "a")]
     catalog.execute("DELETE FROM t", database="db")
     assert rows(catalog) == []
@@ -136,7 +138,11 @@ def test_tags_branches_and_rollbacks(catalog):
 
 def test_tables_are_kept_up(catalog):
     write(catalog, [(4, 40, "b")])
-    assert shown(catalog, "CALL sys.compact(table => 'db.t', partitions => 'p=b')") == [(True,)]
+    no_column = "CALL sys.compact(table => 'db.t', where => '\"p\" = \"b\"')"
+    with pytest.raises(InvalidInputError, match="'p' = 'b'"):
+        catalog.execute(no_column)
+    compact = "CALL sys.compact(table => 'db.t', where => 'p = \"b\"')"
+    assert shown(catalog, compact) == [(True,)]
     table = catalog.get_table("db.t")
     assert sorted(entry.file.level > 0 for entry in table.live_files()) == [False, True]
     before = len(table.snapshots())
@@ -169,6 +175,10 @@ def test_consumers_are_reset(catalog):
         ("CALL sys.rollback('db.t')", InvalidInputError, "one of version, snapshot and tag"),
         ("CALL sys.expire_snapshots('db.t', retain_max => 'x')", InvalidInputError, "'x'"),
         ("CALL sys.create_tag('db.t', 'x', time_retained => 'soon')", InvalidInputError, "soon"),
+        ("CALL sys.compact('db.t', compact_strategy => 'most')", InvalidInputError, "'most'"),
+        ("CALL sys.rollback('db.t', snapshot => 'x')", InvalidInputError, "is a number, not 'x'"),
+        ("CALL sys.clear_consumers('db.t', '[')", InvalidInputError, "includingConsumers"),
+        ("CALL sys.compact_database('[')", InvalidInputError, "including_databases"),
         ("DELETE FROM db.nix WHERE a = 1", NotFoundError, "nix"),
         ("DELETE FROM db.t WHERE upper(p) = 'A'", InvalidInputError, "not supported"),
         ("UPDATE db.t SET id = 2", InvalidInputError, "primary key"),

@@ -4,16 +4,23 @@ import datetime as dt
 import json
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.data.format import json as json_format
 from paimon_assets.engine.data.format import text_streams
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.data.format.loose_files import FileKind, open_loose_file
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.testkit.foreign import rows, write
 
 COLUMNS = {
     "a": "INT",
@@ -22,6 +29,7 @@ COLUMNS = {
     "t": "TIMESTAMP(6)",
     "n": "DECIMAL(8, 2)",
 }
+_ONE = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 MOMENT = dt.datetime(2024, 2, 29, 13, 5, 7, 250_000)
 
 
@@ -75,12 +83,12 @@ def test_an_empty_csv_without_header_has_no_rows(catalog, tmp_path):
 
 
 def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
-    rows = [
+    members = [
         {"a": 1, "s": 'x],{"\\', "t": "2024-02-29T13:05:07.250", "more": [{"y": [1, 2]}]},
         {"a": None, "s": "ü", "d": "20240229"},
     ]
     found = read_back(
-        catalog, tmp_path / "j", json.dumps(rows, indent=2, ensure_ascii=False).encode("utf-16"),
+        catalog, tmp_path / "j", json.dumps(members, indent=2, ensure_ascii=False).encode("utf-16"),
         "json", multiLine="true", encoding="UTF-16", dateFormat="yyyyMMdd",
         timestampFormat="yyyy-MM-dd'T'HH:mm:ss.SSS",
     )  # fmt: skip
@@ -88,6 +96,19 @@ def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
         (1, 'x],{"\\', None, MOMENT, None),
         (None, "ü", dt.date(2024, 2, 29), None, None),
     ]
+
+
+@pytest.mark.parametrize("name", ["csv", "json"])
+def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog, tmp_path, name):
+    (tmp_path / "in" / "p=1").mkdir(parents=True)
+    text = {"csv": "a,p\n7,none\n", "json": '{"a": 7, "p": {"none": []}}\n'}[name]
+    (tmp_path / "in" / "p=1" / "1").write_text(text)
+    schema = Schema.of({"a": "INT", "p": "INT NOT NULL"}, partition_keys=["p"])
+    table = catalog.create_table("db.t", schema)
+    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
+    table.segments().add(source)
+    read = table.new_read_builder().with_filter("p = 1").to_arrow()
+    assert read.to_pylist() == [{"a": 7, "p": 1}]
 
 
 def test_text_has_its_own_line_end_and_encoding(catalog, tmp_path):
@@ -116,6 +137,227 @@ def test_a_refresh_reads_files_as_the_segment_was_added(catalog, tmp_path):
     table = catalog.get_table("db.t")
     table.segments().refresh([])
     assert table.new_read_builder().to_arrow().num_rows == 2
+
+
+@pytest.fixture(params=["csv", "json"])
+def changing(request, catalog, tmp_path):
+    """Return a table of one own row, and what makes a segment of one row."""
+    name = request.param
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    table.new_write_builder().write(rows((0, "own")))
+
+    def add(number):
+        write(tmp_path / str(number) / f"1.{name}", rows((number, "text")))
+        source = SegmentSource(path=str(tmp_path / str(number)), format=name)
+        return table.segments().add(source).segments[0].id
+
+    return table, add
+
+
+def changes(read):
+    return sorted(tuple(row.values()) for row in read.to_arrow().to_pylist())
+
+
+def test_text_segments_reach_who_reads_changes(changing):
+    table, add = changing
+    read = table.new_read_builder()
+    table.consumers.advance("etl", 2)
+    add(7)
+    assert changes(read.between(1, 2)) == [(7, "text")]
+    assert changes(read.between(0, 2, "diff").with_row_kinds()) == [
+        ("+I", 0, "own"),
+        ("+I", 7, "text"),
+    ]
+    plan = read.with_consumer("etl").with_filter("a > 5").plan()
+    assert read.read(plan).read_all().to_pylist() == [{"a": 7, "b": "text"}]
+    table.new_write_builder().write(rows((1, "own")))
+    add(8)
+    assert changes(read.with_consumer("etl", start=plan.next_snapshot)) == [
+        (1, "own"),
+        (8, "text"),
+    ]
+    first = read.with_consumer("new").plan()
+    assert sum(split.row_count for split in first.splits) == 4
+
+
+def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing):
+    table, add = changing
+    number = add(7)
+    table.create_tag("before")
+    table.consumers.advance("etl", 3)
+    table.segments().delete([number])
+    table.create_tag("after")
+    read = table.new_read_builder()
+    with pytest.raises(InvalidInputError, match="overwrote rows") as caught:
+        read.with_consumer("etl").plan()
+    assert caught.value.kind == "consumer-overwrite"
+    assert changes(read.with_consumer("etl").with_row_kinds()) == [("-D", 7, "text")]
+    assert changes(read.between("before", "after").with_row_kinds()) == [("-D", 7, "text")]
+    assert read.between(2, 3).plan().skipped_snapshots == (3,)
+    assert changes(read.with_consumer("etl", start=2).with_row_kinds()) == []
+    add(8)
+    assert changes(read.with_consumer("etl").with_row_kinds()) == [
+        ("+I", 8, "text"),
+        ("-D", 7, "text"),
+    ]
+    leaving = table.copy({"streaming-read-overwrite": "false"}).new_read_builder()
+    assert changes(leaving.with_consumer("etl")) == [(8, "text")]
+
+
+def test_a_refresh_of_a_text_segment_is_refused_to_who_read_it_before(changing, tmp_path):
+    table, add = changing
+    number = add(7)
+    table.create_tag("before")
+    table.consumers.advance("etl", 3)
+    [folder] = [tmp_path / "7"]
+    [file] = folder.iterdir()
+    write(folder / f"2{file.suffix}", rows((8, "text")))
+    table.segments().refresh([number])
+    table.create_tag("after")
+    read = table.new_read_builder().with_row_kinds()
+    for late in (read.with_consumer("etl"), read.between("before", "after")):
+        with pytest.raises(InvalidInputError, match="was refreshed") as caught:
+            late.plan()
+        assert caught.value.kind == "segment-refreshed"
+    assert changes(read.with_consumer("etl", start=2)) == [("+I", 7, "text"), ("+I", 8, "text")]
+
+
+def test_a_text_file_that_changed_is_named_to_who_reads_changes(changing, tmp_path):
+    table, add = changing
+    add(7)
+    [file] = (tmp_path / "7").iterdir()
+    write(file, rows((7, "text"), (8, "text")))
+    with pytest.raises(InvalidInputError, match="external file changed"):
+        table.new_read_builder().between(1, 2).plan()
+
+
+def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
+    table, add = changing
+    number = add(7)
+    table.create_tag("fork")
+    table.branches.create("b", tag="fork")
+    table.branches.create("empty")
+    add(8)
+    branch, empty = table.at_branch("b"), table.at_branch("empty")
+    for _ in range(3):
+        branch.new_write_builder().write(rows((1, "branch")))
+        empty.new_write_builder().write(rows((1, "branch")))
+    for forget in (False, True):
+        if forget:
+            table.segments().delete([number])
+            for each in (branch, empty, table):
+                expire_snapshots(each._store, retention=_ONE)
+            table.segments().clean(retention_ms=-1)
+        assert changes(branch.new_read_builder()) == [(0, "own"), *[(1, "branch")] * 3, (7, "text")]
+        assert changes(empty.new_read_builder()) == [(1, "branch")] * 3
+    with pytest.raises(UnsupportedFeatureError, match="mixed format"):
+        branch.new_row_change_builder().delete("a = 7")
+
+
+def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, tmp_path):
+    schema = Schema.of({"a": "INT", "p": "INT"}, partition_keys=["p"])
+    table = catalog.create_table("db.t", schema)
+    table.branches.create("b")
+    for value, partition in ((1, 1), (2, 2)):
+        data = pa.table(
+            {"a": pa.array([value], pa.int32()), "p": pa.array([partition], pa.int32())}
+        )
+        table.at_branch("b").new_write_builder().write(data)
+    write(tmp_path / "in" / "p=1" / "1.csv", pa.table({"a": [7]}))
+    table.segments().add(SegmentSource(path=str(tmp_path / "in"), format="csv", partition="p:int"))
+    read = table.copy({"scan.fallback-branch": "b"}).new_read_builder()
+    assert changes(read) == [(2, 2), (7, 1)]
+
+
+INSTANT = dt.datetime(2024, 2, 29, 9, 0, tzinfo=dt.UTC)
+
+
+def test_json_values_are_taken_as_spark_takes_them(catalog, tmp_path):
+    columns = {"y": "BYTES", "d": "DATE", "m": "MAP<STRING NOT NULL, INT>", "s": "STRING"}
+    columns |= {"n": "DECIMAL(8, 2)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "f": "BINARY(2)"}
+    text = (
+        '{"y": "YWI=", "d": "2024-02-29", "m": {"a": 1, "b" : null}, "s": 1.10, "n": "5.25",'
+        ' "z": "2024-02-29T10:00:00+01:00", "f": "YWI="}\n'
+        '{"y": "", "m": { }, "s":\t{"a": [1, "x\\"y"],\t"m": {"s": 2}} ,'
+        ' "z": "2024-02-29 10:00:00"}\n'
+        '{"y": "YWJj", "s": "plain \\"{", "m": {"s": 7}}\n'
+        '{"y": "YQ==", "s": [1,  2]}\r\n{"s": true}\n\n{"s": null, "m": null}'
+    )
+    found = read_back(catalog, tmp_path / "j", text, "json", columns, timeZone="Europe/Berlin")
+    empty, day, entries = (None,) * 3, dt.date(2024, 2, 29), [("a", 1), ("b", None)]
+    assert found == [
+        (b"ab", day, entries, "1.10", Decimal("5.25"), INSTANT, b"ab"),
+        (b"", None, [], '{"a": [1, "x\\"y"],\t"m": {"s": 2}}', None, INSTANT, None),
+        (b"abc", None, [("s", 7)], 'plain "{', *empty),
+        (b"a", None, None, "[1,  2]", *empty),
+        (None, None, None, "true", *empty),
+        (None, None, None, None, *empty),
+    ]
+
+
+def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_streams, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(json_format, "BLOCK_BYTES", 512)
+    lines = [
+        json.dumps({"a": n, "s": n if n > 300 and n % 7 == 3 else f'"{n}\\'})
+        for n in range(40, 600)
+    ]
+    for number in (range(300), range(300, 560)):
+        text = "\n".join(lines[n] for n in number)
+        folder = tmp_path / str(number.start)
+        folder.mkdir()
+        (folder / "1.json").write_text(text)
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"}))
+    for folder in ("0", "300"):
+        table.segments().add(SegmentSource(path=str(tmp_path / folder), format="json"))
+    found = table.new_read_builder().to_arrow().to_pylist()
+    assert sorted((row["a"], row["s"]) for row in found) == [
+        (n, str(n) if n > 300 and n % 7 == 3 else f'"{n}\\') for n in range(40, 600)
+    ]
+
+
+def test_a_landing_file_of_json_is_read_alike(tmp_path):
+    (tmp_path / "1.json").write_text('{"y": "YWI=", "s": 5, "d": "2024-02-29"}\n')
+    columns = pa.schema({"y": pa.binary(), "s": pa.string(), "d": pa.date32()})
+    kind, path = FileKind(format="json"), f"{tmp_path}/1.json"
+    with open_loose_file(LocalFileIO(), path, kind, columns) as file:
+        [batch] = file.batches
+    assert batch.to_pylist() == [{"y": b"ab", "s": "5", "d": dt.date(2024, 2, 29)}]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("BYTES", '"YQ"'), ("BYTES", '"Y==="'), ("BYTES", '"Y=Q="'), ("BYTES", '"Y!Q="'),
+        ("BYTES", '"=YQ="'), ("BIGINT", '"5"'), ("BIGINT", "5.5"), ("DATE", '"x"'),
+        ("ARRAY<BYTES>", '["YQ=="]'),
+    ],
+)  # fmt: skip
+def test_what_spark_reads_as_null_is_refused(catalog, tmp_path, column, value):
+    with pytest.raises(FormatError, match="/j/1"):
+        read_back(catalog, tmp_path / "j", f'{{"c": {value}}}\n', "json", {"c": column})
+
+
+def test_csv_times_may_say_their_zone(catalog, tmp_path):
+    columns = {"t": "TIMESTAMP(6)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+    text = (
+        "t,z\n2024-02-29T09:00:00Z,2024-02-29T09:00:00Z\n"
+        "2024-02-29 10:00:00.0+01:00,2024-02-29 10:00:00\n,\n"
+    )
+    found = read_back(catalog, tmp_path / "c", text, "csv", columns, timeZone="Europe/Berlin")
+    plain = INSTANT.replace(tzinfo=None)
+    assert found == [(plain, INSTANT), (plain, INSTANT), (None, None)]
+    with pytest.raises(FormatError, match="timeZone"):
+        read_again(catalog, tmp_path)
+    with pytest.raises(InvalidInputError, match="no such zone"):
+        TextOptions.of("csv", {"timeZone": "Mars/North"}, ())
+
+
+def read_again(catalog, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "1").write_text("z\n2024-02-29T09:00:00\n")
+    table = catalog.create_table("db.z", Schema.of({"z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
+    table.segments().add(SegmentSource(path=str(tmp_path / "d"), format="csv"))
 
 
 JSON = st.recursive(
@@ -148,3 +390,21 @@ def test_comments_go_and_quoted_lines_stay(lines, size):
     data = "".join(lines).encode()
     left = text_streams.without_comments(_Pieces(data, size), TextOptions(comment="#")).read(9999)
     assert left.decode() == "".join(line for line in lines if not line.startswith("#"))
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "m", "é\\"]), JSON), min_size=1),
+    st.integers(1, 7),
+)
+def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size):
+    data = "\n".join(json.dumps(each, ensure_ascii=False) for each in objects).encode()
+    stream = text_streams.with_plain_members(_Pieces(data, size), ["a"], ["m"])
+    for line, each in zip(stream.read(10**6).decode().split("\n"), objects, strict=True):
+        text, entries = each.get("a"), each.get("m")
+        if "a" in each and not isinstance(text, str | None):
+            text = json.dumps(text, ensure_ascii=False)
+        if isinstance(entries, dict):
+            entries = [{"key": key, "value": value} for key, value in entries.items()]
+        changed = {"a": text} if "a" in each else {}
+        changed |= {"m": entries} if "m" in each else {}
+        assert json.loads(line) == {**each, **changed}

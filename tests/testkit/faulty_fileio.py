@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.passing import PassingFileIO, made
+from paimon_assets.engine.fileio.passing import PassingFileIO, make
 
 WRITES = frozenset(
     {
@@ -84,12 +84,12 @@ class FaultyFileIO(PassingFileIO):
             self._before(number, name, path)
         fault = self._fault(number, name, path)
         if fault is None:
-            return made(self._inner, method, *args)
+            return make(self._inner, method, *args)
         self.fired = True
         if fault is Fault.TEAR and name in ("write_bytes", "replace", "write_hint"):
-            made(self._inner, method, path, args[1][: len(args[1]) // 2])
+            make(self._inner, method, path, args[1][: len(args[1]) // 2])
         if fault is Fault.LOSE_ANSWER:
-            made(self._inner, method, *args)
+            make(self._inner, method, *args)
         raise self._error(fault, name, path)
 
     def _fault(self, number: int, method: str, path: str) -> Fault | None:

@@ -4,7 +4,6 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import SPLIT_MAGIC, dump_split, load_split
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.format.avro_types import avro_record
@@ -40,6 +39,7 @@ from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, Field
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
@@ -47,6 +47,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
+from tests.testkit.retyped_keys import retype, write_on
 from tests.testkit.served_refusals import (
     ask_for_properties,
     ask_for_views,
@@ -69,10 +70,12 @@ class Place:
         self.path = tmp_path
 
     def table(self, columns=None, *, name="db.t", **more):
-        """Create a table; `options` of a keyed one default to one bucket."""
+        """Create a table as other engines can; a keyed one has one bucket by default."""
         if "primary_keys" in more:
             more["options"] = {"bucket": "1", **more.get("options", {})}
-        return self.catalog.create_table(name, Schema.of(columns or PLAIN, **more))
+        schema = Schema.of(columns or PLAIN, **more)
+        self.catalog._catalog.create_table(Identifier.parse(name), schema)
+        return self.catalog.get_table(name)
 
     def written(self, **more):
         """Create a table of two rows."""
@@ -200,23 +203,27 @@ def _postponed_files(at):
     at.catalog.get_table("db.t").new_read_builder().plan()
 
 
-def _retyped_keys():
-    new = _schema({"k": "BIGINT", "v": "INT"}, **KEYED, options={"bucket": "1"})
-    return replace(new, id=1), _schema(PLAIN, **KEYED, options={"bucket": "1"})
-
-
 def _retyped_key(at):
-    check_key_types("db.t", *_retyped_keys())
+    table = at.written(**KEYED)
+    retype(table, "k", "BIGINT NOT NULL")
+    return at.catalog.get_table("db.t")
+
+
+def _write_to_retyped_key(at):
+    _retyped_key(at).new_write_builder().write(ROWS, EXECUTOR)
 
 
 def _retyped_key_of_a_file(at):
-    new, old = _retyped_keys()
-    check = importlib.import_module("paimon_assets.engine.data.read.merge_file_split_read")
-    context = ReadContext(
-        table="db.t", schema=new, file_schemas=(old,), columns=("k",), predicate=None,
-        file_io=FileIOSpec(),
-    )  # fmt: skip
-    check.check_key_order(data_file(schema_id=old.id), context)
+    table = _retyped_key(at)
+    Path(FileStore.open(LocalFileIO(), table.path).paths.schema(0)).unlink()
+    table.new_read_builder().with_filter(equal("v", 3)).to_arrow(EXECUTOR)
+
+
+def _key_type_of_before(at):
+    table = _retyped_key(at)
+    write_on(table, ROWS)
+    retype(table, "k", "INT NOT NULL")
+    at.catalog.get_table("db.t").new_read_builder().to_arrow(EXECUTOR)
 
 
 def _changes(at):
@@ -390,8 +397,8 @@ def _no_atomic_publish(at):
     file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
 
 
-def _other_lock(at):
-    options = {"lock.enabled": "true", "lock.type": "hive"}
+def _catalog_lock(at):
+    options = {"lock.enabled": "true"}
     catalog = open_catalog(str(at.path / "locked"), options)
     catalog.create_database("db")
     catalog.create_table("db.t", Schema.of(PLAIN))
@@ -431,8 +438,9 @@ REFUSALS: dict[str, Provocation] = {
     "`sequence.snapshot-ordering`": keyed_plan(**{"sequence.snapshot-ordering": "true"}),
     "`postpone.merge-on-read`": keyed_plan(bucket="-2", **{"postpone.merge-on-read": "true"}),
     "postponed files": _postponed_files,
-    "key column of another type in older": _retyped_key,
+    "key column of another type in older": _write_to_retyped_key,
     "key column of another type in a file": _retyped_key_of_a_file,
+    "key column with a type that it had": _key_type_of_before,
     "`scan.mode` by creation": plan(**{"scan.mode": "from-file-creation-time"}),
     "`scan.file-creation-time-millis`": plan(**{"scan.file-creation-time-millis": "1"}),
     "`incremental-to-auto-tag`": plan(**{"incremental-to-auto-tag": "t"}),
@@ -485,11 +493,12 @@ REFUSALS: dict[str, Provocation] = {
     "taking away a load whose": _load_with_marked_rows,
     "compaction of a segment's": _compacted_segment,
     "commit to a storage": _no_atomic_publish,
-    "lock of another": _other_lock,
+    "catalog with `lock.enabled`": _catalog_lock,
     '`format("paimon_assets")`': spark_refusals.write,
     "`CREATE TABLE ... USING": spark_refusals.create,
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
     '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
     "TIME column on": spark_refusals.time,
+    "TIMESTAMP on Spark": spark_refusals.nanoseconds,
 }
 """How what begins with these words in the document is provoked."""

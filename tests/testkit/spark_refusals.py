@@ -2,6 +2,7 @@
 
 import importlib
 
+import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -36,6 +37,12 @@ def time(at):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(types, "_TIME", None)
         types.to_spark_schema(first_table_schema(Schema.of({"t": "TIME"}), time_millis=0).fields)
+
+
+def nanoseconds(_at):
+    types = pytest.importorskip("paimon_assets.spark.types")
+    batch = pa.RecordBatch.from_pydict({"t": pa.array([1], pa.timestamp("ns"))})
+    types.to_spark_batch(batch, pa.schema({"t": pa.timestamp("us")}))
 
 
 def stream_without_checkpoint(at):

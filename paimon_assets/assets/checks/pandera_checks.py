@@ -36,7 +36,7 @@ _OF_COLUMNS = {
     "column_in_dataframe": "the column is missing",
     "column_in_schema": "the schema does not name it",
 }
-"""Checks of pandera whose failure cases are names of columns, and what they say of one."""
+"""Checks of pandera whose failure cases are names of columns → meaning."""
 _NOT_BLOCKING = CheckOptions()
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
@@ -91,7 +91,9 @@ def build_pandera_checks(
     Cost:
         Reads the schema's columns once; memory of one batch and a line a kind of failure.
     """
-    judge = _Judge(_checked(schema))
+    schema = _check(schema)
+    name = _OTHER.sub("_", schema.name or "") or _NAME
+    satisfies = f"satisfies a pandera schema on {', '.join(schema.columns)}."
     if when == "before_commit":
         if asset is not None:
             raise InvalidInputError(
@@ -99,11 +101,13 @@ def build_pandera_checks(
                 "and leave asset None here.",
                 kind="check-asset",
             )
+
+        def judge(batch: Batch) -> Verdict:
+            return _judge(schema, batch.read, batch.executor, "the batch", show=batch.shows_values)
+
+        description = f"Each batch, before it is committed, {satisfies}"
         check = BatchCheck(
-            name=judge.name,
-            evaluate=judge.batch,
-            description=judge.text("Each batch, before it is committed,"),
-            options=options or BLOCKING,
+            name=name, evaluate=judge, description=description, options=options or BLOCKING
         )
         return [check]
     if asset is None:
@@ -112,16 +116,19 @@ def build_pandera_checks(
         )
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        verdict = judge.table(run)
+        read, partitions, where = run.table.new_read_builder(), run.partitions(), "the table"
+        if partitions is not None:
+            read = read.with_filter(partitions.predicate())
+            where = f"partition '{partitions.label}'"
+        verdict = _judge(schema, read, run.executor(), where, show=run.shows_values)
         return run.result(
             passed=verdict.passed, description=verdict.description, metadata=verdict.metadata
         )
 
-    text = judge.text("The table")
-    return define_check(asset, judge.name, text, options or _NOT_BLOCKING, evaluate)
+    return define_check(asset, name, f"The table {satisfies}", options or _NOT_BLOCKING, evaluate)
 
 
-def _checked(schema: PanderaSchema) -> DataFrameSchema:
+def _check(schema: PanderaSchema) -> DataFrameSchema:
     if isinstance(schema, type) and issubclass(schema, DataFrameModel):
         schema = schema.to_schema()
     if not isinstance(schema, DataFrameSchema):
@@ -140,61 +147,30 @@ def _checked(schema: PanderaSchema) -> DataFrameSchema:
     return schema
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """A schema, and how it judges rows."""
+def _judge(
+    schema: DataFrameSchema, read: ReadBuilder, executor: Executor[Any], where: str, *, show: bool
+) -> Verdict:
+    tally = _Tally(show=show)
+    names = _columns_of(schema, [item.name for item in read.fields()])
+    with read.with_columns(names).to_reader(executor) as reader:
+        # Failures of the columns themselves are reported once, not once a batch.
+        tally.validate(schema, reader.schema.empty_table())
+        if not tally.lines:
+            for batch in reader:
+                tally.validate(schema, pa.Table.from_batches([batch]))
+    return Verdict(passed=not tally.lines, description=tally.text(where), metadata=tally.metadata())
 
-    schema: DataFrameSchema
 
-    @property
-    def name(self) -> str:
-        """Name of the check: the schema's, in the characters Dagster allows."""
-        return _OTHER.sub("_", self.schema.name or "") or _NAME
-
-    def text(self, subject: str) -> str:
-        """Return the check's description."""
-        return f"{subject} satisfies a pandera schema on {', '.join(self.schema.columns)}."
-
-    def batch(self, batch: Batch) -> Verdict:
-        """Judge a batch."""
-        return self._judged(batch.read, batch.executor, "the batch", show=batch.shows_values)
-
-    def table(self, run: CheckRun) -> Verdict:
-        """Judge what a table holds, in the run's partitions."""
-        read = run.table.new_read_builder()
-        partitions = run.partitions()
-        where = "the table"
-        if partitions is not None:
-            read = read.with_filter(partitions.predicate())
-            where = f"partition '{partitions.label}'"
-        executor = run.executor()
-        return self._judged(read, executor, where, show=run.shows_values)
-
-    def _judged(
-        self, read: ReadBuilder, executor: Executor[Any], where: str, *, show: bool
-    ) -> Verdict:
-        names = [item.name for item in read.fields()]
-        tally = _Tally(show=show)
-        with read.with_columns(self._wanted(names)).to_reader(executor) as reader:
-            # What is wrong with the columns themselves is reported once, not once a batch.
-            tally.validate(self.schema, reader.schema.empty_table())
-            if not tally.lines:
-                for batch in reader:
-                    tally.validate(self.schema, pa.Table.from_batches([batch]))
-        return Verdict(
-            passed=not tally.lines, description=tally.text(where), metadata=tally.metadata()
-        )
-
-    def _wanted(self, names: Sequence[str]) -> Sequence[str]:
-        if self.schema.strict is True:
-            return names
-        patterns = [key for key, column in self.schema.columns.items() if column.regex]
-        wanted = [
-            name
-            for name in names
-            if name in self.schema.columns or any(re.match(text, name) for text in patterns)
-        ]
-        return wanted or names[:1]  # nothing to read would be no row
+def _columns_of(schema: DataFrameSchema, names: Sequence[str]) -> Sequence[str]:
+    if schema.strict is True:
+        return names
+    patterns = [key for key, column in schema.columns.items() if column.regex]
+    chosen = [
+        name
+        for name in names
+        if name in schema.columns or any(re.match(text, name) for text in patterns)
+    ]
+    return chosen or names[:1]  # without a column there would be no rows
 
 
 @dataclass
@@ -215,18 +191,18 @@ class _Tally:
     lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
 
     def validate(self, schema: DataFrameSchema, rows: pa.Table) -> None:
-        """Judge rows, and count what fails."""
+        """Judge rows, and count failures."""
         self.rows += rows.num_rows
         try:
             schema.validate(rows, lazy=True)
         except SchemaErrors as error:
-            found = error.failure_cases
+            cases = error.failure_cases
             # Pandera returns what its backends happen to use.
-            self._add(found if isinstance(found, pa.Table) else found.to_arrow())
+            self._add(cases if isinstance(cases, pa.Table) else cases.to_arrow())
 
-    def _add(self, found: pa.Table) -> None:
+    def _add(self, cases: pa.Table) -> None:
         values = pc.CountOptions(mode="all")
-        grouped = found.group_by(["column", "check"], use_threads=False).aggregate(
+        grouped = cases.group_by(["column", "check"], use_threads=False).aggregate(
             [([], "count_all"), ("failure_case", "distinct", values)]
         )
         examples: Any = pc.list_slice(
@@ -247,10 +223,10 @@ class _Tally:
             del line.examples[_EXAMPLES:]
 
     def text(self, where: str) -> str:
-        """Return what failed in one sentence, the worst first."""
+        """Return the failures in one sentence, the worst first."""
         if not self.lines:
             return f"All {self.rows:,} rows of {where} pass."
-        (column, check), worst = self._sorted()[0]
+        (column, check), worst = self._sort()[0]
         others = len(self.lines) - 1
         kinds = "kind" if others == 1 else "kinds"
         more = f", and {others} other {kinds} of failure" if others else ""
@@ -275,9 +251,9 @@ class _Tally:
                     "failures": line.failures,
                     "examples": ", ".join(line.examples),
                 }
-                for (column, check), line in self._sorted()[:_LINES]
+                for (column, check), line in self._sort()[:_LINES]
             )
         return metadata
 
-    def _sorted(self) -> list[tuple[tuple[str, str], _Line]]:
+    def _sort(self) -> list[tuple[tuple[str, str], _Line]]:
         return sorted(self.lines.items(), key=lambda item: (-item[1].failures, item[0]))

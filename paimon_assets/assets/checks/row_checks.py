@@ -4,17 +4,21 @@ Each is a check of its own, run from the UI or after its asset, and reads only t
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import find_duplicates
 from paimon_assets.assets.metadata import ROW_COUNT, SNAPSHOT_ID, Metadata
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.table import Table
 
 _DEFAULTS = CheckOptions()
 _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
@@ -22,7 +26,7 @@ _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
 _FEWEST_CHANGES = 3
 _DEVIATIONS = 3
 _TO_DEVIATION = 1.4826
-"""Median distance from the median → standard deviation, of what is normally distributed."""
+"""Median distance from the median → standard deviation of a normal distribution."""
 _EVENTS_PER_RUN = 5
 """Materializations looked at for each run that is wanted: some committed nothing."""
 
@@ -55,42 +59,28 @@ def build_row_count_check(
     _check_bounds(expected, minimum, maximum)
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        if expected is None:
-            return _within(run, minimum, maximum)
-        wanted = expected() if callable(expected) else expected
         counting = run.table.new_read_builder().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
-        missing = f"{abs(rows - wanted):,} {'too many' if rows > wanted else 'missing'}"
-        return run.result(
-            passed=rows == wanted,
-            description=counted(rows, "row") + (f", {missing}" if rows != wanted else ""),
-            metadata={
-                "paimon/rows": rows,
-                "paimon/expected_rows": wanted,
-                "paimon/difference": rows - wanted,
-                "paimon/physical_rows": counting.physical_rows,
-            },
-        )
+        metadata: Metadata = {"paimon/rows": rows}
+        if expected is None:
+            bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
+            metadata |= {key: bound for key, bound in bounds.items() if bound is not None}
+            passed = (minimum or 0) <= rows and (maximum is None or rows <= maximum)
+            note = f"; {_bounds_text(minimum, maximum)} are expected."
+        else:
+            number = expected() if callable(expected) else expected
+            passed = rows == number
+            metadata["paimon/expected_rows"] = number
+            metadata["paimon/difference"] = rows - number
+            metadata["paimon/physical_rows"] = counting.physical_rows
+            what = "too many" if rows > number else "missing"
+            note = "" if passed else f", {abs(rows - number):,} {what}"
+        return run.result(passed=passed, description=counted(rows, "row") + note, metadata=metadata)
 
     text = "The table has exactly the expected number of rows."
     if expected is None:
         text = f"The table has {_bounds_text(minimum, maximum)} rows."
     return define_check(asset, "row_count", text, options, evaluate)
-
-
-def _within(run: CheckRun, minimum: int | None, maximum: int | None) -> dg.AssetCheckResult:
-    rows = _count(run)
-    low = minimum is not None and rows < minimum
-    high = maximum is not None and rows > maximum
-    bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
-    return run.result(
-        passed=not (low or high),
-        description=f"{counted(rows, 'row')}; {_bounds_text(minimum, maximum)} are expected.",
-        metadata={
-            "paimon/rows": rows,
-            **{key: bound for key, bound in bounds.items() if bound is not None},
-        },
-    )
 
 
 def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
@@ -113,11 +103,6 @@ def _bounds_text(minimum: int | None, maximum: int | None) -> str:
         f"at most {maximum:,}" if maximum is not None else "",
     ]
     return " and ".join(part for part in parts if part)
-
-
-def _count(run: CheckRun) -> int:
-    counting = run.table.new_read_builder().plan_count()
-    return counting.count(run.executor(counting.physical_rows))
 
 
 def build_row_count_anomaly_check(
@@ -150,7 +135,8 @@ def build_row_count_anomaly_check(
         )
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        rows = _count(run)
+        counting = run.table.new_read_builder().plan_count()
+        rows = counting.count(run.executor(counting.physical_rows))
         before = _counts_before(run, runs + 1)
         changes = [late - early for early, late in pairwise(before)]
         metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
@@ -181,19 +167,19 @@ def build_row_count_anomaly_check(
     return define_check(asset, "row_count_anomaly", text, options, evaluate)
 
 
-def _counts_before(run: CheckRun, wanted: int) -> list[int]:
+def _counts_before(run: CheckRun, runs: int) -> list[int]:
     """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
     newest = run.table.latest_snapshot()
     counts: dict[int, int] = {}
-    found = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * wanted)
-    for record in found.records:
+    events = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * runs)
+    for record in events.records:
         event = record.asset_materialization
         numbers = {} if event is None else event.metadata
         rows, snapshot = (numbers.get(key) for key in (ROW_COUNT, SNAPSHOT_ID))
         if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
             counts.setdefault(snapshot.value or 0, rows.value or 0)
     counts.pop(0 if newest is None else newest.id, None)
-    return list(counts.values())[:wanted][::-1]
+    return list(counts.values())[:runs][::-1]
 
 
 def build_unique_key_check(
@@ -223,32 +209,45 @@ def build_unique_key_check(
                 f"Table {run.table.name} has no primary key; name the columns that must be unique.",
                 kind="check-columns",
             )
-        found = find_duplicates(run.table, key, run.executor())
-        return run.result(
-            passed=found.keys == 0,
-            description=_duplicates_text(found, key),
-            metadata=_duplicates_metadata(found, key, show=run.shows_values),
-        )
+        repeated = find_duplicates(run.table, key, run.executor())
+        named, keys = ", ".join(key), repeated.keys
+        metadata: Metadata = {
+            "paimon/rows": repeated.rows,
+            "paimon/duplicate_keys": keys,
+            "paimon/rows_with_duplicate_keys": repeated.rows_of_keys,
+            "paimon/key": named,
+        }
+        if repeated.examples:
+            metadata["paimon/examples"] = records_value(repeated.examples, show=run.shows_values)
+        verb = "is" if keys == 1 else "are"
+        text = f"{counted(keys, 'key')} ({named}) {verb} shared by {repeated.rows_of_keys:,} rows"
+        if not keys:
+            text = f"{counted(repeated.rows, 'row')}, each with a key of its own ({named})"
+        return run.result(passed=not keys, description=text, metadata=metadata)
 
     text = "No two rows have the same key."
     return define_check(asset, "unique_key", text, options, evaluate)
 
 
-def _duplicates_text(found: RepeatedKeys, key: Sequence[str]) -> str:
-    named = ", ".join(key)
-    if not found.keys:
-        return f"{counted(found.rows, 'row')}, each with a key of its own ({named})"
-    verb = "is" if found.keys == 1 else "are"
-    return f"{counted(found.keys, 'key')} ({named}) {verb} shared by {found.rows_of_keys:,} rows"
+def find_duplicates(
+    table: Table, key: Sequence[str], executor: CountingExecutor[Any], *, is_merged: bool = True
+) -> RepeatedKeys:
+    """Find the keys of a table's newest snapshot that occur more than once.
+
+    Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
+
+    Cost:
+        Memory as `data.repeated_keys` says; on Spark that of a grouped count.
+    """
+    read = table.new_read_builder().with_columns(key)
+    snapshot = table.latest_snapshot()
+    if snapshot is not None:
+        read = read.at_snapshot(snapshot.id)
+    plan = read.plan() if is_merged else unmerged_plan(read)
+    return executor.repeated_keys(plan.context, plan.splits, key)
 
 
-def _duplicates_metadata(found: RepeatedKeys, key: Sequence[str], *, show: bool) -> Metadata:
-    metadata: Metadata = {
-        "paimon/rows": found.rows,
-        "paimon/duplicate_keys": found.keys,
-        "paimon/rows_with_duplicate_keys": found.rows_of_keys,
-        "paimon/key": ", ".join(key),
-    }
-    if found.examples:
-        metadata["paimon/examples"] = records_value(found.examples, show=show)
-    return metadata
+def unmerged_plan(read: ReadBuilder) -> Plan:
+    """Plan a read of every stored row, also of those that newer ones replace, with its kind."""
+    plan = read.with_row_kinds().plan()
+    return replace(plan, splits=tuple(replace(it, is_streaming=True) for it in plan.splits))

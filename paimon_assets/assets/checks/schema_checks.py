@@ -12,18 +12,16 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.files.ingestion import source_name_of
-from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger
+from paimon_assets.assets.files.ingestion import compare_landing
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
-from paimon_assets.assets.metadata import grid
-from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
-from paimon_assets.assets.tables.schema_report import (
+from paimon_assets.assets.metadata import (
     CHANGES,
     changes_value,
     columns_metadata,
-    report_metadata,
+    grid,
+    loss_metadata,
 )
-from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
@@ -78,13 +76,10 @@ def build_schema_check(
 
 
 def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> str:
-    actions = ", ".join(str(item["action"]) for item in _as_json(changes))
+    listed = changes_to_json(changes)
+    actions = ", ".join(str(each["action"]) for each in listed if isinstance(each, dict))
     offered = f" `schema_evolution_job` would reconcile them: {actions}." if actions else ""
     return f"The table differs from its declaration: {'; '.join(differences)}.{offered}"
-
-
-def _as_json(changes: Sequence[SchemaChange]) -> list[dict[str, object]]:
-    return [dict(item) for item in changes_to_json(changes) if isinstance(item, dict)]
 
 
 def build_overflow_check(
@@ -120,7 +115,7 @@ def build_overflow_check(
             description=f"{text}." if text else "No pending change casts a stored value.",
             metadata={
                 CHANGES: changes_value(changes),
-                **report_metadata(plan, run.table.path, show=run.shows_values),
+                **loss_metadata(plan, run.table.path, show=run.shows_values),
             },
         )
 
@@ -134,8 +129,8 @@ def build_source_overflow_check(
     """Check, before they are written, that the values of files that wait fit the table.
 
     Args:
-        asset: A table asset that takes in the files.
-        source: Parquet or ORC files; what the asset has taken in already is left out.
+        asset: A table asset that ingests the files.
+        source: Parquet or ORC files; what the asset has ingested already is left out.
         options: Name, severity, blocking, executor.
 
     Raises:
@@ -144,13 +139,10 @@ def build_source_overflow_check(
     Cost:
         A listing, a footer for each new file, and the columns whose types differ.
     """
-    name = source_name_of(asset.key)
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        folder = source.folder_path()
-        file_io = file_io_for(folder)
-        ledger = load_ledger(run.table, name, ledger_snapshot(run.table, name))
-        new = compare(source.list_files(file_io, folder), ledger, run.table).new
+        landing = compare_landing(run.paimon, run.table, asset.key, source)
+        folder, file_io, new = landing.folder, landing.file_io, landing.pending.new
         if not new or source.is_text:
             text = "No file waits." if not new else "Texts are parsed when they are written."
             return run.result(passed=True, description=text, metadata={})

@@ -7,22 +7,19 @@
 """
 
 import datetime as dt
-from dataclasses import dataclass
 
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.checks.unique_keys import find_duplicates, unmerged_plan
-from paimon_assets.assets.files.ingestion import quarantine_value, source_name_of
-from paimon_assets.assets.files.ledger import compare, ledger_snapshot, load_ledger, names_text
+from paimon_assets.assets.checks.row_checks import find_duplicates, unmerged_plan
+from paimon_assets.assets.files.ingestion import compare_landing, quarantine_value
+from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.jobs.file_debt import FileDebt
 from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, last_number, newest_data
-from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
@@ -165,52 +162,19 @@ def build_quarantine_check(
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        name, folder = source_name_of(asset.key), source.folder_path()
-        listed = source.list_files(file_io_for(folder, run.paimon.options), folder)
-        ledger = load_ledger(run.table, name, ledger_snapshot(run.table, name))
-        left_out = compare(listed, ledger, run.table).left_out
-        metadata: Metadata = {"paimon/files_in_quarantine": len(left_out)}
+        landing = compare_landing(run.paimon, run.table, asset.key, source)
+        folder, quarantined = landing.folder, landing.pending.quarantined
+        metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
         text = f"All files of '{folder}' that were looked at could be read."
-        if left_out:
-            metadata["paimon/quarantine"] = quarantine_value(left_out)
+        if quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(quarantined)
             text = (
-                f"{counted(len(left_out), 'file')} of '{folder}' left out; mend or remove: "
-                f"{names_text(each.file for each in left_out)}."
+                f"{counted(len(quarantined), 'file')} of '{folder}' left out; mend or remove: "
+                f"{names_text(each.file for each in quarantined)}."
             )
-        return run.result(passed=not left_out, description=text, metadata=metadata)
+        return run.result(passed=not quarantined, description=text, metadata=metadata)
 
     return define_check(asset, "quarantine", "Every landed file could be read.", options, evaluate)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Order:
-    """Ties in the order of a key's rows."""
-
-    nulls: int
-    ties: RepeatedKeys
-    wraps: int
-    """Rows of the last write, as its materialization says."""
-    is_padded: bool
-
-    @property
-    def is_certain(self) -> bool:
-        return not (self.nulls or self.wraps or (self.ties.keys and not self.is_padded))
-
-    def text(self, fields: str) -> str:
-        """Return it in one sentence."""
-        parts = [
-            f"{self.nulls:,} rows have no {fields}, so any other row wins" * bool(self.nulls),
-            f"{self.wraps:,} rows of the last write wrapped their padding" * bool(self.wraps),
-            self._ties_text(fields) * bool(self.ties.keys),
-        ]
-        findings = "; ".join(part for part in parts if part)
-        return (
-            f"{findings}." if findings else f"{fields} orders all {self.ties.rows:,} stored rows."
-        )
-
-    def _ties_text(self, fields: str) -> str:
-        by = "its padding" if self.is_padded else "arrival alone, which no retry repeats"
-        return f"{self.ties.keys:,} times rows of one key have one {fields}, ordered by {by}"
 
 
 def build_sequence_check(
@@ -237,38 +201,44 @@ def build_sequence_check(
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         schema = run.table.schema
         fields = _sequence_fields(schema, run.table.name)
-        order = _order_of(run, schema, fields)
-        metadata: Metadata = {
-            "paimon/stored_rows": order.ties.rows,
-            "paimon/null_sequences": order.nulls,
-            "paimon/sequence_ties": order.ties.keys,
-            SEQUENCE_WRAPS: order.wraps,
+        key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
+        ties = find_duplicates(run.table, key, run.executor(), is_merged=False)
+        nulls = _null_rows(run, fields)
+        wraps = last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
+        is_padded = bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING))
+        named = ", ".join(fields)
+        by = "its padding" if is_padded else "arrival alone, which no retry repeats"
+        findings = {
+            f"{nulls:,} rows have no {named}, so any other row wins": nulls,
+            f"{wraps:,} rows of the last write wrapped their padding": wraps,
+            f"{ties.keys:,} times rows of one key have one {named}, ordered by {by}": ties.keys,
         }
-        if order.ties.examples:
-            metadata["paimon/examples"] = records_value(order.ties.examples, show=run.shows_values)
+        text = "; ".join(finding for finding, count in findings.items() if count)
+        metadata: Metadata = {
+            "paimon/stored_rows": ties.rows,
+            "paimon/null_sequences": nulls,
+            "paimon/sequence_ties": ties.keys,
+            SEQUENCE_WRAPS: wraps,
+        }
+        if ties.examples:
+            metadata["paimon/examples"] = records_value(ties.examples, show=run.shows_values)
         return run.result(
-            passed=order.is_certain, description=order.text(", ".join(fields)), metadata=metadata
+            passed=not (nulls or wraps or (ties.keys and not is_padded)),
+            description=f"{text}." if text else f"{named} orders all {ties.rows:,} stored rows.",
+            metadata=metadata,
         )
 
     text = "The sequence field decides which row of a key is the last."
     return define_check(asset, "sequence", text, options, evaluate)
 
 
-def _order_of(run: CheckRun, schema: TableSchema, fields: tuple[str, ...]) -> _Order:
-    executor = run.executor()
-    key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
-    ties = find_duplicates(run.table, key, executor, is_merged=False)
-    nulls = 0
+def _null_rows(run: CheckRun, fields: tuple[str, ...]) -> int:
+    rows = 0
     for name in fields:
         read = run.table.new_read_builder().with_columns([name]).with_filter(IsNull(name))
-        with read.read(unmerged_plan(read), executor) as reader:
-            nulls += sum(batch.num_rows for batch in reader)
-    return _Order(
-        nulls=nulls,
-        ties=ties,
-        wraps=last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0,
-        is_padded=bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING)),
-    )
+        with read.read(unmerged_plan(read), run.executor()) as reader:
+            rows += sum(batch.num_rows for batch in reader)
+    return rows
 
 
 def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:

@@ -4,7 +4,10 @@ Each is a thin layer over a `build_` function of `paimon_assets.assets`, which P
 YAML cannot say.
 """
 
-from paimon_assets.assets.components.catalog_component import PaimonCatalogComponent
+from paimon_assets.assets.components.catalog_components import (
+    PaimonCatalogComponent,
+    PaimonTablesComponent,
+)
 from paimon_assets.assets.components.check_components import PaimonChecksComponent
 from paimon_assets.assets.components.table_components import (
     PaimonAssetComponent,
@@ -14,7 +17,6 @@ from paimon_assets.assets.components.upkeep_components import (
     PaimonCompactionComponent,
     PaimonMaintenanceComponent,
 )
-from paimon_assets.assets.external.tables_component import PaimonTablesComponent
 
 __all__ = [
     "PaimonAssetComponent",

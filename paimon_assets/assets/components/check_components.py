@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import dagster as dg
@@ -21,12 +21,17 @@ from paimon_assets.assets.checks.table_checks import (
     build_sequence_check,
     build_small_files_check,
 )
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Text,
+    example,
+)
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.assets.translator import TABLE_NAME, asset_key_of
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -63,33 +68,40 @@ class TableCheck(DescribedModel):
     )
 
     def build(self, of: "CheckedTable") -> dg.AssetChecksDefinition:
-        """Return the check.
-
-        Raises:
-            InvalidInputError: A setting is none of this check, is missing or wrong, or the check
-                needs the component of the table.
-        """
-        built = _BUILDERS[self.type]
+        """Return the check."""
+        check = _CHECKS[self.type]
         common = {"type", "name", "blocking", "severity"}
-        given = {
+        settings: dict[str, Any] = {
             name: value
             for name in type(self).model_fields
             if name not in common and (value := getattr(self, name)) is not None
         }
-        refuse_unknown(given, built.settings, f"The check '{self.type}'", kind="component")
-        return built.build(of, given, self._options(built.function))
-
-    def _options(self, function: Callable[..., Any]) -> CheckOptions:
-        default: CheckOptions = (function.__kwdefaults__ or {})["options"]
+        refuse_unknown(settings, check.settings, f"The check '{self.type}'", kind="component")
+        if self.type == "freshness":
+            settings["max_age"] = _duration(self.max_age or "")
+        for parameter, part in check.parts.items():
+            settings[parameter] = of.needed(part, self.type)
+        default: CheckOptions = (check.function.__kwdefaults__ or {})["options"]
         severity = default.severity
         if self.severity is not None:
             severity = dg.AssetCheckSeverity[self.severity.upper()]
-        return replace(default, name=self.name, blocking=self.blocking, severity=severity)
+        options = replace(default, name=self.name, blocking=self.blocking, severity=severity)
+        built: dg.AssetChecksDefinition = check.function(of.asset, **settings, options=options)
+        return built
+
+
+def _duration(text: str) -> dt.timedelta:
+    try:
+        return dt.timedelta(milliseconds=parse_duration_ms(text))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"The check 'freshness' needs max_age, such as '1 d': {error}.", kind="component"
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedTable:
-    """The table that checks are about, as far as YAML says what it is."""
+    """The table of checks, with what its component knows of it."""
 
     asset: dg.AssetsDefinition
     schema: Schema | None = None
@@ -98,82 +110,40 @@ class CheckedTable:
     """The landing folder of its component."""
 
     def needed(self, part: str, check: str) -> Any:
-        """Return its schema or its source.
-
-        Raises:
-            InvalidInputError: Its component is another one (kind `component`).
-        """
-        found = getattr(self, part)
-        if found is None:
+        """Return its schema or its source."""
+        value = getattr(self, part)
+        if value is None:
             raise InvalidInputError(
                 f"The check '{check}' needs the {part} of the table: write it into `checks` of the "
                 "component that declares the table.",
                 kind="component",
             )
-        return found
-
-
-_Build = Callable[[CheckedTable, Mapping[str, Any], CheckOptions], dg.AssetChecksDefinition]
+        return value
 
 
 @dataclass(frozen=True)
-class _Builder:
-    """The function that builds a check, the settings it takes, and how it is called."""
-
-    function: Callable[..., Any]
-    settings: tuple[str, ...]
-    build: _Build
-
-
-def _plain(function: Callable[..., Any], *settings: str) -> _Builder:
-    """Return the builder of a check whose settings are the function's own."""
-    return _Builder(
-        function, settings, lambda of, given, options: function(of.asset, **given, options=options)
-    )
+class _Check:
+    function: Callable[..., dg.AssetChecksDefinition]
+    settings: tuple[str, ...] = ()
+    """Fields of the YAML that it takes, by their names."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Parameter → the part of the table that it is."""
 
 
-def _freshness(
-    of: CheckedTable, given: Mapping[str, Any], options: CheckOptions
-) -> dg.AssetChecksDefinition:
-    try:
-        age = dt.timedelta(milliseconds=parse_duration_ms(given.get("max_age", "")))
-    except ValueError as error:
-        raise InvalidInputError(
-            f"The check 'freshness' needs max_age, such as '1 d': {error}.", kind="component"
-        ) from error
-    return build_freshness_check(of.asset, age, options=options)
-
-
-_BUILDERS: Mapping[str, _Builder] = {
-    "row_count": _plain(build_row_count_check, "expected", "minimum", "maximum"),
-    "row_count_anomaly": _plain(build_row_count_anomaly_check, "runs"),
-    "unique_key": _plain(build_unique_key_check, "columns"),
-    "small_files": _plain(build_small_files_check),
-    "sequence": _plain(build_sequence_check),
-    "freshness": _Builder(build_freshness_check, ("max_age",), _freshness),
-    "schema": _Builder(
-        build_schema_check,
-        (),
-        lambda of, _, options: build_schema_check(
-            of.asset, of.needed("schema", "schema"), options=options
-        ),
-    ),
-    "quarantine": _Builder(
-        build_quarantine_check,
-        (),
-        lambda of, _, options: build_quarantine_check(
-            of.asset, of.needed("source", "quarantine"), options=options
-        ),
-    ),
+_CHECKS: Mapping[str, _Check] = {
+    "row_count": _Check(build_row_count_check, ("expected", "minimum", "maximum")),
+    "row_count_anomaly": _Check(build_row_count_anomaly_check, ("runs",)),
+    "unique_key": _Check(build_unique_key_check, ("columns",)),
+    "small_files": _Check(build_small_files_check),
+    "sequence": _Check(build_sequence_check),
+    "freshness": _Check(build_freshness_check, ("max_age",)),
+    "schema": _Check(build_schema_check, parts={"declared": "schema"}),
+    "quarantine": _Check(build_quarantine_check, parts={"source": "source"}),
 }
 
 
 def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetChecksDefinition]:
-    """Return the checks of a table.
-
-    Raises:
-        InvalidInputError: As `TableCheck.build`.
-    """
+    """Return the checks of a table."""
     return [check.build(of) for check in checks]
 
 
@@ -199,11 +169,7 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
     resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the checks.
-
-        Raises:
-            InvalidInputError: As `TableCheck.build`; or `table` is no name.
-        """
+        """Return the checks."""
         del context
         key = dg.AssetKey(self.asset_key) if self.asset_key else asset_key_of(self.table)
         metadata = {TABLE_NAME: self.table, RESOURCE_KEY: self.resource_key}

@@ -8,20 +8,22 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
-from paimon_assets.assets.components.check_components import (
-    CheckedTable,
-    TableCheck,
-    checks_of,
+from paimon_assets.assets.components.check_components import CheckedTable, TableCheck, checks_of
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Secret,
+    Text,
+    Texts,
+    example,
 )
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
-from paimon_assets.assets.files.ingestion import build_file_ingestion_asset
-from paimon_assets.assets.files.sensor import build_new_files_sensor
+from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Secret, Text, Texts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 
@@ -60,23 +62,12 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def declared(self) -> Schema:
-        """Return the schema.
-
-        Raises:
-            FormatError: A type does not parse.
-            InvalidInputError: A key or a comment names no column.
-        """
-        return Schema.of(
-            self.columns,
-            partition_keys=self.partition_keys,
-            primary_keys=self.primary_keys,
-            options=self.options,
-            comment=self.comment,
-            comments=self.comments,
-        )
+        """Return the schema."""
+        names = ("partition_keys", "primary_keys", "options", "comment", "comments")
+        return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
 
     def asset_options(self) -> dict[str, Any]:
-        """Return what the asset's builder takes beside the table."""
+        """Return the options of the asset's builder."""
         ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
         return {**self.asset, **ours, "executor": self.executor}
 
@@ -108,11 +99,7 @@ class PaimonAssetComponent(DeclaredTableModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset and its checks.
-
-        Raises:
-            InvalidInputError: There is no such function, or as `paimon_asset`.
-        """
+        """Return the asset and its checks."""
         schema = self.declared()
         decorate = paimon_asset(
             self.table,
@@ -144,11 +131,7 @@ class LandingFolder(DescribedModel):
     may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
 
     def source(self) -> FileSource:
-        """Return it.
-
-        Raises:
-            InvalidInputError: As `FileSource`.
-        """
+        """Return it."""
         return FileSource(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
@@ -183,11 +166,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
     timezone: str = Field(default="UTC", description="Time zone of the schedule.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset, its checks, the sensor and the schedule.
-
-        Raises:
-            InvalidInputError: There is no such function, or as `build_file_ingestion_asset`.
-        """
+        """Return the asset, its checks, the sensor and the schedule."""
         schema, source = self.declared(), self.source.source()
         asset = build_file_ingestion_asset(
             self.table,
@@ -209,11 +188,6 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
 
 
 def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
-    """Return the function of a dotted path.
-
-    Raises:
-        InvalidInputError: There is none (kind `component`).
-    """
     module_name, _, name = path.rpartition(".")
     try:
         if path.startswith("."):
@@ -221,11 +195,11 @@ def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]
             module = context.load_defs_relative_python_module(file)
         else:
             module = importlib.import_module(module_name)
-        found: Callable[..., Any] = getattr(module, name)
+        function: Callable[..., Any] = getattr(module, name)
     except (ImportError, ValueError, OSError, AttributeError) as error:
         raise InvalidInputError(
             f"There is no function '{path}': {error}. Write '.module.name' for a module beside the "
             "YAML, or 'package.module.name'.",
             kind="component",
         ) from error
-    return found
+    return function

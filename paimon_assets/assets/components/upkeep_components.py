@@ -1,19 +1,24 @@
 """The compaction job and the maintenance job in YAML, with what runs them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import dagster as dg
 from pydantic import Field, ValidationError
 
-from paimon_assets.assets.components.scaffolding import OF_THE_RESOURCE, example
+from paimon_assets.assets.components.yaml_values import (
+    OF_THE_RESOURCE,
+    DescribedModel,
+    Names,
+    Text,
+    example,
+)
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
 from paimon_assets.assets.jobs.file_debt import build_file_debt_sensor
 from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY
 from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
-from paimon_assets.assets.yaml_values import DescribedModel, Names, Text
 from paimon_assets.engine.errors import InvalidInputError
 
 _EXAMPLE = {"tables": ["shop.orders"], "schedule": "0 4 * * *"}
@@ -33,6 +38,14 @@ class UpkeepModel(dg.Component, DescribedModel):
     timezone: str = Field(default="UTC", description="Time zone of the schedule.")
     resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
+    def schedules(
+        self, job: dg.JobDefinition, build: Callable[..., dg.ScheduleDefinition], form: dg.Config
+    ) -> list[dg.ScheduleDefinition]:
+        """Return the schedule of the job, if the YAML has one."""
+        if self.schedule is None:
+            return []
+        return [build(job, self.schedule, config=form, timezone=self.timezone)]
+
 
 @dg.scaffold_with(example({**_EXAMPLE, "config": {"strategy": "minor"}}))
 class PaimonCompactionComponent(UpkeepModel):
@@ -47,33 +60,23 @@ class PaimonCompactionComponent(UpkeepModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and what runs it.
-
-        Raises:
-            InvalidInputError: A table is no name, or the form has a value that is none.
-        """
+        """Return the job and what runs it."""
         del context
-        form = _form(CompactionConfig, self.config)
+        form, key = _form(CompactionConfig, self.config), self.resource_key
         job = build_compaction_job(
             self.tables,
             self.name,
             suggestion=form,
-            resource_key=self.resource_key,
+            resource_key=key,
             materializes=self.materializes,
         )
         debt = build_file_debt_sensor(
-            job,
-            tables=self.tables,
-            name=f"{self.name}_file_debt",
-            resource_key=self.resource_key,
+            job, tables=self.tables, name=f"{self.name}_file_debt", resource_key=key
         )
-        schedules = []
-        if self.schedule is not None:
-            schedules.append(
-                build_compaction_schedule(job, self.schedule, config=form, timezone=self.timezone)
-            )
         return dg.Definitions(
-            jobs=[job], schedules=schedules, sensors=[debt] if self.sensor else []
+            jobs=[job],
+            schedules=self.schedules(job, build_compaction_schedule, form),
+            sensors=[debt] if self.sensor else [],
         )
 
 
@@ -84,28 +87,20 @@ class PaimonMaintenanceComponent(UpkeepModel):
     name: str = Field(default="maintenance_job", description="Name of the job.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and its schedule.
-
-        Raises:
-            InvalidInputError: A table is no name, or the form has a value that is none.
-        """
+        """Return the job and its schedule."""
         del context
         form = _form(MaintenanceConfig, self.config)
         job = build_maintenance_job(
             self.tables, self.name, suggestion=form, resource_key=self.resource_key
         )
-        schedules = []
-        if self.schedule is not None:
-            schedules.append(
-                build_maintenance_schedule(job, self.schedule, config=form, timezone=self.timezone)
-            )
+        schedules = self.schedules(job, build_maintenance_schedule, form)
         return dg.Definitions(jobs=[job], schedules=schedules)
 
 
-def _form(kind: type[_Form], given: Mapping[str, Any]) -> _Form:
-    refuse_unknown(given, kind.model_fields, f"The form {kind.__name__}", kind="component")
+def _form(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
+    refuse_unknown(values, kind.model_fields, f"The form {kind.__name__}", kind="component")
     try:
-        form = kind(**given)
+        form = kind(**values)
     except ValidationError as error:
         [first, *_] = error.errors()
         where = ".".join(map(str, first["loc"]))

@@ -1,1 +1,8 @@
-"""Assets that files feed: ingestion, segments, and their sensors."""
+"""Files that land, each ingested exactly once, and external folders imported as segments.
+
+Concept → modules:
+    which files a source has                              source_files
+    ingestion of new files, and its sensor                ingestion
+    the ledger of ingested files, kept in sorted parts    ledger
+    folders as segments                                   segment_import
+"""

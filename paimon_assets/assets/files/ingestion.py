@@ -1,4 +1,4 @@
-"""A table fed by files: each run takes in the files that landed since the last one, exactly once.
+"""A table fed by files: each run ingests the files that landed since the last one, exactly once.
 
     folder ─▶ new files (ledger) ─▶ frame in path order ─▶ transform ─▶ one snapshot + ledger
 
@@ -8,7 +8,7 @@ neither.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -17,10 +17,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import define_intake
 from paimon_assets.assets.files.ledger import (
     Ledger,
-    LeftOut,
+    Pending,
+    Quarantined,
     compare,
     ledger_snapshot,
     load_ledger,
@@ -37,16 +37,23 @@ from paimon_assets.assets.files.source_files import (
     read_files,
 )
 from paimon_assets.assets.metadata import Metadata, grid
-from paimon_assets.assets.provenance import StepIdentity, step_identity
-from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.provenance import Step, step_of_asset
+from paimon_assets.assets.resource import (
+    ExecutorKind,
+    PaimonCatalogResource,
+    resource_key_of,
+    table_or_none,
+)
+from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.audit import BatchAudit
-from paimon_assets.assets.tables.results import (
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
+from paimon_assets.assets.tables.table_write import (
     NOTHING_WRITTEN,
     result_of,
     result_of_earlier_try,
     result_of_write,
 )
-from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
+from paimon_assets.assets.translator import identifier_of_asset
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments.segment_folder import FolderFile
@@ -59,7 +66,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, printable
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
@@ -88,71 +95,40 @@ class IngestConfig(dg.Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Batch:
-    """The files of one run."""
+class Landing:
+    """A landing folder compared with what a table has ingested."""
 
     folder: str
+    file_io: FileIO
     ledger: Ledger
-    """What the table holds before the run."""
-    files: tuple[FolderFile, ...]
-    """What the run takes in."""
-    left: int
-    """New files beyond `max_files`."""
-    changed: int = 0
-    """Files among them that were taken in before, or that are left as they were."""
-    left_out: tuple[LeftOut, ...] = ()
-    """Files in quarantine, of this run and of those before."""
-    sets_aside: bool = False
-    """Whether files can be in quarantine."""
-
-    @property
-    def paths(self) -> list[str]:
-        return [self.path_of(file) for file in self.files]
-
-    def path_of(self, file: FolderFile) -> str:
-        """Return the path of a file."""
-        return f"{self.folder}/{file.name}"
-
-    def without(self, bad: Mapping[str, str]) -> "_Batch":
-        """Return the batch with some paths in quarantine, each for a reason."""
-        found = [
-            LeftOut(file=file, reason=bad[self.path_of(file)])
-            for file in self.files
-            if self.path_of(file) in bad
-        ]
-        names = {each.file.name for each in found}
-        return replace(
-            self,
-            ledger=self.ledger.with_left_out(found),
-            files=tuple(file for file in self.files if file.name not in names),
-            left_out=(*self.left_out, *found),
-        )
-
-    def metadata(self) -> Metadata:
-        shown = [{"file": f.name, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
-        metadata: Metadata = {
-            "paimon/source": self.folder,
-            "paimon/files_ingested": len(self.files),
-            "paimon/files_left": self.left,
-            "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
-            "paimon/source_bytes": sum(file.size for file in self.files),
-        }
-        if shown:
-            metadata["paimon/files"] = grid(shown)
-        if self.changed:
-            metadata["paimon/files_changed"] = self.changed
-        if self.sets_aside:
-            metadata["paimon/files_in_quarantine"] = len(self.left_out)
-        if self.left_out:
-            metadata["paimon/quarantine"] = quarantine_value(self.left_out)
-        return metadata
+    files: list[FolderFile]
+    pending: Pending
 
 
-def quarantine_value(left_out: Sequence[LeftOut]) -> dg.TableMetadataValue:
+def compare_landing(
+    paimon: PaimonCatalogResource,
+    table: Table | None,
+    key: dg.AssetKey,
+    source: FileSource,
+    *,
+    folder: str = "",
+) -> Landing:
+    """Compare the folder of a source with the ledger of an ingestion asset, if it has a table."""
+    name, folder = source_name_of(key), source.folder_path(folder)
+    file_io = file_io_for(folder, paimon.options)
+    files = source.list_files(file_io, folder)
+    ledger = Ledger(source=name)
+    if table is not None:
+        ledger = load_ledger(table, name, ledger_snapshot(table, name))
+    pending = compare(files, ledger, table)
+    return Landing(folder=folder, file_io=file_io, ledger=ledger, files=files, pending=pending)
+
+
+def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
-        {"file": each.file.name, "bytes": each.file.size, "reason": each.reason}
-        for each in left_out[:_FILES_SHOWN]
+        {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
+        for each in quarantined[:_FILES_SHOWN]
     )
 
 
@@ -168,7 +144,7 @@ def build_file_ingestion_asset(
 ) -> dg.AssetsDefinition:
     """Make a table the asset of the files that land in a folder.
 
-    Each run takes in the files it does not hold yet, in path order, and commits them with their
+    Each run ingests the files it does not hold yet, in path order, and commits them with their
     ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
 
     Args:
@@ -185,7 +161,7 @@ def build_file_ingestion_asset(
 
     Raises:
         InvalidInputError: `table` is no name; or the asset has partitions, which files have not,
-            or check_specs, which nothing here could answer; or changed files shall be taken in
+            or check_specs, which nothing here could answer; or changed files shall be ingested
             again by a table without a primary key, which would have their rows twice.
     """
     if source.on_changed == OnChanged.AGAIN and not schema.primary_keys:
@@ -218,7 +194,6 @@ def _ingest(
     source: FileSource,
     transform: Callable[[Frame], Frame] | None,
 ) -> dg.MaterializeResult[Any]:
-    """Take in what landed, once."""
     with dagster_failures(target.identifier):
         if config.max_files < 0:  # the Launchpad does not know this limit
             raise InvalidInputError(
@@ -226,208 +201,293 @@ def _ingest(
                 kind="ingest-config",
             )
         ensured = target.ensure(paimon)
-        table = ensured.table
+        table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
-        source_name = source_name_of(context.asset_key)
-        newest = ledger_snapshot(table, source_name)
-        step = step_identity(context)
+        newest = ledger_snapshot(table, source_name_of(context.asset_key))
         if newest is not None and step.made(newest.properties):
-            return result_of_earlier_try(context, table, newest, audit.results(newest))
-        file_io = file_io_for(source.folder_path(config.source), paimon.options)
-        ledger = load_ledger(table, source_name, newest)
-        batch = _next_batch(config, source, table, ledger, file_io)
-        if config.dry_run or not batch.files:
-            return _nothing_written(context, table, batch, config, audit.results())
-        context.log.info(
+            return result_of_earlier_try(step, table, newest, audit.results(newest))
+        landing = compare_landing(paimon, table, context.asset_key, source, folder=config.source)
+        run = _IngestionRun(
+            paimon=paimon,
+            target=target,
+            source=source,
+            transform=transform,
+            table=table,
+            landing=landing,
+            audit=audit,
+            step=step,
+            ledger=landing.ledger,
+            files=(),
+            quarantined=landing.pending.quarantined,
+        )
+        run.choose_files(config)
+        if config.dry_run or not run.files:
+            return run.nothing_written(config)
+        step.log.info(
             "%s in '%s': %s.",
-            counted(len(batch.files), "new file"),
-            batch.folder,
-            names_text(batch.files),
+            counted(len(run.files), "new file"),
+            landing.folder,
+            names_text(run.files),
         )
         started = time.monotonic()
-        work = _Work(target, source, transform, table, file_io, batch, audit, step)
-        outcome, batch = _write_readable(context, paimon, work)
+        outcome = run.write_readable()
         metadata = {
             **target.lineage,
             "paimon/write_seconds": round(time.monotonic() - started, 3),
-            **batch.metadata(),
+            **run.metadata(),
         }
-        return result_of_write(context, ensured, outcome, metadata, audit.results())
+        return result_of_write(step, ensured, outcome, metadata, audit.results())
 
 
-def _next_batch(
-    config: IngestConfig, source: FileSource, table: Table, ledger: Ledger, file_io: FileIO
-) -> _Batch:
-    folder = source.folder_path(config.source)
-    source.check_folder(file_io, folder, is_known=ledger.file_count > 0)
-    listed = source.list_files(file_io, folder)
-    if config.source and not listed:
-        raise InvalidInputError(
-            f"The run's source '{folder}' holds no {source.format} file to take in, or does "
-            "not exist; correct it, or leave it out for the asset's own folder.",
-            kind="source-folder",
-            details={"folder": folder},
-        )
-    pending = compare(listed, ledger, table)
-    due = pending.new
-    if source.on_changed == OnChanged.REFUSE:
-        pending.refuse_changes(folder)
-    elif source.on_changed == OnChanged.AGAIN:
-        due = tuple(sorted((*due, *pending.changed)))
-    taken = due[: config.max_files or None]
-    return _Batch(
-        folder=folder,
-        ledger=ledger,
-        files=taken,
-        left=len(due) - len(taken),
-        changed=len(pending.changed),
-        left_out=pending.left_out,
-        sets_aside=source.on_bad_file == OnBadFile.QUARANTINE,
-    )
-
-
-def _nothing_written(
-    context: dg.AssetExecutionContext,
-    table: Table,
-    batch: _Batch,
-    config: IngestConfig,
-    checks: Sequence[dg.AssetCheckResult],
-) -> dg.MaterializeResult[Any]:
-    if config.dry_run:
-        files = counted(len(batch.files), "new file")
-        said = f"Dry run: {files} would be ingested; nothing was written."
-    else:
-        known = batch.ledger.file_count
-        said = (
-            f"No new files in '{batch.folder}': it had {counted(known, 'file')} before; nothing "
-            "was committed."
-        )
-    context.log.info(said)
-    metadata = {**batch.metadata(), **NOTHING_WRITTEN, "paimon/note": said}
-    return result_of(table, None, metadata, checks)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The work of one ingestion run."""
-
+@dataclass(kw_only=True)
+class _IngestionRun:
+    paimon: PaimonCatalogResource
     target: TableTarget
     source: FileSource
     transform: Callable[[Frame], Frame] | None
     table: Table
-    file_io: FileIO
-    batch: _Batch
+    landing: Landing
     audit: BatchAudit
-    step: StepIdentity
+    step: Step
+    ledger: Ledger
+    """Of what the table holds before the run, with the quarantine of the run."""
+    files: tuple[FolderFile, ...]
+    """Files that the run ingests."""
+    quarantined: tuple[Quarantined, ...]
+    """Files in quarantine, of this run and of those before."""
+    files_left: int = 0
+    """New files beyond `max_files`."""
+
+    @property
+    def has_quarantine(self) -> bool:
+        return self.source.on_bad_file == OnBadFile.QUARANTINE
+
+    @property
+    def paths(self) -> dict[str, FolderFile]:
+        return {f"{self.landing.folder}/{file.name}": file for file in self.files}
+
+    def choose_files(self, config: IngestConfig) -> None:
+        """Choose the new files that the run ingests."""
+        source, landing, pending = self.source, self.landing, self.landing.pending
+        folder = landing.folder
+        source.check_folder(landing.file_io, folder, is_known=self.ledger.file_count > 0)
+        if config.source and not landing.files:
+            raise InvalidInputError(
+                f"The run's source '{folder}' holds no {source.format} file to take in, or does "
+                "not exist; correct it, or leave it out for the asset's own folder.",
+                kind="source-folder",
+                details={"folder": folder},
+            )
+        due = pending.new
+        if source.on_changed == OnChanged.REFUSE:
+            pending.refuse_changes(folder)
+        elif source.on_changed == OnChanged.AGAIN:
+            due = tuple(sorted((*due, *pending.changed)))
+        self.files = due[: config.max_files or None]
+        self.files_left = len(due) - len(self.files)
+
+    def metadata(self) -> Metadata:
+        """Return what the run ingests and leaves."""
+        shown = [{"file": f.shown, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
+        metadata: Metadata = {
+            "paimon/source": self.landing.folder,
+            "paimon/files_ingested": len(self.files),
+            "paimon/files_left": self.files_left,
+            "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
+            "paimon/source_bytes": sum(file.size for file in self.files),
+        }
+        if shown:
+            metadata["paimon/files"] = grid(shown)
+        if self.landing.pending.changed:
+            metadata["paimon/files_changed"] = len(self.landing.pending.changed)
+        if self.has_quarantine:
+            metadata["paimon/files_in_quarantine"] = len(self.quarantined)
+        if self.quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(self.quarantined)
+        return metadata
+
+    def nothing_written(self, config: IngestConfig) -> dg.MaterializeResult[Any]:
+        """Return the materialization of a run without a commit."""
+        if config.dry_run:
+            files = counted(len(self.files), "new file")
+            note = f"Dry run: {files} would be ingested; nothing was written."
+        else:
+            before = counted(self.ledger.file_count, "file")
+            note = (
+                f"No new files in '{self.landing.folder}': it had {before} before; nothing was "
+                "committed."
+            )
+        self.step.log.info(note)
+        metadata = {**self.metadata(), **NOTHING_WRITTEN, "paimon/note": note}
+        return result_of(self.table, None, metadata, self.audit.results())
+
+    def write_readable(self) -> WriteOutcome:
+        """Write the readable files; the others go to quarantine, if the source has one.
+
+        Cost:
+            Where damage shows only while a file is read, the others are read again.
+        """
+        while True:
+            bad: dict[str, PaimonError] = {}
+            try:
+                schema = self._schema(bad.__setitem__ if self.has_quarantine else None)
+                if not bad:
+                    return self._write(schema)
+            except (FormatError, InvalidInputError) as error:
+                path = str(error.details.get("path") or error.details.get("file"))
+                if not self.has_quarantine or path not in self.paths:
+                    raise
+                bad[path] = error
+            self._quarantine(bad)
+
+    def _quarantine(self, bad: Mapping[str, PaimonError]) -> None:
+        show, paths = self.paimon.show_values, self.paths
+        added = []
+        for path, error in bad.items():
+            # A parser's message may quote a value.
+            reason = "It is damaged, or a value does not fit; values are not shown."
+            if show or isinstance(error, InvalidInputError):
+                reason = error.message
+            self.step.log.warning("'%s' is left out: %s", printable(path), reason)
+            added.append(Quarantined(file=paths[path], reason=reason))
+        self.ledger = self.ledger.with_quarantined(added)
+        self.files = tuple(file for path, file in paths.items() if path not in bad)
+        self.quarantined = (*self.quarantined, *added)
+
+    def _write(self, schema: pa.Schema | None) -> WriteOutcome:
+        """Write the files' rows and their ledger as one commit; without a schema there are none."""
+        table, paimon = self.table, self.paimon
+        executor = paimon.new_executor(self.target.executor)
+        frame: Frame = to_arrow_schema(table.schema.fields).empty_table()
+        if schema is not None:
+            frame = self._frame(schema)
+            if self.transform is not None:
+                frame = self.transform(frame)
+        rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
+        ledger = self.ledger.with_files(self.files)
+        name = write_ledger(table, ledger, remembered=self.source.remembered_files)
+        key = property_of(ledger.source)
+        writer = (
+            table.new_write_builder()
+            .with_commit_user(key)  # of the source, so that each generation is committed once
+            .with_commit_identifier(ledger.generation)
+            .with_properties(self.step.properties(self.target.code_version))
+            .with_properties({key: name})
+            .with_empty_commits()  # files without rows are ingested too
+            .with_last_check(self._refuse_changes_while_reading)
+        )
+        if not paimon.show_values:
+            writer = writer.with_values_hidden()
+        if self.target.before_commit:
+            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
+        outcome = writer.write(rows, executor)
+        if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
+            raise CommitConflictError(
+                f"Another run ingested files of '{ledger.source}' into {table.name} at the same "
+                "time; its commit stands and this one was dropped.",
+                kind="ingestion-conflict",
+            )
+        return outcome
+
+    def _refuse_changes_while_reading(self) -> None:
+        """Refuse files that changed while they were read: their rows may be neither old nor new.
+
+        Files that are gone do not matter; they were read.
+        """
+        folder = self.landing.folder
+        read = Ledger(source=self.ledger.source).with_files(self.files)
+        files = self.source.list_files(self.landing.file_io, folder)
+        changed = compare(files, read).changed
+        if changed:
+            raise InvalidInputError(
+                f"{names_text(changed)} in '{folder}' changed while being ingested; nothing was "
+                "committed. Land files by rename, so that they appear whole, and run again.",
+                kind="source-changed",
+                details={"folder": folder, "files": len(changed)},
+            )
+
+    def _schema(self, on_bad: BadFile | None) -> pa.Schema | None:
+        """Return the columns of the files, None without files."""
+        expected = self.source.schema
+        if expected is None and self.transform is None:
+            expected = self.target.schema
+        file_io = self.landing.file_io
+        return checked_schema(file_io, [*self.paths], self.source, expected, on_bad)
+
+    def _frame(self, schema: pa.Schema) -> Frame:
+        source, paths = self.source, [*self.paths]
+        if self.paimon.executor_kind(self.target.executor) == "embedded":
+            return read_files(self.landing.file_io, paths, source, schema)
+        return self.paimon.files_dataframe(paths, source.format, schema, source.options)
 
 
-def _write_readable(
-    context: dg.AssetExecutionContext, paimon: PaimonCatalogResource, work: _Work
-) -> tuple[WriteOutcome, _Batch]:
-    """Write the files that can be read; what cannot goes to quarantine, if the source says so.
+def build_new_files_sensor(
+    asset: dg.AssetsDefinition,
+    *,
+    source: FileSource,
+    name: str | None = None,
+    target: Any = None,
+    max_files: int = 100,
+    minimum_interval_seconds: int = 30,
+) -> dg.SensorDefinition:
+    """Request a run of an ingestion asset for the files its table does not hold yet.
+
+    Files are requested once, and once more after a rollback. The sensor is shipped stopped.
+
+    Args:
+        asset: From `build_file_ingestion_asset`.
+        source: The asset's.
+        name: The name of the sensor; `<table>_new_files` by default.
+        target: A job or selection that contains the asset; the asset by default.
+        max_files: Most files of one run; 0 for all.
+        minimum_interval_seconds: Between ticks.
 
     Raises:
-        FormatError, InvalidInputError: A file cannot be read, and the source says `refuse`; or what
-            is wrong is not that of one file.
-        CommitConflictError: Another run took files of this source in meanwhile.
-
-    Cost:
-        Where damage shows only while a file is read, the others are read again.
+        InvalidInputError: The asset is not of exactly one table.
     """
-    sets_aside = work.source.on_bad_file == OnBadFile.QUARANTINE
-    while True:
-        bad: dict[str, PaimonError] = {}
-        try:
-            schema = _schema(work, bad.__setitem__ if sets_aside else None)
-            if not bad:
-                return _write(paimon, work, schema), work.batch
-        except (FormatError, InvalidInputError) as error:
-            path = str(error.details.get("path") or error.details.get("file"))
-            if not sets_aside or path not in work.batch.paths:
-                raise
-            bad[path] = error
-        reasons = {path: _reason(why, show=paimon.show_values) for path, why in bad.items()}
-        for path, reason in reasons.items():
-            context.log.warning("'%s' is left out: %s", path, reason)
-        work = replace(work, batch=work.batch.without(reasons))
+    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    op_name = asset.node_def.name
 
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+        table = table_or_none(paimon, identifier)
+        landing = compare_landing(paimon, table, asset.key, source)
+        folder, pending = landing.folder, landing.pending
+        again = pending.changed if source.on_changed == OnChanged.AGAIN else ()
+        due = tuple(sorted((*pending.new, *again)))[: max_files or None]
+        refused = pending.changed and source.on_changed == OnChanged.REFUSE
+        if refused or not due:
+            return dg.SkipReason(_why_nothing(landing, refused=bool(refused)))
+        version = "none" if table is None else table.created_ms
+        return request_once(
+            context,
+            f"{identifier}:{version}:{landing.ledger.generation}:{digest_of(due)}",
+            f"{counted(len(due), 'new file')} in '{folder}'",
+            config=dg.RunConfig(ops={op_name: IngestConfig(max_files=max_files)}),
+        )
 
-def _reason(error: PaimonError, *, show: bool) -> str:
-    """Return why a file is left out; what a parser says may quote a value."""
-    if show or isinstance(error, InvalidInputError):
-        return error.message
-    return "It is damaged, or a value does not fit; values are not shown."
-
-
-def _write(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema | None) -> WriteOutcome:
-    """Write the files' rows and their ledger as one commit; without a schema there are none.
-
-    Raises:
-        CommitConflictError: Another run took files of this source in meanwhile.
-    """
-    table, source = work.table, work.source
-    executor = paimon.new_executor(work.target.executor)
-    frame: Frame
-    if schema is None:
-        frame = to_arrow_schema(table.schema.fields).empty_table()
-    else:
-        frame = _frame(paimon, work, schema)
-        if work.transform is not None:
-            frame = work.transform(frame)
-    rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
-    ledger = work.batch.ledger.with_files(work.batch.files)
-    name = write_ledger(table, ledger, remembered=source.remembered_files)
-    key = property_of(ledger.source)
-    writer = (
-        table.new_write_builder()
-        .with_commit_user(key)  # of the source, so that each generation is committed once
-        .with_commit_identifier(ledger.generation)
-        .with_properties(work.step.properties(work.target.code_version))
-        .with_properties({key: name})
-        .with_empty_commits()  # files without rows are taken in too
-        .with_last_check(lambda: _refuse_changes_since(work))
+    return define_sensor(
+        name or f"{op_name}_new_files",
+        f"Requests an ingestion run when new files land for {identifier}.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target if target is not None else asset,
     )
-    if not paimon.show_values:
-        writer = writer.with_values_hidden()
-    if work.target.before_commit:
-        writer = writer.with_audit(work.audit, branch=work.step.batch_name)
-    outcome = writer.write(rows, executor)
-    if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
-        raise CommitConflictError(
-            f"Another run ingested files of '{ledger.source}' into {table.name} at the same time; "
-            "its commit stands and this one was dropped.",
-            kind="ingestion-conflict",
+
+
+def _why_nothing(landing: Landing, *, refused: bool) -> str:
+    folder, pending, files = landing.folder, landing.pending, landing.files
+    if refused:
+        return (
+            f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
+            "would fail. Restore them, or land the new rows under new names."
         )
-    return outcome
-
-
-def _refuse_changes_since(work: _Work) -> None:
-    """Refuse files that changed while they were read: their rows may be neither old nor new.
-
-    Files that are gone do not matter; they were read.
-    """
-    batch = work.batch
-    read = Ledger(source=batch.ledger.source).with_files(batch.files)
-    changed = compare(work.source.list_files(work.file_io, batch.folder), read).changed
-    if changed:
-        raise InvalidInputError(
-            f"{names_text(changed)} in '{batch.folder}' changed while being ingested; nothing was "
-            "committed. Land files by rename, so that they appear whole, and run again.",
-            kind="source-changed",
-            details={"folder": batch.folder, "files": len(changed)},
+    if not files:
+        return f"No file matches in '{folder}', or the folder does not exist."
+    bad = len(pending.quarantined)
+    if bad:
+        return (
+            f"{len(files) - bad} of {counted(len(files), 'file')} of '{folder}' are ingested; "
+            f"{bad} in quarantine until they change."
         )
-
-
-def _schema(work: _Work, on_bad: BadFile | None) -> pa.Schema | None:
-    """Return the columns of the files, None if there is none."""
-    expected = work.source.schema
-    if expected is None and work.transform is None:
-        expected = work.target.schema
-    return checked_schema(work.file_io, work.batch.paths, work.source, expected, on_bad)
-
-
-def _frame(paimon: PaimonCatalogResource, work: _Work, schema: pa.Schema) -> Frame:
-    source, paths = work.source, work.batch.paths
-    if paimon.executor_kind(work.target.executor) == "embedded":
-        return read_files(work.file_io, paths, source, schema)
-    return paimon.files_dataframe(paths, source.format, schema, source.options)
+    return f"Ingested: all {counted(len(files), 'file')} of '{folder}'."

@@ -1,7 +1,7 @@
-"""Which files a table has taken in: exactly once each, whatever crashes.
+"""The files a table has ingested: exactly once each, whatever crashes.
 
 A ledger is a JSON file below the table, `ingestion/ledger-<uuid>.json`, that names the parts which
-hold the files of one source that were taken in so far (`ledger_parts`). It is written before the
+hold the files of one source that were ingested so far. It is written before the
 commit, and the commit's snapshot names it in the property `paimon-assets.ingestion.<source>`. So
 the newest snapshot that carries the property says what the table holds; a ledger no snapshot names
 belongs to a commit that never happened, and counts for nothing. Rolling the table back rolls the
@@ -9,30 +9,31 @@ ledger back.
 
 Two runs that ingest at once plan the same generation, and one commit wins: the commit user is the
 source, the commit identifier the generation.
+
+The files are sorted by name, in parts that are merged as manifests are. A part is a Parquet file
+that never changes; a tick reads the parts whose range of names the folder has some of:
+
+    part 100,000 names │ part 100,000 │ part 40,000 │ part 600 │ part 3 ◀─ new names
+                                                      └── merged when the new ones are as many ──┘
 """
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as papq
 
-from paimon_assets.assets.files.ledger_parts import (
-    Part,
-    look_up,
-    merged,
-    most_of_a_part,
-    newest,
-    part_from_bytes,
-    part_of,
-    part_to_bytes,
-)
+from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.engine.control.segments.segment_folder import FolderFile
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.table.table import Table
@@ -43,9 +44,149 @@ _WITHOUT_PARTS = 1
 _SHOWN = 5
 _SOURCES_KEPT = 64
 
+PART_FILES = 100_000
+"""Most names of a part that is merged of others."""
+
+_INTEGER: pa.DataType = pa.int64()
+_SCHEMA = pa.schema([("name", pa.string()), ("size", _INTEGER), ("modified", _INTEGER)])
+_MERGED_BELOW = 2
+"""A part is merged with new names if it has less than so many times as many."""
+_PARTS_REMEMBERED = 4
+"""The fewest parts of the remembered names: they are forgotten by whole parts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class Part:
+    """Some of the files of a ledger."""
+
+    count: int
+    first: str
+    last: str
+    file: str = ""
+    """Name of the file that holds them; empty until it is written."""
+    rows: pa.Table | None = None
+    """Its rows, until it is written."""
+
+
+Read = Callable[[Part], pa.Table]
+"""Returns the rows of a part, sorted by name."""
+
+
+def part_of(files: Iterable[FolderFile]) -> Part:
+    """Return a part that is not written yet; of at least one file."""
+    ordered = sorted(files)
+    columns = (
+        [file.name for file in ordered],
+        [file.size for file in ordered],
+        [file.modified_ms for file in ordered],
+    )
+    return _unwritten(pa.table([*columns], schema=_SCHEMA))
+
+
+def _unwritten(rows: pa.Table) -> Part:
+    names = rows["name"]
+    return Part(count=len(rows), first=names[0].as_py(), last=names[-1].as_py(), rows=rows)
+
+
+def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tuple[Part, ...]:
+    """Return parts of the same files, at most one of them not written yet: the last one.
+
+    The oldest come first; those that are not written come last. No part of more than `most` names
+    is made of older ones.
+    """
+    written = [part for part in parts if part.file]
+    unwritten = [part for part in parts if not part.file]
+    count = sum(part.count for part in unwritten)
+    while (
+        unwritten
+        and written
+        and written[-1].count < _MERGED_BELOW * count
+        and (written[-1].count + count <= most)
+    ):
+        unwritten.append(written.pop())
+        count += unwritten[-1].count
+    if not unwritten:
+        return tuple(written)
+    # The newest first: of a name that was ingested again, that counts.
+    rows = pa.concat_tables([read(part) for part in unwritten])
+    order = pa.array(np.arange(len(rows)))
+    ordered = rows.append_column("order", order).sort_by(
+        [("name", "ascending"), ("order", "ascending")]
+    )
+    names = ordered["name"].to_numpy()
+    is_newest = np.append(True, names[1:] != names[:-1])
+    newest_of_each = ordered.drop_columns(["order"]).filter(pa.array(is_newest))
+    return (*written, _unwritten(newest_of_each.combine_chunks()))
+
+
+def most_of_a_part(remembered: int | None) -> int:
+    """Return how many names a part may have where only so many are remembered."""
+    if remembered is None:
+        return PART_FILES
+    return max(1, min(PART_FILES, remembered // _PARTS_REMEMBERED))
+
+
+def newest(parts: Sequence[Part], remembered: int) -> tuple[Part, ...]:
+    """Return the parts that hold the last names, as many as are remembered at least."""
+    numbers: set[int] = set()
+    count = 0
+    for number in sorted(range(len(parts)), key=lambda it: parts[it].last, reverse=True):
+        if count >= remembered:
+            break
+        numbers.add(number)
+        count += parts[number].count
+    return tuple(part for number, part in enumerate(parts) if number in numbers)
+
+
+def look_up(
+    files: Sequence[FolderFile], parts: Iterable[Part], read: Read
+) -> tuple[list[FolderFile], list[FolderFile]]:
+    """Return (files that no part has, files that a part has with another size or time).
+
+    The files are sorted; parts are read where they may have one of them.
+    """
+    names = [file.name for file in files]
+    is_known, is_other = np.zeros((2, len(files)), dtype=bool)
+    for part in parts:
+        start = bisect_left(names, part.first)
+        end = bisect_right(names, part.last, start)
+        if start == end:
+            continue
+        rows = read(part)
+        matches = pc.index_in(
+            pa.array(names[start:end], pa.string()), value_set=rows["name"].combine_chunks()
+        )
+        is_match = matches.is_valid().to_numpy(zero_copy_only=False)
+        rows_of_part = rows.take(matches.drop_null())
+        places = start + np.flatnonzero(is_match)
+        there = [files[int(place)] for place in places]
+        sizes = np.array([file.size for file in there], np.int64)
+        times = np.array([file.modified_ms for file in there], np.int64)
+        is_known[places] = True
+        is_other[places] = (rows_of_part["size"].to_numpy() != sizes) | (
+            rows_of_part["modified"].to_numpy() != times
+        )
+    return _choose(files, ~is_known), _choose(files, is_other)
+
+
+def _choose(files: Sequence[FolderFile], mask: np.ndarray) -> list[FolderFile]:
+    return [files[int(place)] for place in np.flatnonzero(mask)]
+
+
+def part_to_bytes(rows: pa.Table) -> bytes:
+    """Return the bytes of a part's file."""
+    sink = pa.BufferOutputStream()
+    papq.write_table(rows, sink, compression="zstd", use_dictionary=False)
+    return bytes(sink.getvalue())
+
+
+def part_from_bytes(data: bytes) -> pa.Table:
+    """Parse a part's file."""
+    return papq.read_table(pa.BufferReader(data), schema=_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
     """A file that could not be read, and is tried again when it has changed."""
 
     file: FolderFile
@@ -64,13 +205,13 @@ class Ledger:
     forgotten: int = 0
     """Files that are in no part any more."""
     forgotten_to: str = ""
-    """The last of their names: files up to it count as taken in."""
-    left_out: tuple[LeftOut, ...] = ()
+    """The last of their names: files up to it count as ingested."""
+    quarantined: tuple[Quarantined, ...] = ()
     """Files in quarantine."""
 
     @property
     def file_count(self) -> int:
-        """Files that were taken in."""
+        """Files that were ingested."""
         return self.forgotten + sum(part.count for part in self.parts)
 
     def with_files(self, files: Iterable[FolderFile]) -> "Ledger":
@@ -78,14 +219,14 @@ class Ledger:
         listed = list(files)
         parts = (*self.parts, part_of(listed)) if listed else self.parts
         names = {file.name for file in listed}
-        left_out = tuple(each for each in self.left_out if each.file.name not in names)
-        return replace(self, generation=self.generation + 1, parts=parts, left_out=left_out)
+        quarantined = tuple(each for each in self.quarantined if each.file.name not in names)
+        return replace(self, generation=self.generation + 1, parts=parts, quarantined=quarantined)
 
-    def with_left_out(self, found: Iterable[LeftOut]) -> "Ledger":
+    def with_quarantined(self, files: Iterable[Quarantined]) -> "Ledger":
         """Return the ledger with further files in quarantine."""
-        added = {each.file.name: each for each in found}
-        kept = (each for each in self.left_out if each.file.name not in added)
-        return replace(self, left_out=(*kept, *added.values()))
+        added = {each.file.name: each for each in files}
+        others = (each for each in self.quarantined if each.file.name not in added)
+        return replace(self, quarantined=(*others, *added.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +234,14 @@ class Pending:
     """A folder compared with a ledger."""
 
     new: tuple[FolderFile, ...]
-    """Not taken in yet, by name."""
+    """Not ingested yet, by name."""
     changed: tuple[FolderFile, ...]
     """Taken in, but since then of another size or time."""
-    left_out: tuple[LeftOut, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
     """In quarantine, and as they were then."""
 
     def refuse_changes(self, folder: str) -> None:
-        """Raise if files changed after they were taken in.
-
-        Raises:
-            InvalidInputError: Names them.
-        """
+        """Raise if files changed after they were ingested."""
         if self.changed:
             raise InvalidInputError(
                 f"{names_text(self.changed)} in '{folder}' changed after being ingested: size or "
@@ -116,7 +253,7 @@ class Pending:
 
 
 def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = None) -> Pending:
-    """Compare the files of a folder with those taken in; files that are gone do not matter.
+    """Compare the files of a folder with those ingested; files that are gone do not matter.
 
     The table is that of the ledger; None for one that was never written.
 
@@ -126,13 +263,15 @@ def compare(listed: Iterable[FolderFile], ledger: Ledger, table: Table | None = 
     files = sorted(listed)
     if ledger.forgotten_to:
         files = files[bisect_right(files, ledger.forgotten_to, key=lambda file: file.name) :]
-    new, changed = look_up(files, ledger.parts, lambda part: _rows_of(part, table))
-    left_out = tuple(each for each in ledger.left_out if each.file in files)
-    bad = {each.file for each in left_out}
+    named = [file for file in files if file.is_text]  # no other was ever ingested
+    new, changed = look_up(named, ledger.parts, lambda part: _rows_of(part, table))
+    new += [file for file in files if not file.is_text]
+    quarantined = tuple(each for each in ledger.quarantined if each.file in files)
+    bad = {each.file for each in quarantined}
     return Pending(
         new=tuple(file for file in new if file not in bad),
         changed=tuple(file for file in changed if file not in bad),
-        left_out=left_out,
+        quarantined=quarantined,
     )
 
 
@@ -142,7 +281,7 @@ def names_text(files: Iterable[FolderFile]) -> str:
     >>> names_text(FolderFile(name=f"f{n}", size=1, modified_ms=0) for n in range(7))
     'f0, f1, f2, f3, f4 and 2 more'
     """
-    names = [file.name for file in files]
+    names = [file.shown for file in files]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -158,10 +297,6 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
     If those that did have expired, the pointer they left decides (`engine.control.ledgers`): then
     it is the newest snapshot, with what the pointer says.
 
-    Raises:
-        InvalidInputError: There is neither, although the source was ingested: other engines let the
-            snapshots of an ingestion expire that was killed (kind `ledger-expired`).
-
     Cost:
         One read a snapshot, backwards, until the first one found; a process looks at each once.
     """
@@ -174,7 +309,7 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
             snapshot = seen
             break
         oldest = snapshot
-        snapshot = _before(table, snapshot)
+        snapshot = snapshot_or_none(table, snapshot.id - 1)
     if latest is not None and snapshot is not None:
         _remember(memory, latest, snapshot)
     if snapshot is None and latest is not None:
@@ -191,21 +326,12 @@ _SEEN: OrderedDict[tuple[str, str], tuple[str, Snapshot]] = OrderedDict()
 _LOCK = Lock()
 
 
-def _remember(memory: tuple[str, str], latest: Snapshot, found: Snapshot) -> None:
+def _remember(memory: tuple[str, str], latest: Snapshot, snapshot: Snapshot) -> None:
     with _LOCK:
-        _SEEN[memory] = (latest.name, found)
+        _SEEN[memory] = (latest.name, snapshot)
         _SEEN.move_to_end(memory)
         while len(_SEEN) > _SOURCES_KEPT:
             _SEEN.popitem(last=False)
-
-
-def _before(table: Table, snapshot: Snapshot) -> Snapshot | None:
-    if snapshot.id == 1:
-        return None
-    try:
-        return table.snapshot(snapshot.id - 1)
-    except NotFoundError:
-        return None
 
 
 def _refuse_lost_ledger(table: Table, source: str) -> None:
@@ -228,12 +354,7 @@ def _stored(table: Table) -> Iterator[tuple[str, Ledger]]:
 
 
 def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:
-    """Return the ledger a snapshot names, an empty one for None.
-
-    Raises:
-        NotFoundError: The ledger file is gone.
-        FormatError: It is damaged.
-    """
+    """Return the ledger a snapshot names, an empty one for None."""
     if snapshot is None:
         return Ledger(source=source)
     return _read(table, snapshot.properties[property_of(source)])
@@ -244,22 +365,19 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
 
     At least so many of the last names are kept as are `remembered`; None keeps all.
 
-    Returns:
-        The file's name.
-
     Cost:
         What is new; now and then a merge of parts, of at most `PART_FILES` names.
     """
     most = most_of_a_part(remembered)
     parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)
     written = tuple(part if part.file else _written(table, part) for part in parts)
-    kept = written if remembered is None else newest(written, remembered)
-    gone = [part for part in written if part not in kept]
+    remaining = written if remembered is None else newest(written, remembered)
+    dropped = [part for part in written if part not in remaining]
     forgetting = replace(
         ledger,
-        parts=kept,
-        forgotten=ledger.forgotten + sum(part.count for part in gone),
-        forgotten_to=max([ledger.forgotten_to, *(part.last for part in gone)]),
+        parts=remaining,
+        forgotten=ledger.forgotten + sum(part.count for part in dropped),
+        forgotten_to=max([ledger.forgotten_to, *(part.last for part in dropped)]),
     )
     name = f"ledger-{uuid4()}.json"
     table.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(forgetting))
@@ -304,20 +422,16 @@ def ledger_to_json(ledger: Ledger) -> bytes:
         "forgotten": ledger.forgotten,
         "forgottenTo": ledger.forgotten_to,
     }
-    if ledger.left_out:
+    if ledger.quarantined:
         members["leftOut"] = [
             [each.file.name, each.file.size, each.file.modified_ms, each.reason]
-            for each in ledger.left_out
+            for each in ledger.quarantined
         ]
-    return json.dumps(members, ensure_ascii=False).encode()
+    return json.dumps(members).encode()
 
 
 def ledger_from_json(data: bytes, path: str) -> Ledger:
-    """Parse a ledger file.
-
-    Raises:
-        FormatError: Not a ledger, or of a newer version; names the file.
-    """
+    """Parse a ledger file."""
     try:
         return _ledger_of(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -330,18 +444,14 @@ def _damaged(path: str, error: Exception) -> FormatError:
     )
 
 
-def _ledger_of(members: Mapping[str, object]) -> Ledger:
+def _ledger_of(members: Mapping[str, Any]) -> Ledger:
     version, source, generation = members["version"], members["source"], members["generation"]
     if version not in (_WITHOUT_PARTS, _VERSION):
         raise ValueError(f"version {version} is not known")
-    listed = members["files" if version == _WITHOUT_PARTS else "parts"]
-    if not (isinstance(source, str) and isinstance(generation, int) and isinstance(listed, list)):
+    if not (isinstance(source, str) and isinstance(generation, int)):
         raise TypeError("its members are of other types")
     if version == _WITHOUT_PARTS:
-        files = [
-            FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
-            for name, size, modified in listed
-        ]
+        files = [_file(*fields) for fields in members["files"]]
         parts = (part_of(files),) if files else ()
         return Ledger(source=source, generation=generation, parts=parts)
     return Ledger(
@@ -349,17 +459,16 @@ def _ledger_of(members: Mapping[str, object]) -> Ledger:
         generation=generation,
         parts=tuple(
             Part(file=plain_name(file), count=int(count), first=str(first), last=str(last))
-            for file, count, first, last in listed
+            for file, count, first, last in members["parts"]
         ),
-        forgotten=int(str(members["forgotten"])),
+        forgotten=int(members["forgotten"]),
         forgotten_to=str(members["forgottenTo"]),
-        left_out=tuple(_left_out(members.get("leftOut", []))),
+        quarantined=tuple(
+            Quarantined(file=_file(*fields), reason=str(reason))
+            for *fields, reason in members.get("leftOut", ())
+        ),
     )
 
 
-def _left_out(listed: object) -> Iterator[LeftOut]:
-    if not isinstance(listed, list):
-        raise TypeError("its members are of other types")
-    for name, size, modified, reason in listed:
-        file = FolderFile(name=str(name), size=int(size), modified_ms=int(modified))
-        yield LeftOut(file=file, reason=str(reason))
+def _file(name: Any, size: Any, modified: Any) -> FolderFile:
+    return FolderFile(name=str(name), size=int(size), modified_ms=int(modified))

@@ -1,8 +1,8 @@
-"""Folders that somebody else writes, as segments of a table: an asset, a job, and a sensor.
+"""Folders of external files as segments of a table: an asset, a job, and a sensor.
 
     folder ─▶ footers (executor) ─▶ one snapshot that names the files where they lie
 
-Each run takes in what no live segment holds yet: new partition folders, new files.
+Each run ingests what no live segment holds yet: new partition folders, new files.
 """
 
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.intake import define_intake
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
-from paimon_assets.assets.provenance import op_properties, origin_of, step_identity
+from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
     catalog_resource,
     resource_key_of,
+    table_or_none,
 )
-from paimon_assets.assets.run_requests import digest_of, request_once
-from paimon_assets.assets.tables.results import result_of, result_of_earlier_try
-from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
+from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
+from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     PaimonTranslator,
@@ -122,7 +122,7 @@ def build_segment_asset(
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a folder a segment of a table: each run takes in what the table does not read yet.
+    """Make a folder a segment of a table: each run ingests what the table does not read yet.
 
     No byte is copied. Several assets may feed one table from folders of different formats: give
     all but one a `key` of their own. Without anything new, nothing is committed.
@@ -157,20 +157,20 @@ def _take_in(
     *,
     source: SegmentSource,
 ) -> dg.MaterializeResult[Any]:
-    taken = replace(source, only_new=True)
+    new_files = replace(source, only_new=True)
     with dagster_failures(target.identifier):
         table = target.ensure(paimon).table
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
-            plan = segments.plan(taken, executor)
+            plan = segments.plan(new_files, executor)
             return result_of(table, None, {"paimon/rows_in": 0, **plan_metadata(table, plan)})
         if config.refresh:
             renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
             context.log.info("Segments read anew, because their files changed: %s.", ids)
-        step = step_identity(context)
+        step = step_of_asset(context)
         outcome = segments.add(
-            taken,
+            new_files,
             executor,
             commit_user=step.commit_user,
             properties=step.properties(target.code_version),
@@ -178,14 +178,14 @@ def _take_in(
         if outcome.snapshot is None:
             context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
         elif outcome.was_already_committed:
-            return result_of_earlier_try(context, table, outcome.snapshot)
+            return result_of_earlier_try(step, table, outcome.snapshot)
         number = None if outcome.snapshot is None else outcome.snapshot.id
         shown = {**outcome_metadata(table, outcome), **_own_metadata(table, source)}
         return result_of(table, number, {**target.lineage, **shown})
 
 
 def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
-    """Return what the table has from a folder alone: others may feed it, too."""
+    """Return the size of the folder's own segments: other folders may feed the table, too."""
     root = plain_path(canonical_path(source.path or ""))
     own = [
         segment
@@ -214,12 +214,9 @@ def _import(
         shown = {"paimon/dry_run": True, **plan_metadata(table, plan)}
         _observe(context, key, f"Dry run: {plan_text(plan)}", shown)
         return
-    step = str(context.node_handle)
+    step = step_of_op(context)
     outcome = segments.add(
-        config.source,
-        executor,
-        commit_user=f"dagster:{origin_of(context.instance, context.run, step)}:{step}",
-        properties=op_properties(context.run, step),
+        config.source, executor, commit_user=step.commit_user, properties=step.properties()
     )
     metadata, text = outcome_metadata(table, outcome), outcome_text(outcome)
     if outcome.snapshot is None:
@@ -306,50 +303,39 @@ def build_new_segments_sensor(
     """
     identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
 
-    @dg.sensor(
-        name=name or f"{asset.node_def.name}_new_segments",
-        target=target if target is not None else asset,
-        minimum_interval_seconds=minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        required_resource_keys={resource_key},
-        description=f"Requests a run when '{source.path}' has files that {identifier} lacks.",
-    )
-    def new_segments(
-        context: dg.SensorEvaluationContext, **_: Any
-    ) -> dg.SkipReason | dg.SensorResult:
-        paimon = catalog_resource(context, resource_key)
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
         root = canonical_path(source.path or "")
         try:
             files = walk(file_io_for(root, paimon.options), root)
         except NotFoundError as error:
             return dg.SkipReason(error.message)
-        held, state = _held_paths(paimon, identifier)
-        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in held]
+        table = table_or_none(paimon, identifier)
+        live = () if table is None else paths_of(table.segments().live())
+        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in live]
         if not new:
             return dg.SkipReason(f"All {counted(len(files), 'file')} of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
+        version = "none" if table is None else table.created_ms
         return request_once(
             context,
-            f"{identifier}:{state}:{digest_of(new)}",
+            f"{identifier}:{version}:{digest_of(new)}",
             f"{counted(len(new), 'new file')} in {counted(len(folders), 'folder')}",
             tags={"paimon/new_folders": ", ".join(folders)[:200]},
         )
 
-    return new_segments
-
-
-def _held_paths(paimon: PaimonCatalogResource, identifier: Identifier) -> tuple[set[str], str]:
-    """Return the plain paths of a table's files, and which table it is."""
-    try:
-        table = paimon.catalog().get_table(identifier)
-    except NotFoundError:
-        return set(), "none"
-    return paths_of(table.segments().live()), str(table.created_ms)
+    return define_sensor(
+        name or f"{asset.node_def.name}_new_segments",
+        f"Requests a run when '{source.path}' has files that {identifier} lacks.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target if target is not None else asset,
+    )
 
 
 def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
     """Return what an import would do: files, inferred columns beside the table's, differences."""
-    wanted = table.schema.by_name
+    fields = table.schema.by_name
     metadata: Metadata = {
         "paimon/source": plan.root,
         "paimon/files": len(plan.files),
@@ -361,7 +347,7 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
         {
             "column": column.name,
             "in the files": column.type_text,
-            "in the table": str(wanted[column.name].type) if column.name in wanted else "–",
+            "in the table": str(fields[column.name].type) if column.name in fields else "–",
         }
         for column in plan.columns
     ]
@@ -402,7 +388,7 @@ def _rows_text(rows: int, files: int) -> str:
 
 
 def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
-    """Return what an import did, and the table's segments as SHOW SEGMENTS has them."""
+    """Return the result of an import, and the table's segments as SHOW SEGMENTS has them."""
     metadata: Metadata = {
         "paimon/rows_in": sum(segment.row_count for segment in outcome.segments),
         "paimon/segments_added": len(outcome.segments),

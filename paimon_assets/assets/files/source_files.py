@@ -1,6 +1,6 @@
 """A folder in which files land, and its files as one frame.
 
-Files should land by rename: a file seen half-written is taken in half, and named as changed later.
+Files should land by rename: a file seen half-written is ingested half, and named as changed later.
 Empty files, and names that begin with `_` or `.`, are never taken.
 """
 
@@ -20,29 +20,30 @@ from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import shorten
 
 _HIDDEN = ("_", ".")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
 
 
 class OnChanged(StrEnum):
-    """What becomes of a file whose size or time is another than when it was taken in."""
+    """The treatment of a file that changed since it was ingested."""
 
     REFUSE = "refuse"
     """The run fails and names it."""
     IGNORE = "ignore"
-    """It stays as it was taken in."""
+    """It stays as it was ingested."""
     AGAIN = "again"
-    """It is taken in again, over its rows of before: the table has a primary key."""
+    """It is ingested again, over its rows of before: the table has a primary key."""
 
 
 class OnBadFile(StrEnum):
-    """What becomes of a file that cannot be read."""
+    """The treatment of a file that cannot be read."""
 
     REFUSE = "refuse"
     """The run fails and names it; nothing of the run is committed."""
     QUARANTINE = "quarantine"
-    """It is left out and noted with the reason; the others are taken in. It is tried again when it
+    """It is left out and noted with the reason; the others are ingested. It is tried again when it
     has changed. `build_quarantine_check` shows what was left out."""
 
 
@@ -61,7 +62,7 @@ class FileSource:
     """How CSV and JSON files are written, as for segments: `sep`, `header`, `quote`, `encoding`,
     `dateFormat`, `timestampFormat`, `multiLine`, `nullValue` ..."""
     on_changed: str = OnChanged.REFUSE
-    """What becomes of a file that changed after it was taken in: `refuse`, `ignore`, `again`."""
+    """What becomes of a file that changed after it was ingested: `refuse`, `ignore`, `again`."""
     on_bad_file: str = OnBadFile.REFUSE
     """What becomes of a file that cannot be read, or has other columns: `refuse`, `quarantine`."""
     may_be_missing: bool = False
@@ -70,11 +71,11 @@ class FileSource:
     """Columns of the files, where they are not those of the table."""
     remembered_files: int | None = None
     """How many of the last names the ledger keeps at least, where names are ordered in time. A
-    file whose name sorts before them counts as taken in, also if it lands late or changes. By
+    file whose name sorts before them counts as ingested, also if it lands late or changes. By
     default all names are kept."""
 
     def __post_init__(self) -> None:
-        """Check what was given.
+        """Check format, options and choices.
 
         Raises:
             InvalidInputError: A format, an option or a choice that is none, or no number of files.
@@ -105,7 +106,7 @@ class FileSource:
         return self.kind.is_text
 
     def folder_path(self, override: str = "") -> str:
-        """Return the folder, or what a run gave in its place.
+        """Return the folder, or the one that overrides it.
 
         Raises:
             InvalidInputError: The environment variable is not set.
@@ -134,12 +135,12 @@ class FileSource:
             One listing; of a pattern with folders, one for each folder below.
         """
         if self.pattern is not None and "/" in self.pattern:
-            wanted = glob_regex(self.pattern)
+            regex = glob_regex(self.pattern)
             try:
-                found = walk(file_io, folder)
+                files = walk(file_io, folder)
             except NotFoundError:
                 return []
-            return [file for file in found if file.size > 0 and wanted.fullmatch(file.name)]
+            return [file for file in files if file.size > 0 and regex.fullmatch(file.name)]
         return sorted(
             FolderFile(name=file.name, size=file.size, modified_ms=file.modified_ms)
             for file in file_io.list_directory(folder)
@@ -157,7 +158,7 @@ class FileSource:
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.
 
-        It is known if files of it were taken in before: an object store has no folders, so one
+        It is known if files of it were ingested before: an object store has no folders, so one
         whose objects are gone is as if it never was.
 
         Raises:
@@ -185,8 +186,8 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     """
     words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = []
-    for found in _GLOB.finditer(pattern):
-        word = found.group()
+    for match in _GLOB.finditer(pattern):
+        word = match.group()
         if word in words:
             parts.append(words[word])
         elif word.startswith("[") and len(word) > 1:
@@ -211,24 +212,16 @@ def checked_schema(
 
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
     JSON files those expected, or those of the first file where nothing is. Files that are wrong go
-    to `on_bad`; without it the first one is raised.
-
-    Returns:
-        None if there is no file that is right.
-
-    Raises:
-        FormatError: A file cannot be read; names it.
-        InvalidInputError: A file has other columns, or other types, than the rest; names them.
-            Nothing is dropped or filled in silently.
+    to `on_bad`; without it the first one is raised. None if no file is right.
 
     Cost:
         One footer, or the first block of a text file, each.
     """
-    wanted = None if expected is None else to_arrow_schema(expected.fields)
+    declared = None if expected is None else to_arrow_schema(expected.fields)
     schema: pa.Schema | None = None
     for path in paths:
         try:
-            schema = _compared(file_io, path, source, wanted, schema)
+            schema = _compare(file_io, path, source, declared, schema)
         except (FormatError, InvalidInputError) as error:
             if on_bad is None:
                 raise
@@ -236,35 +229,31 @@ def checked_schema(
     return schema
 
 
-def _compared(
+def _compare(
     file_io: FileIO,
     path: str,
     source: FileSource,
-    wanted: pa.Schema | None,
+    declared: pa.Schema | None,
     schema: pa.Schema | None,
 ) -> pa.Schema:
     """Return the schema of all files, which is that of the first one if there is none yet."""
-    with open_loose_file(file_io, path, source.kind, wanted) as opened:
-        found = opened.schema
+    with open_loose_file(file_io, path, source.kind, declared) as opened:
+        own = opened.schema
     if schema is not None:
-        _compare_columns(path, found.names, schema.names)
+        _compare_columns(path, own.names, schema.names)
         if not source.is_text:
-            _compare_types(path, found, schema)
+            _compare_types(path, own, schema)
         return schema
-    if wanted is None:
-        return found
-    _compare_columns(path, found.names, wanted.names)
-    return pa.schema([wanted.field(name) for name in found.names]) if source.is_text else found
+    if declared is None:
+        return own
+    _compare_columns(path, own.names, declared.names)
+    return pa.schema([declared.field(name) for name in own.names]) if source.is_text else own
 
 
 def read_files(
     file_io: FileIO, paths: Sequence[str], source: FileSource, schema: pa.Schema
 ) -> pa.RecordBatchReader:
-    """Return the rows of all files in path order, read as they are consumed.
-
-    Raises:
-        FormatError: While reading: a file is damaged or a value does not fit; names the file.
-    """
+    """Return the rows of all files in path order, read as they are consumed."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
@@ -275,26 +264,26 @@ def read_files(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _compare_columns(path: str, found: Sequence[str], expected: Sequence[str]) -> None:
-    unknown = [name for name in found if name not in expected]
-    missing = [name for name in expected if name not in found]
+def _compare_columns(path: str, names: Sequence[str], expected: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in expected]
+    missing = [name for name in expected if name not in names]
     parts = []
     if unknown:
-        parts.append(f"has columns that are not expected ({', '.join(unknown)})")
+        parts.append(f"has columns that are not expected ({shorten(unknown)})")
     if missing:
-        parts.append(f"lacks columns ({', '.join(missing)})")
+        parts.append(f"lacks columns ({shorten(missing)})")
     if parts:
         raise InvalidInputError(
-            f"'{path}' {' and '.join(parts)}; expected {', '.join(expected)}. Declare the files' "
+            f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. Declare the files' "
             "own columns as FileSource(schema=…) and map them with transform.",
             kind="source-columns",
             details={"file": path},
         )
 
 
-def _compare_types(path: str, found: pa.Schema, expected: pa.Schema) -> None:
+def _compare_types(path: str, own: pa.Schema, expected: pa.Schema) -> None:
     for column in expected:
-        other = found.field(column.name).type
+        other = own.field(column.name).type
         if other != column.type:
             raise InvalidInputError(
                 f"'{path}' holds column '{column.name}' as {other}, files before it as "

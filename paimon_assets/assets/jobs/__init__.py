@@ -1,1 +1,9 @@
-"""Jobs on tables: compaction, maintenance, schema evolution, and what makes them due."""
+"""Jobs for upkeep: compaction, maintenance and schema evolution, each with a dry run.
+
+Concept → modules:
+    compaction, and the sensor on its backlog    compaction, file_debt
+    maintenance                                  maintenance
+    schema evolution                             schema_evolution
+    which tables a definition declares           declared_tables
+    a table before and after                     table_picture
+"""

@@ -47,22 +47,18 @@ class DeclaredTables:
     def of(
         tables: Sequence[TableLike], translator: PaimonTranslator = DEFAULT_TRANSLATOR
     ) -> "DeclaredTables":
-        """Return the tables of assets, be they several of one definition, and of names.
-
-        Raises:
-            InvalidInputError: An asset is not of Paimon tables, or a name is none.
-        """
-        found: list[DeclaredTable] = []
+        """Return the tables of assets, be they several of one definition, and of names."""
+        declared: list[DeclaredTable] = []
         for table in tables:
             if not isinstance(table, dg.AssetsDefinition):
-                found.append(_named(identifier_of(table), translator))
+                declared.append(_named(identifier_of(table), translator))
                 continue
             pools = table.node_def.pools
             for spec in table.specs:
                 identifier = identifier_of_spec(spec)
                 pool = next(iter(pools)) if len(pools) == 1 else pool_of(identifier)
-                found.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
-        return DeclaredTables(tables=tuple(found), translator=translator)
+                declared.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
+        return DeclaredTables(tables=tuple(declared), translator=translator)
 
     def find(self, identifier: Identifier) -> DeclaredTable:
         """Return a table by name, with the translator's key if the job does not know it."""
@@ -72,15 +68,11 @@ class DeclaredTables:
         return _named(identifier, self.translator)
 
     def chosen(self, names: Sequence[str], catalog: TableCatalog) -> list[DeclaredTable]:
-        """Return the tables a form names, or all that the job knows if it names none.
-
-        Raises:
-            InvalidInputError: The form names no table, or a pattern that fits none.
-        """
+        """Return the tables a form names, or all that the job knows if it names none."""
         if not names:
             return list(self.tables)
-        named = [found for text in names for found in tables_named(text, catalog)]
-        return [self.find(each) for each in dict.fromkeys(named)]
+        identifiers = [table for text in names for table in tables_named(text, catalog)]
+        return [self.find(each) for each in dict.fromkeys(identifiers)]
 
 
 def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
@@ -89,20 +81,16 @@ def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTabl
 
 
 def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
-    """Return the table a name means, or all that fit a pattern such as `database.*`.
-
-    Raises:
-        InvalidInputError: It is no name, or a pattern that fits no table.
-    """
+    """Return the table a name means, or all that fit a pattern such as `database.*`."""
     identifier = identifier_of(text.strip())
     if not set("*?") & set(identifier.table):
         return [identifier]
     names = catalog.list_tables(identifier.database)
-    found = [
+    matches = [
         Identifier(identifier.database, name)
         for name in names
         if fnmatchcase(name, identifier.table)
     ]
-    if not found:
+    if not matches:
         raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
-    return found
+    return matches

@@ -1,6 +1,6 @@
 """The schema evolution job: a list of changes, looked at first, made only where nothing is lost.
 
-    config ─▶ made already? ─▶ judge ─▶ dry run: observation
+    config ─▶ made before? ─▶ plan ─▶ dry run: observation
                                  ├─▶ values would be lost: failure, the schema stays
                                  └─▶ one schema ─▶ materialization
 
@@ -17,23 +17,23 @@ from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import Metadata, materialization_of
+from paimon_assets.assets.metadata import (
+    Metadata,
+    materialization_of,
+    schema_change_metadata,
+    schema_change_text,
+)
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
     PaimonCatalogResource,
     catalog_resource,
 )
-from paimon_assets.assets.tables.schema_report import plan_metadata, plan_text
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.schema.schema_changes import (
-    SchemaChangePlan,
-    refuse_losses,
-)
-from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
 
@@ -118,81 +118,58 @@ def _run(
     paimon: PaimonCatalogResource,
     target: DeclaredTable,
 ) -> None:
-    changes = changes_from_json(config.changes)
+    """Report the effect of the changes and, unless it is a dry run, make them."""
+    changes, key = changes_from_json(config.changes), target.asset_key
     table = paimon.catalog().get_table(target.identifier)
-    made = None if config.dry_run else table.change_made_since(changes, _began_millis(context))
-    if made is not None:
-        context.log.info("Schema %d was made by an earlier try of this run.", made.id)
-        _report(context, target.asset_key, table, made, {})
-        return
-    _evolve(context, config, table, changes, paimon, target.asset_key)
-
-
-def _evolve(
-    context: dg.OpExecutionContext,
-    config: SchemaEvolutionConfig,
-    table: Table,
-    changes: tuple[SchemaChange, ...],
-    paimon: PaimonCatalogResource,
-    asset_key: dg.AssetKey,
-) -> None:
-    """Judge the changes, say what was found, and make them unless it is a dry run."""
-    found: Metadata = {}
-
-    def judged(plan: SchemaChangePlan) -> None:
-        context.log.info("Table %s: %s", table.name, plan_text(plan))
-        found.update(plan_metadata(plan, table.path, show=paimon.show_values))
-
-    if config.dry_run:
-        planned = table.plan_alter(changes, executor=paimon.new_executor)
-        judged(planned)
-        context.log_event(
-            dg.AssetObservation(
-                asset_key=asset_key,
-                description=f"Dry run: {plan_text(planned)}",
-                metadata={"paimon/dry_run": True, **found},
-            )
-        )
-        return
     overflow = OnOverflow(config.on_overflow.value)
+    effect: Metadata = {}
 
-    def refused(plan: SchemaChangePlan) -> None:
-        judged(plan)
+    def describe(plan: SchemaChangePlan) -> None:
+        context.log.info("Table %s: %s", table.name, schema_change_text(plan))
+        effect.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
+
+    def judge(plan: SchemaChangePlan) -> None:
+        describe(plan)
         if overflow is OnOverflow.REFUSE:
             refuse_losses(table.name, plan, show_values=paimon.show_values)
 
+    def report(schema: TableSchema) -> None:
+        # The asset's page shows the new columns.
+        metadata = {**effect, "paimon/schema_id": schema.id}
+        text = f"Schema {schema.id}."
+        context.log_event(materialization_of(key, text, metadata, table.reopened()))
+
+    if config.dry_run:
+        plan = table.plan_alter(changes, executor=paimon.new_executor)
+        describe(plan)
+        text = f"Dry run: {schema_change_text(plan)}"
+        metadata = {"paimon/dry_run": True, **effect}
+        context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
+        return
+    earlier = table.change_made_since(changes, _began_millis(context))
+    if earlier is not None:
+        context.log.info("Schema %d was made by an earlier try of this run.", earlier.id)
+        report(earlier)
+        return
     try:
         plan = table.alter_checked(
-            changes, on_overflow=overflow, executor=paimon.new_executor, judged=refused
+            changes, on_overflow=overflow, executor=paimon.new_executor, judged=judge
         )
     except InvalidInputError as error:
-        failure = failure_of(error, identifier_of(table.name))
+        failure = failure_of(error, target.identifier)
         raise dg.Failure(
-            failure.description, metadata={**failure.metadata, **found}, allow_retries=False
+            failure.description, metadata={**failure.metadata, **effect}, allow_retries=False
         ) from error
-    if plan.differences:
-        _report(context, asset_key, table, plan.new, found)
-        context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
+    if not plan.differences:
+        stays = "Nothing to change; table %s stays at schema %d."
+        context.log.info(stays, table.name, plan.base.id)
         return
-    context.log.info("Nothing to change; table %s stays at schema %d.", table.name, plan.base.id)
-
-
-def _report(
-    context: dg.OpExecutionContext,
-    asset_key: dg.AssetKey,
-    table: Table,
-    made: TableSchema,
-    metadata: Metadata,
-) -> None:
-    """Report the table as it is now; its asset's page shows the new columns."""
-    numbered = {**metadata, "paimon/schema_id": made.id}
-    context.log_event(
-        materialization_of(asset_key, f"Schema {made.id}.", numbered, table.reopened())
-    )
+    report(plan.new)
+    context.log.info("Table %s has schema %d now.", table.name, plan.new.id)
 
 
 def _began_millis(context: dg.OpExecutionContext) -> int:
-    """Return when the run began, or the run that it tries again."""
+    """Return the start time of the run, of a retry that of the first run."""
     run = context.run
     record = context.instance.get_run_record_by_id(run.root_run_id or run.run_id)
     if record is None:

@@ -51,9 +51,11 @@ def picture(panels: Mapping[str, TableShape]) -> dg.MarkdownMetadataValue:
 
 def svg(panels: Mapping[str, TableShape]) -> str:
     """Return the picture's text; bars of all panels have one scale."""
-    found = {title: levels_of(shape) for title, shape in panels.items()}
-    numbers = sorted({level for levels in found.values() for level in levels}) or [0]
-    widest = max((_bytes(runs) for levels in found.values() for runs in levels.values()), default=1)
+    levels = {title: levels_of(shape) for title, shape in panels.items()}
+    numbers = sorted({level for by_level in levels.values() for level in by_level}) or [0]
+    widest = max(
+        (_bytes(runs) for by_level in levels.values() for runs in by_level.values()), default=1
+    )
     counts = {title: size_counts(shape.file_sizes) for title, shape in panels.items()}
     highest = max((count for bars in counts.values() for count in bars.values()), default=1)
     height = _TITLE + len(numbers) * _LINE + _HISTOGRAM + 44
@@ -66,7 +68,7 @@ def svg(panels: Mapping[str, TableShape]) -> str:
         left = _GAP + number * (_WIDTH + _GAP)
         parts.append(_text(left, 18, f"{title}: {summary(shape)}", weight="bold"))
         for line, level in enumerate(numbers):
-            runs = found[title].get(level, ())
+            runs = levels[title].get(level, ())
             parts += _level(left, _TITLE + line * _LINE, level, runs, widest)
         parts += _histogram(left, _TITLE + len(numbers) * _LINE, counts[title], highest)
     return "".join([*parts, "</svg>"])
@@ -74,11 +76,11 @@ def svg(panels: Mapping[str, TableShape]) -> str:
 
 def levels_of(shape: TableShape) -> Levels:
     """Return level → its runs, of all buckets."""
-    found: dict[int, list[RunShape]] = {}
+    levels: dict[int, list[RunShape]] = {}
     for bucket in shape.buckets:
         for run in bucket.runs:
-            found.setdefault(run.level, []).append(run)
-    return found
+            levels.setdefault(run.level, []).append(run)
+    return levels
 
 
 def size_counts(sizes: Sequence[int]) -> Mapping[str, int]:

@@ -1,16 +1,18 @@
-"""Write, audit, publish: checks that judge a batch before any reader can see it.
+"""Write, audit, publish: checks of a batch before any reader can see it.
 
     function ─▶ frame ─▶ files ─▶ branch audit_<run>_<step> ─▶ checks ─┬─▶ commit ─▶ materialization
                                                                        └─▶ failed check, failed step
 
-A blocking check that fails keeps the batch out: the table stays at its snapshot, the check's result
+A blocking check that fails refuses the batch: the table stays at its snapshot, the check's result
 is in the UI, and the batch stays readable as `<table>$branch_audit_<run>_<step>`. Without blocking,
 or with severity WARN, the batch is committed and the check says what is wrong with it. A check that
 raises fails the step; of its batch nothing is left.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,9 @@ from paimon_assets.assets.check_run import CheckOptions, executor_of_check
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, StagedBatch, batch_read
@@ -46,7 +50,7 @@ class Batch:
     read: ReadBuilder
     """The read of the batch; of each key its last row, deletes left out."""
     executor: Executor[Any]
-    """Who reads."""
+    """The executor that reads."""
     physical_rows: int
     """Rows in the batch's files."""
     shows_values: bool = True
@@ -67,7 +71,7 @@ class BatchCheck:
     evaluate: Callable[[Batch], Verdict]
     description: str = "Judges each batch before it is committed."
     options: CheckOptions = BLOCKING
-    """Blocking by default: what fails is not committed."""
+    """Blocking by default: a batch that fails is not committed."""
 
     @property
     def check_name(self) -> str:
@@ -80,7 +84,7 @@ class BatchCheck:
         return self.options.blocking and self.options.severity is dg.AssetCheckSeverity.ERROR
 
     def spec(self, key: dg.AssetKey) -> dg.AssetCheckSpec:
-        """Return what Dagster shows of the check before it ran."""
+        """Return the spec of the check."""
         return dg.AssetCheckSpec(
             name=self.check_name,
             asset=key,
@@ -101,11 +105,7 @@ class BatchAudit:
         self._results: list[dg.AssetCheckResult] = []
 
     def __call__(self, batch: StagedBatch) -> None:
-        """Judge a staged batch.
-
-        Raises:
-            BatchRefusedError: A blocking check failed.
-        """
+        """Judge a staged batch."""
         metadata = {"paimon/batch": batch.name, **self._snapshot_metadata()}
         refusing = self._judge(batch.new_read_builder(), batch.physical_rows, metadata)
         if not refusing:
@@ -146,7 +146,7 @@ class BatchAudit:
         self._judge(read, rows, self._snapshot_metadata())
 
     def _judge(self, read: ReadBuilder, physical_rows: int, metadata: Metadata) -> list[str]:
-        """Ask all checks; return what those say that keep the batch out."""
+        """Run all checks; return the failures of those that refuse the batch."""
         refusing = []
         for check in self._checks:
             verdict = check.evaluate(
@@ -169,7 +169,7 @@ class BatchAudit:
 
 
 def results_without_rows(checks: Sequence[BatchCheck]) -> Sequence[dg.AssetCheckResult]:
-    """Return what checks say where there is nothing to judge."""
+    """Return the results of checks without rows."""
     none = Verdict(passed=True, description="There were no rows to judge.")
     return [_result(check, none, {}) for check in checks]
 
@@ -184,10 +184,101 @@ def _result(check: BatchCheck, verdict: Verdict, metadata: Metadata) -> dg.Asset
     )
 
 
+@dataclass(slots=True, kw_only=True)
+class AuditedFrame:
+    """A frame on its way to the IO manager, and the checks that judge it there."""
+
+    frame: Frame | None
+    checks: Sequence[BatchCheck] = ()
+    results: Sequence[dg.AssetCheckResult] | None = None
+    """Results of the checks; None until the IO manager ran them."""
+
+
+def audited_asset(
+    *, before_commit: Sequence[BatchCheck], **options: Any
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Define an asset as `dg.asset` does, with checks of each batch before it is committed.
+
+    For assets that `PaimonIOManager` stores; `paimon_asset` takes `before_commit` itself. The
+    function returns a frame, a `dg.Output` or `dg.MaterializeResult` of one, or None.
+
+    Args:
+        before_commit: The checks, such as those of `build_pandera_checks`.
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: In the run: its IO manager is none of `PaimonIOManager` (kind
+            `io-manager`).
+
+    >>> @audited_asset(before_commit=[], key=["shop", "sales"])
+    ... def sales() -> Any: ...
+    >>> sales.key
+    AssetKey(['shop', 'sales'])
+    """
+
+    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        key = _key_of(function, options)
+        specs = [check.spec(key) for check in before_commit]
+        settings = {"description": inspect.getdoc(function), **options}
+        settings["check_specs"] = [*options.get("check_specs", ()), *specs]
+        asset: dg.AssetsDefinition = dg.asset(**settings)(_audited(function, before_commit))
+        return asset
+
+    return decorate
+
+
+def _key_of(function: Callable[..., Any], options: dict[str, Any]) -> dg.AssetKey:
+    if "key" in options:
+        return dg.AssetKey.from_coercible(options["key"])
+    name = dg.AssetKey([options.get("name", function.__name__)])
+    return name.with_prefix(options["key_prefix"]) if "key_prefix" in options else name
+
+
+def _audited(
+    function: Callable[..., Any], checks: Sequence[BatchCheck]
+) -> Callable[..., Iterator[Any]]:
+    """Wrap a function: its frame goes to the IO manager with the checks, results come back."""
+
+    @functools.wraps(function)
+    def compute(*args: Any, **inputs: Any) -> Iterator[Any]:
+        value, fields = function(*args, **inputs), {}
+        if isinstance(value, dg.MaterializeResult | dg.Output):
+            names = ("metadata", "data_version", "tags", "check_results")
+            fields = {name: getattr(value, name) for name in names if hasattr(value, name)}
+            value = value.value
+        if fields and isinstance(value, type):  # Dagster's mark of a result without a value
+            yield dg.MaterializeResult(**fields)
+            yield from results_without_rows(checks)
+            return
+        frame = AuditedFrame(frame=value, checks=checks)
+        yield dg.MaterializeResult(value=frame, **fields)
+        if frame.results is None:
+            raise InvalidInputError(
+                f"The checks of '{function.__name__}' were not asked: its IO manager is none of "
+                "PaimonIOManager. Set io_manager_key to the resource that is one.",
+                kind="io-manager",
+            )
+        yield from frame.results
+
+    return compute
+
+
+@contextmanager
+def reporting_checks(context: dg.OutputContext) -> Iterator[None]:
+    """Report check results of a refused batch: the function that made it does not run on."""
+    try:
+        yield
+    except BatchRefusedError as refusal:
+        step = context.step_context
+        for result in refusal.results:
+            dg.DagsterEvent.asset_check_evaluation(step, result.to_asset_check_evaluation(step))
+        raise
+
+
 def reporting_refusals(
     compute: Callable[..., dg.MaterializeResult[Any]],
 ) -> Callable[..., Iterator[dg.AssetCheckResult | dg.MaterializeResult[Any]]]:
-    """Let a compute function report what the checks said, also when the batch is kept out."""
+    """Wrap a compute function: results of checks are reported also if they refuse the batch."""
 
     @functools.wraps(compute)
     def reporting(

@@ -1,17 +1,17 @@
-"""How far an input with a consumer was read, as the table that was made of it says.
+"""The position of an input with a consumer, kept by the table that the step writes.
 
-    load_input ─▶ note(run, step, consumer, next snapshot) ─▶ the step ─▶ commit ─▶ advance
-         ▲                                                                   │
-         └───────── the newest snapshot of the output says how far ──────────┘
+    load_input ─▶ remember(run, step, consumed) ─▶ the step ─▶ commit ─▶ consumer advances
+         ▲                                                       │
+         └────────── position, in the output's newest snapshot ◀─┘
 
-The position is committed with the rows that were made of the input, or of none where there were
-none. So a process that dies before the consumer advances reads nothing twice, and a table that is
-rolled back reads again what it lost. The consumer itself keeps snapshots from expiring; where no
-snapshot of the output says anything, it says where to begin.
+The position is committed with the rows made of the input, or alone where there are none. So a
+process that dies before the consumer advances reads nothing twice, and a table that is rolled back
+reads again what it lost. The consumer keeps snapshots from expiring; without a position in the
+output it says where to begin.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.engine.control.commit.file_store_commit import Condition
@@ -22,11 +22,11 @@ from paimon_assets.engine.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a consumer goes on, and what it has read."""
+    """The next snapshot of a consumer."""
 
     next_snapshot: int
     created_ms: int
-    """When the table was created; one made anew begins from its first snapshot."""
+    """Creation time of the table; a table created again begins from its first snapshot."""
     last: str
     """Name of the snapshot before, empty if there was none or it had expired."""
 
@@ -45,37 +45,37 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What the output of a step says of one of its inputs, when that is read."""
+    """The position in the output when the input is read."""
 
     text: str | None = None
-    """The newest position, None if there is none."""
     newest: str | None = None
     """Name of the output's newest snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consumed:
-    """The snapshots one input of a step has read."""
+    """The snapshots one input of a step reads."""
 
     table: Table
     consumer: str
-    next_snapshot: int
     start: int | None
-    """Where it began, None if at the table as it was."""
+    """The first snapshot, None for the table as it is."""
     recorded: Recorded
+    next_snapshot: int = 0
 
     @property
     def key(self) -> str:
-        """The property of the step's snapshot that says how far."""
-        return consumed_key(self.table, self.consumer)
+        """The property of the output's snapshots that holds the position."""
+        return f"{CONSUMED_PROPERTY_PREFIX}{self.table.name}.{self.consumer}"
 
     @property
     def has_moved(self) -> bool:
-        """Whether there was anything to read."""
+        """Whether the read has snapshots."""
         return self.next_snapshot != self.start
 
+    @property
     def position(self) -> Position:
-        """Return how far it has read."""
+        """The position after the read."""
         last = snapshot_or_none(self.table, self.next_snapshot - 1)
         return Position(
             next_snapshot=self.next_snapshot,
@@ -84,7 +84,7 @@ class Consumed:
         )
 
     def unless_consumed(self, output: Table) -> Condition:
-        """Return that nobody else has committed what was made of the same input meanwhile."""
+        """Return the commit condition: no other run has consumed this input meanwhile."""
 
         def check(latest: Snapshot | None) -> None:
             text = _newest_text(output, self.key, latest, until=self.recorded)
@@ -100,22 +100,28 @@ class Consumed:
         return check
 
 
-def consumed_key(table: Table, consumer: str) -> str:
-    """Return the property that says how far a consumer has read a table."""
-    return f"{CONSUMED_PROPERTY_PREFIX}{table.name}.{consumer}"
+def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consumed:
+    """Return the read of a consumer, from the position in the output.
 
-
-def recorded_in(output: Table | None, table: Table, consumer: str) -> Recorded:
-    """Return what a table says of how far it has read another.
+    An output behind the consumer's file was rolled back: the file follows, so that the snapshots to
+    read again do not expire.
 
     Cost:
-        Its newest snapshot; of commits of others, each before is read.
+        The output's newest snapshot; of commits of others, each before is read.
     """
+    start = known = table.consumers.next_snapshot(consumer)
+    consumed = Consumed(table=table, consumer=consumer, start=start, recorded=Recorded())
     newest = None if output is None else output.latest_snapshot()
     if output is None or newest is None:
-        return Recorded()
-    text = _newest_text(output, consumed_key(table, consumer), newest, until=Recorded())
-    return Recorded(text=text, newest=newest.name)
+        return consumed
+    text = _newest_text(output, consumed.key, newest, until=Recorded())
+    position = None if text is None else Position.of_text(text)
+    if position is not None and position.created_ms == table.created_ms:
+        _refuse_rolled_back(position, table, consumer)
+        start = position.next_snapshot
+        if known is not None and known > start:
+            table.consumers.reset(consumer, start)
+    return replace(consumed, start=start, recorded=Recorded(text=text, newest=newest.name))
 
 
 def _newest_text(
@@ -128,27 +134,6 @@ def _newest_text(
             return snapshot.properties[key]
         snapshot = snapshot_or_none(output, snapshot.id - 1)
     return None
-
-
-def start_of(recorded: Recorded, table: Table, consumer: str) -> int | None:
-    """Return the snapshot a consumer goes on with, None if the table shall be read as it is.
-
-    Where the output knows less than the consumer's file, it was rolled back: the file follows, so
-    that what is to be read again does not expire.
-
-    Raises:
-        InvalidInputError: Kind `consumer-ahead`: what was read is no part of the table any more.
-    """
-    known = table.consumers.next_snapshot(consumer)
-    if recorded.text is None:
-        return known
-    position = Position.of_text(recorded.text)
-    if position.created_ms != table.created_ms:
-        return known
-    _refuse_rolled_back(position, table, consumer)
-    if known is not None and known > position.next_snapshot:
-        table.consumers.reset(consumer, position.next_snapshot)
-    return position.next_snapshot
 
 
 def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None:
@@ -165,30 +150,27 @@ def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None
         )
 
 
-_Step = tuple[str, str]
-"""Run id and step key."""
-
-_READ: dict[_Step, dict[str, Consumed]] = {}
-"""Inputs are loaded and outputs handled in one process, by IO managers that may differ."""
+_READS: dict[tuple[str, str], dict[str, Consumed]] = {}
+"""Run id and step key → reads. Inputs and outputs of a step are handled in one process."""
 
 
-def note(run_id: str, step_key: str, consumed: Consumed) -> None:
-    """Remember what an input has read; a retry replaces it."""
-    _READ.setdefault((run_id, step_key), {})[consumed.key] = consumed
+def remember(run_id: str, step_key: str, consumed: Consumed) -> None:
+    """Remember the read of an input; a retry replaces it."""
+    _READS.setdefault((run_id, step_key), {})[consumed.key] = consumed
 
 
 def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:
-    """Return what the inputs of a step have read, and forget it: a retry reads them again."""
-    return tuple(_READ.pop((run_id, step_key), {}).values())
+    """Return the reads of a step's inputs, and forget them: a retry reads them again."""
+    return tuple(_READS.pop((run_id, step_key), {}).values())
 
 
 def as_properties(consumed: Sequence[Consumed]) -> dict[str, str]:
-    """Return what the step's snapshot says of its inputs."""
-    return {item.key: item.position().to_text() for item in consumed}
+    """Return the positions of inputs, for the step's snapshot."""
+    return {item.key: item.position.to_text() for item in consumed}
 
 
 def advance(consumed: Sequence[Consumed], committed: Mapping[str, str]) -> None:
-    """Let consumers go on, behind what was committed.
+    """Move consumers to the committed position.
 
     `committed` are the properties of the step's snapshot, empty if there was nothing to commit.
     """

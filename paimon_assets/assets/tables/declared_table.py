@@ -1,4 +1,4 @@
-"""The declared schema of an asset against the stored table, and what a policy does about it.
+"""The declared schema of an asset against the stored one, and the policies for differences.
 
     no table                         created
     as declared                      written
@@ -37,7 +37,7 @@ from paimon_assets.engine.table.table import Table
 
 
 class SchemaPolicy(StrEnum):
-    """The policy of an asset whose declaration is not what is stored."""
+    """The policy of an asset whose declared schema differs from the stored one."""
 
     ERROR = "error"
     """The run fails, and says what differs."""
@@ -62,19 +62,15 @@ MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EnsuredTable:
-    """A table that is what an asset declares."""
+    """A table with the declared schema."""
 
     table: Table
     schema_before: int
-    """Id of the schema the run found; another than the table's if the policy changed it."""
+    """Id of the schema before the run; another than the table's if the policy changed it."""
 
 
 def schema_policy(text: str, table: str) -> SchemaPolicy:
-    """Return the policy of that name.
-
-    Raises:
-        InvalidInputError: There is none; lists those that are.
-    """
+    """Return the policy of that name."""
     try:
         return SchemaPolicy(text)
     except ValueError:
@@ -96,12 +92,6 @@ def ensure_table(
     """Return the table as declared, created if it is not there, with its database.
 
     The executor reads files whose values a change might lose; this process by default.
-
-    Raises:
-        InvalidInputError: The stored schema differs from the declared one, and the policy does not
-            reconcile them (kind `schema-drift`); lists every difference. Or a change would lose
-            values (`schema-overflow`). Or the declared schema is no legal one.
-        CommitConflictError: Others were faster too often.
     """
     try:
         table = catalog.get_table(identifier)
@@ -110,10 +100,10 @@ def ensure_table(
         table = catalog.create_table(identifier, schema, ignore_if_exists=True)
     before = table.schema.id
     if policy is not SchemaPolicy.ERROR:
-        found = _changes(policy, table.schema, schema)
-        verify_schema(identifier, schema, found.result, policy, found.unreachable)
-        if found.changes:
-            table.alter_checked(found.changes, executor=executor)
+        change = _changes(policy, table.schema, schema)
+        verify_schema(identifier, schema, change.result, policy, change.unreachable)
+        if change.changes:
+            table.alter_checked(change.changes, executor=executor)
             table = table.reopened()
     verify_schema(identifier, schema, table.schema, policy)
     if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
@@ -134,17 +124,14 @@ def verify_schema(
     policy: SchemaPolicy = SchemaPolicy.ERROR,
     unreachable: tuple[str, ...] = (),
 ) -> None:
-    """Refuse a stored schema that is not the declared one, but for what may differ.
+    """Refuse a stored schema that differs from the declared one more than the policy allows.
 
-    The policy says what may differ, `unreachable` what its changes do not reach, as sentences.
-
-    Raises:
-        InvalidInputError: They differ; lists every difference.
+    `unreachable` are sentences on differences that the policy's changes do not reach.
     """
-    wanted = _as_tolerated(stored, declared, policy)
-    if not any(schema_differences(wanted, stored)):
+    expected = _as_tolerated(stored, declared, policy)
+    if not any(schema_differences(expected, stored)):
         return
-    shown = declared if policy is SchemaPolicy.ERROR else wanted
+    shown = declared if policy is SchemaPolicy.ERROR else expected
     differences = list(schema_differences(shown, stored))
     why = f" {' '.join(unreachable)}" if unreachable else ""
     way_out = "Change the declaration, evolve the table before materializing"
@@ -161,7 +148,7 @@ def verify_schema(
 
 
 def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -> Schema:
-    """Return the declared schema with what may differ as it is stored."""
+    """Return the declared schema, with the stored value wherever the policy allows a difference."""
     options = stored.typed_options
     merges = policy is not SchemaPolicy.SYNC and options.get(WRITE_MERGE_SCHEMA)
     widens = bool(merges and options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING))
@@ -194,13 +181,13 @@ def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
 
     Comments may differ, and the table may have options the declaration does not name.
     """
-    wanted = first_table_schema(declared, time_millis=0)
-    yield from _column_differences(wanted.by_name, stored.by_name)
-    if set(wanted.field_names) == set(stored.field_names):
-        yield from _differing("column order", wanted.field_names, stored.field_names)
-    yield from _differing("primary key", wanted.primary_keys, stored.primary_keys)
-    yield from _differing("partition keys", wanted.partition_keys, stored.partition_keys)
-    for key, value in wanted.options.items():
+    expected = first_table_schema(declared, time_millis=0)
+    yield from _column_differences(expected.by_name, stored.by_name)
+    if set(expected.field_names) == set(stored.field_names):
+        yield from _differing("column order", expected.field_names, stored.field_names)
+    yield from _differing("primary key", expected.primary_keys, stored.primary_keys)
+    yield from _differing("partition keys", expected.partition_keys, stored.partition_keys)
+    for key, value in expected.options.items():
         have = stored.options.get(key)
         if have != value:
             shown = "not set" if have is None else f"'{have}'"
@@ -213,37 +200,37 @@ def comment_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
         have = stored.by_name.get(field.name)
         if have is not None and have.description != field.description:
             yield (
-                f"the comment of column '{field.name}' is declared {_quoted(field.description)} "
-                f"but stored {_quoted(have.description)}"
+                f"the comment of column '{field.name}' is declared {_quote(field.description)} "
+                f"but stored {_quote(have.description)}"
             )
     if declared.comment != stored.comment:
         yield (
-            f"the table's comment is declared {_quoted(declared.comment)} but stored "
-            f"{_quoted(stored.comment)}"
+            f"the table's comment is declared {_quote(declared.comment)} but stored "
+            f"{_quote(stored.comment)}"
         )
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     return "none" if text is None else f"'{text}'"
 
 
 def _column_differences(
-    wanted: Mapping[str, DataField], stored: Mapping[str, DataField]
+    expected: Mapping[str, DataField], stored: Mapping[str, DataField]
 ) -> Iterator[str]:
-    for name, field in wanted.items():
+    for name, field in expected.items():
         have = stored.get(name)
         if have is None:
             yield f"column '{name}' {field.type} is declared but not in the table"
         elif str(have.type) != str(field.type):
             yield f"column '{name}' is declared {field.type} but stored {have.type}"
     for name, field in stored.items():
-        if name not in wanted:
+        if name not in expected:
             yield f"column '{name}' {field.type} is in the table but not declared"
 
 
-def _differing(what: str, wanted: tuple[str, ...], stored: tuple[str, ...]) -> Iterator[str]:
-    if wanted != stored:
-        yield f"{what} is declared {_names(wanted)} but stored {_names(stored)}"
+def _differing(what: str, expected: tuple[str, ...], stored: tuple[str, ...]) -> Iterator[str]:
+    if expected != stored:
+        yield f"{what} is declared {_names(expected)} but stored {_names(stored)}"
 
 
 def _names(names: tuple[str, ...]) -> str:

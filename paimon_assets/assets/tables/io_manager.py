@@ -1,17 +1,17 @@
-"""PaimonIOManager: what assets return becomes tables, and tables become what assets take.
+"""PaimonIOManager: frames that assets return become tables, and tables become their inputs.
 
     a function's value ─▶ handle_output ─▶ one snapshot ─▶ metadata, data version
-    a parameter's type ◀─ load_input ◀─ columns, filter, partitions, a moment or what is new
+    a parameter's type ◀─ load_input ◀─ columns, filter, partitions, time travel or changes
 
 Frames of every kind go in and come out (`engine.table.frames`); a parameter's annotation says
-which. What a definition says of its table are metadata keys (`assets.io_metadata`); checks that
-judge a batch before it is committed come with it (`assets.tables.audited_frame`).
+which. Metadata keys of a definition describe its table (`assets.tables.io_metadata`); checks of a
+batch before it is committed come with its frame (`assets.tables.audit`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
@@ -19,7 +19,7 @@ from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
-from paimon_assets.assets.metadata import partition_metadata
+from paimon_assets.assets.metadata import spec_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
@@ -27,15 +27,18 @@ from paimon_assets.assets.partitions import (
     column_names,
     run_partitions,
 )
-from paimon_assets.assets.provenance import output_identity, output_partition_keys
-from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.tables.audit import BatchAudit, results_without_rows
-from paimon_assets.assets.tables.audited_frame import AuditedFrame, reporting_checks
+from paimon_assets.assets.provenance import step_of_output
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource, table_or_none
+from paimon_assets.assets.tables.audit import (
+    AuditedFrame,
+    BatchCheck,
+    reporting_checks,
+    results_without_rows,
+)
 from paimon_assets.assets.tables.consumption import (
     Consumed,
-    note,
-    recorded_in,
-    start_of,
+    begin_to_consume,
+    remember,
     take_consumed,
 )
 from paimon_assets.assets.tables.declared_table import (
@@ -45,6 +48,7 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
+from paimon_assets.assets.tables.inputs import NestedColumns, nested_columns, view_rows
 from paimon_assets.assets.tables.io_metadata import (
     BRANCH,
     COLUMNS,
@@ -58,17 +62,25 @@ from paimon_assets.assets.tables.io_metadata import (
     declared_schema,
     described_read,
 )
-from paimon_assets.assets.tables.nested_columns import NestedColumns, nested_columns
-from paimon_assets.assets.tables.plan_lineage import lineage_of, note_input
-from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (
+    Materialized,
+    Production,
     TableWrite,
     WriteConfig,
     WriteMode,
     write_mode,
 )
-from paimon_assets.assets.tables.view_inputs import view_rows
-from paimon_assets.assets.translator import TABLE_NAME, identifier_of, identifier_of_spec
+from paimon_assets.assets.translator import (
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    PaimonTranslator,
+    identifier_of,
+    identifier_of_spec,
+    kinds_of,
+    pool_of,
+)
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
@@ -77,7 +89,6 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
@@ -94,7 +105,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
 _NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
-"""What a frame is converted to where no table says: its own types."""
+"""The target of a frame for a table that does not exist: the frame's own types."""
 
 
 class PaimonIOManager(dg.ConfigurableIOManager):
@@ -117,42 +128,45 @@ class PaimonIOManager(dg.ConfigurableIOManager):
 
     @classmethod
     def output_config_schema(cls) -> Any:
-        """Return what a run may say of an output: the write mode."""
+        """Return the config of an output: the write mode."""
         return WriteConfig.to_config_schema()
 
     def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
         """Write a frame to the output's table, as one snapshot; None writes nothing.
 
         Raises:
-            Failure: The frame, the table or the metadata is wrong, or a check kept the rows out;
+            Failure: The frame, the table or the metadata is wrong, or a check refused the rows;
                 nothing was committed.
             RetryRequested: A lost race or a failing storage.
         """
         definition = context.definition_metadata
         identifier = self._identifier(context, definition)
-        handed = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
+        audited = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier), reporting_checks(context):
             check_keys(definition, OUTPUT_KEYS, _owner(context))
-            handed.lineage = lineage_of(context.run_id, context.step_key, handed.frame)
-            ensured, frame, is_new = self._table_to_write(context, identifier, handed.frame)
+            lineage = lineage_of(context.run_id, context.step_key, audited.frame)
+            ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
-                handed.results = results_without_rows(handed.checks)
+                audited.results = results_without_rows(audited.checks)
                 return
-            handed.frame = frame
+            production = Production(frame=frame, metadata=lineage)
             try:
-                self._write(context, ensured, handed)
+                write = self._write_of(context, ensured, audited.checks)
+                materialized = write.materialize(lambda: production)
             except (*TRY_AGAIN, BatchRefusedError):
                 raise  # the next try, or who looks at the batch, needs the table
             except Exception:
                 if is_new:
                     self._drop_unwritten(identifier)
                 raise
+            audited.results = materialized.check_results
+            _report(context, materialized)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
         """Drop a table that was made for rows that did not fit it, unless others wrote to it.
 
-        Who writes to it at this moment fails to commit: its schema is gone.
+        A concurrent write fails to commit: its schema is gone.
         """
         catalog = self.paimon.catalog()
         with suppress(PaimonError):
@@ -160,30 +174,12 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             if table.latest_snapshot() is None and not table.branches.list():
                 catalog.drop_table(identifier)
 
-    def _write(
-        self, context: dg.OutputContext, ensured: EnsuredTable, handed: AuditedFrame
-    ) -> None:
-        table = ensured.table
-        audit = BatchAudit(handed.checks, table, self.paimon)
-        write = replace(self._write_of(context, table), audit=audit if handed.checks else None)
-        snapshot = write.find_committed()
-        if snapshot is not None:
-            result = result_of_earlier_try(context, table, snapshot)
-            handed.results = audit.results(snapshot, write.replaced())
-        else:
-            executor = context.definition_metadata.get(EXECUTOR)
-            outcome = write.write(handed.frame, self.paimon, executor)
-            snapshot = outcome.snapshot if outcome is not None else None
-            result = result_of_write(context, ensured, outcome, handed.lineage)
-            handed.results = audit.results()
-        _report(context, write, result, snapshot)
-
     def load_input(self, context: dg.InputContext) -> Frame:
         """Read the upstream table as what the parameter is annotated as.
 
         Raises:
-            Failure: The table, a column or a moment does not exist, or the type is none of a
-                frame.
+            Failure: The table, a column or a time-travel target does not exist, or the type is
+                not that of a frame.
             RetryRequested: The storage failed.
         """
         upstream = context.upstream_output
@@ -209,26 +205,22 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             consumed = self._consuming(context, table)
             if consumed is not None:
                 read = read.with_consumer(consumed.consumer, start=consumed.start)
-            partitions = _input_partitions(context, table, metadata)
-            if partitions is not None:
-                read = read.with_filter(partitions.predicate())
+            if context.has_asset_partitions:
+                keys, definition = context.asset_partition_keys, context.asset_partitions_def
+                read = read.with_filter(_partitions(keys, definition, metadata, table).predicate())
             plan = read.plan()
-            if consumed is not None and plan.next_snapshot is not None:
-                step = context.step_context
-                read_now = replace(consumed, next_snapshot=plan.next_snapshot)
-                note(step.run_id, step.step.key, read_now)
+            step = context.step_context if context.has_input_name else None
+            if consumed is not None and step is not None and plan.next_snapshot is not None:
+                consumed = replace(consumed, next_snapshot=plan.next_snapshot)
+                remember(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
-            frame = self._loaded(kind, _Rows(read, plan, nested), own.get(EXECUTOR))
-            if upstream is not None and upstream.has_asset_key and context.has_input_name:
-                step = context.step_context
+            frame = self._frame(kind, read, plan, nested, own.get(EXECUTOR))
+            if upstream is not None and upstream.has_asset_key and step is not None:
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)
             return frame
 
     def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
-        """Return from where a consumer goes on, None if the input has none.
-
-        It advances when the step's output is committed.
-        """
+        """Return the read of the input's consumer, None without one."""
         consumer = context.definition_metadata.get(CONSUMER)
         if consumer is None:
             return None
@@ -241,30 +233,18 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 kind="consumer-step",
                 details={"table": table.name, "consumer": consumer},
             )
-        try:
-            made = self.paimon.catalog().get_table(
-                self._identifier(output, output.definition_metadata)
-            )
-        except NotFoundError:
-            made = None
-        recorded = recorded_in(made, table, consumer)
-        start = start_of(recorded, table, consumer)
-        return Consumed(
-            table=table, consumer=consumer, next_snapshot=0, start=start, recorded=recorded
-        )
+        identifier = self._identifier(output, output.definition_metadata)
+        return begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
 
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
     ) -> Identifier:
         if TABLE_NAME in metadata:
             return identifier_of(_text(metadata[TABLE_NAME]))
-        if context.has_asset_key:
-            parts = context.asset_key.path
-            return Identifier(*parts[-2:]) if len(parts) > 1 else self._named(parts[0])
-        return self._named(context.name)
+        return self._by_path(context.asset_key.path if context.has_asset_key else [context.name])
 
-    def _named(self, table: str) -> Identifier:
-        return Identifier(self.database, table)
+    def _by_path(self, path: Sequence[str]) -> Identifier:
+        return Identifier(*path[-2:]) if len(path) > 1 else Identifier(self.database, path[0])
 
     def identifier_of(self, spec: dg.AssetSpec) -> Identifier:
         """Return the table of an asset: of its metadata, else of its key.
@@ -274,7 +254,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """
         if TABLE_NAME in spec.metadata or len(spec.key.path) > 1:
             return identifier_of_spec(spec)
-        return self._named(spec.key.path[0])
+        return self._by_path(spec.key.path)
 
     def known_warehouse(self) -> str | None:
         """Return the warehouse, None if it comes from an environment variable that is not set."""
@@ -284,10 +264,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _table_to_write(
         self, context: dg.OutputContext, identifier: Identifier, frame: Frame | None
     ) -> tuple[EnsuredTable | None, Frame | None, bool]:
-        """Return the table, the frame, and whether the table is new.
-
-        The frame is that of the table's rows, where its columns made the table.
-        """
+        """Return the table, the frame (converted, if it makes the table), whether it is new."""
         catalog = self.paimon.catalog()
         metadata = context.definition_metadata
         schema = declared_schema(metadata)
@@ -297,8 +274,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             def executor_of_change() -> CountingExecutor[Any]:
                 return self.paimon.new_executor(metadata.get(EXECUTOR))
 
-            made = ensure_table(catalog, identifier, schema, policy, executor_of_change)
-            return made, frame, False
+            ensured = ensure_table(catalog, identifier, schema, policy, executor_of_change)
+            return ensured, frame, False
         try:
             table = catalog.get_table(identifier).copy(MERGED_BY[policy])
         except NotFoundError:
@@ -317,13 +294,15 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         )
         return ensure_table(catalog, identifier, schema), rows, True
 
-    def _write_of(self, context: dg.OutputContext, table: Table) -> TableWrite:
+    def _write_of(
+        self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[BatchCheck]
+    ) -> TableWrite:
         metadata = {**context.definition_metadata, **context.output_metadata}
-        partitions = None
+        table, step, partitions = ensured.table, step_of_output(context), None
         if context.has_asset_partitions:
-            keys, definition = output_partition_keys(context), context.asset_partitions_def
-            partitions = _partitions(keys, definition, metadata, table)
-        consumed = take_consumed(context.run_id, context.step_key)
+            definition = context.asset_partitions_def
+            partitions = _partitions(step.partition_keys, definition, metadata, table)
+        consumed = take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
         if consumed and MODE not in metadata and mode is WriteMode.OVERWRITE:
             raise InvalidInputError(
@@ -334,16 +313,19 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": table.name},
             )
         return TableWrite(
-            table=table,
-            step=output_identity(context),
+            paimon=self.paimon,
+            ensured=ensured,
+            step=step,
             mode=mode,
+            executor=context.definition_metadata.get(EXECUTOR),
             partitions=partitions,
             code_version=context.asset_spec.code_version if context.has_asset_key else None,
+            checks=checks,
             consumed=consumed,
         )
 
     def _mode(self, context: dg.OutputContext, table: str) -> WriteMode:
-        """Return what the Launchpad, the function, the definition or the manager says, if first."""
+        """Return the mode of the Launchpad, else of the function, the definition, the manager."""
         chosen = (context.config or {}).get("mode")
         metadata = {**context.definition_metadata, **context.output_metadata}
         return write_mode(_text(chosen or metadata.get(MODE, self.mode)), table)
@@ -363,47 +345,29 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": str(identifier)},
             ) from error
 
-    def _loaded(self, kind: FrameKind, rows: "_Rows", executor: Any) -> Frame:
-        plan = rows.plan
+    def _frame(
+        self,
+        kind: FrameKind,
+        read: ReadBuilder,
+        plan: Plan,
+        nested: NestedColumns | None,
+        executor: str | None,
+    ) -> Frame:
         if kind is FrameKind.SPARK:
             frame = self.paimon.planned_dataframe(plan)
-            return frame if rows.nested is None else rows.nested.of_spark(frame)
-        reading = self.paimon.new_executor(executor or "embedded")
+            return frame if nested is None else nested.of_spark(frame)
+        runner, schema = self.paimon.new_executor(executor or "embedded"), plan.arrow_schema
+        if nested is not None:
+            schema = nested.narrowed(schema.empty_table().to_reader()).schema
 
         def batches(
             columns: Sequence[str] | None, predicate: Predicate | None
         ) -> pa.RecordBatchReader:
-            return rows.read(columns, predicate, reading)
+            tops = columns if columns is None or nested is None else nested.tops_of(columns)
+            reader = read.read(plan.narrowed(tops, predicate), runner)
+            return reader if nested is None else nested.narrowed(reader, columns)
 
-        return from_batches(kind, batches, rows.arrow_schema)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of an input."""
-
-    builder: ReadBuilder
-    plan: Plan
-    nested: NestedColumns | None
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns of the frame."""
-        whole = self.plan.arrow_schema
-        if self.nested is None:
-            return whole
-        return self.nested.narrowed(whole.empty_table().to_reader()).schema
-
-    def read(
-        self,
-        columns: Sequence[str] | None,
-        predicate: Predicate | None,
-        executor: CountingExecutor[Any],
-    ) -> pa.RecordBatchReader:
-        """Read columns, or all for None, of at least the rows for which a filter is true."""
-        tops = columns if columns is None or self.nested is None else self.nested.tops_of(columns)
-        reader = self.builder.read(self.plan.narrowed(tops, predicate), executor)
-        return reader if self.nested is None else self.nested.narrowed(reader, columns)
+        return from_batches(kind, batches, schema)
 
 
 def _partitions(
@@ -424,18 +388,8 @@ def _partitions(
     return run_partitions(keys, definition, columns, table.schema)
 
 
-def _input_partitions(
-    context: dg.InputContext, table: Table, metadata: Mapping[str, Any]
-) -> RunPartitions | None:
-    """Return the upstream partitions the step reads, None for an asset without partitions."""
-    if not context.has_asset_partitions:
-        return None
-    keys = context.asset_partition_keys
-    return _partitions(keys, context.asset_partitions_def, metadata, table)
-
-
 def _one_output(context: dg.InputContext) -> dg.OutputContext | None:
-    """Return what a step makes of the input, None if it is not one thing."""
+    """Return the one output of the step, None if it has several or partitions."""
     if not context.has_input_name:  # a person's `load_asset_value`
         return None
     step = context.step_context
@@ -467,23 +421,14 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
         )
 
 
-def _report(
-    context: dg.OutputContext,
-    write: TableWrite,
-    result: "dg.MaterializeResult[Any]",
-    snapshot: Snapshot | None,
-) -> None:
-    """Report what was written: metadata, data version, and what each partition holds."""
+def _report(context: dg.OutputContext, materialized: Materialized) -> None:
+    result, step = materialized.result, context.step_context
     context.add_output_metadata(dict(result.metadata or {}))
     if not context.has_asset_key:
         return
-    step = context.step_context
     if result.data_version is not None and not step.has_data_version(context.asset_key):
         step.set_data_version(context.asset_key, result.data_version)
-    if write.partitions is None or snapshot is None:
-        return
-    reported = partition_metadata(write.table, snapshot, write.partitions)
-    for key, metadata in reported.items():
+    for key, metadata in materialized.by_partition.items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
 
 
@@ -496,3 +441,122 @@ def _owner(context: dg.OutputContext) -> str:
 def _text(value: Any) -> str:
     """Return a metadata value as text; values given while running are wrapped by Dagster."""
     return str(getattr(value, "value", value))
+
+
+AssetT = TypeVar("AssetT")
+
+_NO_GROUP = "default"
+"""The group Dagster gives an asset that names none."""
+_KIND_TAGS = "dagster/kind/"
+
+
+def as_table_assets(
+    assets: Iterable[AssetT],
+    *,
+    io_manager: PaimonIOManager,
+    io_manager_key: str = "io_manager",
+    resource_key: str = DEFAULT_RESOURCE_KEY,
+) -> list[AssetT | dg.AssetsDefinition]:
+    """Return assets with what a `paimon_asset` carries, where the IO manager stores them.
+
+    That is the name and the address of the table, its kinds, its database as group, the declared
+    columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with
+    several tables `paimon/<its name>`. So they can be given to checks, to the compaction job and to
+    its sensor, and none of these writes while another does. What a definition says itself stays;
+    ops inside a graph keep their pools. What is a table asset already, is annotated to
+    return None, or is no asset is returned as it is.
+
+    Args:
+        assets: What `dg.Definitions` takes as assets.
+        io_manager: The one that stores them: it knows the warehouse, and the database of keys of
+            one part.
+        io_manager_key: Its key among the resources.
+        resource_key: That of its catalog, which checks and jobs take.
+
+    Raises:
+        InvalidInputError: An asset's metadata has a key of ours that is none, or no table's name.
+
+    >>> [sales] = as_table_assets([sales], io_manager=io)  # doctest: +SKIP
+    ... dg.Definitions([sales, build_row_count_check(sales, 3)], resources={"io_manager": io, ...})
+    """
+    stored: list[AssetT | dg.AssetsDefinition] = []
+    for asset in assets:
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
+            stored.append(_stored(asset, io_manager, io_manager_key, resource_key))
+        else:
+            stored.append(asset)
+    return stored
+
+
+def _stored(
+    asset: dg.AssetsDefinition, io_manager: PaimonIOManager, io_manager_key: str, resource_key: str
+) -> dg.AssetsDefinition:
+    tables = {
+        spec.key: io_manager.identifier_of(spec)
+        for spec in asset.specs
+        if asset.get_io_manager_key_for_asset_key(spec.key) == io_manager_key
+        and spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND
+        and not _stores_nothing(asset, spec.key)
+    }
+    if not tables:
+        return asset
+
+    def spec_of_table(spec: dg.AssetSpec) -> dg.AssetSpec:
+        if spec.key not in tables:
+            return spec
+        return _table_spec(spec, tables[spec.key], io_manager, resource_key)
+
+    described = asset.map_asset_specs(spec_of_table)
+    op = described.node_def
+    if not isinstance(op, dg.OpDefinition) or op.pool is not None:
+        return described
+    [first, *others] = tables.values()
+    pool = f"paimon/{op.name}" if others else pool_of(first)
+    attributes = {**described.get_attributes_dict(), "node_def": _with_pool(op, pool)}
+    return dg.AssetsDefinition.dagster_internal_init(**attributes)
+
+
+def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
+    """Whether the function says that it returns no rows."""
+    output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(key))
+    return output.dagster_type.is_nothing
+
+
+def _table_spec(
+    spec: dg.AssetSpec, identifier: Identifier, io_manager: PaimonIOManager, resource_key: str
+) -> dg.AssetSpec:
+    check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
+    schema = declared_schema(spec.metadata)
+    metadata = spec_metadata(
+        identifier, schema, warehouse=io_manager.known_warehouse(), resource=resource_key
+    )
+    tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
+    executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)
+    described: dg.AssetSpec = spec.replace_attributes(
+        metadata={**metadata, **spec.metadata},
+        kinds={*spec.kinds, *kinds_of(executor)},
+        tags={STORAGE_KIND_KEY: STORAGE_KIND, **tags},
+        description=spec.description or (schema.comment if schema is not None else None),
+        group_name=PaimonTranslator().get_group_name(identifier)
+        if spec.group_name in (None, _NO_GROUP)
+        else spec.group_name,
+    )
+    return described
+
+
+def _with_pool(op: dg.OpDefinition, pool: str) -> dg.OpDefinition:
+    """Return the op in a pool; Dagster has no way to change one."""
+    inputs: dict[str, Any] = {item.name: dg.In.from_definition(item) for item in op.input_defs}
+    outputs: dict[str, Any] = {item.name: dg.Out.from_definition(item) for item in op.output_defs}
+    return dg.OpDefinition(
+        compute_fn=op.compute_fn,
+        name=op.name,
+        ins=inputs,
+        outs=outputs,
+        description=op.description,
+        config_schema=op.config_schema,
+        required_resource_keys=set(op.required_resource_keys),
+        tags=op.tags,
+        retry_policy=op.retry_policy,
+        pool=pool,
+    )

@@ -1,7 +1,7 @@
-"""What definitions say of tables that an IO manager writes and reads: a few metadata keys.
+"""Metadata keys by which definitions describe tables that an IO manager writes and reads.
 
-`paimon_output` and `paimon_input` make them and check their names; they are plain values, so that
-they may be written by hand, show in the UI, and load without a catalog.
+`paimon_output` and `paimon_input` return them. They are plain values: they can be written by hand,
+show in the UI, and load without a catalog.
 """
 
 import datetime as dt
@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.metadata import Metadata, declared_columns
-from paimon_assets.assets.option_names import refuse_unknown
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
 from paimon_assets.assets.resource import RESOURCE_KEY, executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
@@ -29,25 +29,14 @@ EXECUTOR = "paimon/executor"
 SCHEMA_POLICY = "paimon/schema_policy"
 COLUMNS = "paimon/columns"
 WHERE = "paimon/where"
-SNAPSHOT = "paimon/snapshot"
-TAG = "paimon/tag"
-TIMESTAMP = "paimon/timestamp"
-WATERMARK = "paimon/watermark"
-BETWEEN = "paimon/between"
 BRANCH = "paimon/branch"
 CONSUMER = "paimon/consumer"
-ROW_KINDS = "paimon/row_kinds"
-OPTIONS = "paimon/options"
 
 _PREFIX = "paimon/"
-_MOMENTS = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
+_TIME_TRAVEL = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
 _ENDS = 2
 _LISTS = ("columns", "between")
 OUTPUT_KEYS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMNS, RESOURCE_KEY})
-INPUT_KEYS = frozenset(
-    {COLUMNS, WHERE, SNAPSHOT, TAG, TIMESTAMP, WATERMARK, BETWEEN, BRANCH, CONSUMER}
-    | {ROW_KINDS, OPTIONS, EXECUTOR}
-)
 
 
 class OutputOptions(TypedDict, total=False):
@@ -62,7 +51,7 @@ class OutputOptions(TypedDict, total=False):
     partition_column: PartitionColumns
     """The column that holds the key of a partitioned asset; or dimension → column."""
     executor: Literal["spark", "embedded"]
-    """Who writes; by default the resource decides."""
+    """The executor that writes; by default the resource's choice."""
     schema_policy: str
     """What a run does where the declaration, or without one the frame, is not what is stored:
     `error` by default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
@@ -94,11 +83,14 @@ class InputOptions(TypedDict, total=False):
     """A name to remember what was read by: first the table, then what changed since. Overwrites
     that take rows away need `row_kinds`; see docs/changes.md."""
     row_kinds: bool
-    """Read what retracts too, and the kind of each row in a first column, `rowkind`."""
+    """Read retractions too, and the kind of each row in a first column, `rowkind`."""
     options: Mapping[str, str]
     """Table options of this read alone, such as `incremental-between-scan-mode`."""
     executor: Literal["spark", "embedded"]
-    """Who reads what is no Spark frame; by default this process."""
+    """The executor that reads, but for Spark frames; by default this process."""
+
+
+INPUT_KEYS = frozenset(_PREFIX + name for name in InputOptions.__annotations__ if name != "table")
 
 
 def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
@@ -140,7 +132,7 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     """Return metadata for a `dg.AssetIn` or `dg.In` that `PaimonIOManager` reads.
 
     Raises:
-        InvalidInputError: An option is none, or its value is; or two say which moment is read.
+        InvalidInputError: An option is none, or its value is; or two are time-travel targets.
 
     >>> paimon_input(columns=["id"], where="id > 3")
     {'paimon/columns': ['id'], 'paimon/where': 'id > 3'}
@@ -152,7 +144,7 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
         if name == "table":
             metadata[TABLE_NAME] = str(identifier_of(options["table"]))
         elif name == "watermark" and isinstance(value, dt.datetime):
-            metadata[WATERMARK] = _epoch_millis(value)
+            metadata[_PREFIX + name] = _epoch_millis(value)
         elif isinstance(value, dt.datetime):
             metadata[_PREFIX + name] = value.isoformat()
         else:
@@ -160,31 +152,29 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
     return metadata
 
 
-def _epoch_millis(moment: dt.datetime) -> int:
-    """Return a moment as Paimon's watermarks count; without an offset it means UTC."""
-    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-    return int(known.timestamp() * 1000)
+def _epoch_millis(time: dt.datetime) -> int:
+    """Return a time as Paimon's watermarks count; without an offset it means UTC."""
+    return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
 def _check_input(options: InputOptions) -> None:
-    moments = [name for name in _MOMENTS if name in options]
-    if len(moments) > 1:
+    targets = [name for name in _TIME_TRAVEL if name in options]
+    if len(targets) > 1:
         raise InvalidInputError(
-            f"paimon_input takes one of {', '.join(_MOMENTS)}: {' and '.join(moments)} say "
+            f"paimon_input takes one of {', '.join(_TIME_TRAVEL)}: {' and '.join(targets)} say "
             "different things of what is read.",
             kind="time-travel",
         )
-    if isinstance(options.get("columns"), str):
+    columns, between = options.get("columns"), options.get("between", (0, 0))
+    if isinstance(columns, str):
         raise InvalidInputError(
-            f"paimon_input(columns='{options['columns']}') is one text; give a list of names.",
+            f"paimon_input(columns='{columns}') is one text; give a list of names.",
             kind="input-option",
         )
-    if "between" in options and (
-        isinstance(options["between"], str) or len(options["between"]) != _ENDS
-    ):
+    if isinstance(between, str) or len(between) != _ENDS:
         raise InvalidInputError(
-            f"paimon_input(between={options['between']!r}) needs two snapshots, or two tags: after "
-            "which, and up to which.",
+            f"paimon_input(between={between!r}) needs two snapshots, or two tags: after which, and "
+            "up to which.",
             kind="input-option",
         )
     if "where" in options:
@@ -194,23 +184,16 @@ def _check_input(options: InputOptions) -> None:
 
 
 def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
-    """Refuse metadata that looks as if it were for the IO manager and is not.
+    """Refuse unknown keys that begin with `paimon/`.
 
     `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
-
-    Raises:
-        InvalidInputError: Kind `metadata-key`; names the key and those that exist.
     """
     ours = [key for key in metadata if key.startswith(_PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 
 
 def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
-    """Return the schema `paimon_output` put into metadata, if it did.
-
-    Raises:
-        FormatError: It is none.
-    """
+    """Return the schema that `paimon_output` put into metadata."""
     value = metadata.get(SCHEMA)
     if value is None:
         return None
@@ -218,23 +201,25 @@ def declared_schema(metadata: Mapping[str, Any]) -> Schema | None:
 
 
 _READS: Mapping[str, Callable[[ReadBuilder, Any], ReadBuilder]] = {
-    WHERE: ReadBuilder.with_filter,
-    BRANCH: ReadBuilder.at_branch,
-    SNAPSHOT: ReadBuilder.at_snapshot,
-    TAG: ReadBuilder.at_tag,
-    TIMESTAMP: ReadBuilder.at_timestamp,
-    WATERMARK: ReadBuilder.at_watermark,
-    CONSUMER: ReadBuilder.with_consumer,
+    "where": ReadBuilder.with_filter,
+    "branch": ReadBuilder.at_branch,
+    "snapshot": ReadBuilder.at_snapshot,
+    "tag": ReadBuilder.at_tag,
+    "timestamp": ReadBuilder.at_timestamp,
+    "watermark": ReadBuilder.at_watermark,
+    "between": lambda read, ends: read.between(*ends),
+    "consumer": ReadBuilder.with_consumer,
+    "options": lambda read, options: read.with_options(
+        {key: str(value) for key, value in options.items()}
+    ),
+    "row_kinds": lambda read, wants_kinds: read.with_row_kinds() if wants_kinds else read,
 }
+"""Option of `paimon_input` → how it changes the read."""
 
 
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
-    """Return the read that metadata of an input asks for, of all columns."""
-    for key, narrowed in _READS.items():
-        if key in metadata:
-            read = narrowed(read, metadata[key])
-    if BETWEEN in metadata:
-        read = read.between(*metadata[BETWEEN])
-    if OPTIONS in metadata:
-        read = read.with_options({key: str(value) for key, value in metadata[OPTIONS].items()})
-    return read.with_row_kinds() if metadata.get(ROW_KINDS) else read
+    """Return the read that metadata of an input describes, of all columns."""
+    for name, change in _READS.items():
+        if _PREFIX + name in metadata:
+            read = change(read, metadata[_PREFIX + name])
+    return read

@@ -19,9 +19,9 @@ import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import SNAPSHOT_ID, Metadata, snapshot_or_none
-from paimon_assets.assets.provenance import step_identity
+from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.tables.results import NOTHING_WRITTEN, result_of
+from paimon_assets.assets.tables.table_write import NOTHING_WRITTEN, result_of
 from paimon_assets.assets.translator import identifier_of, identifier_of_spec
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
@@ -54,7 +54,7 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
         context: Context,
         client: dg.PipesClient | None = None,
         extras: Mapping[str, Any] | None = None,
-        **given: Any,
+        **options: Any,
     ) -> "SnapshotsReported":
         """Run the process, and wait for it.
 
@@ -62,21 +62,18 @@ class PaimonPipesClient(dg.ConfigurableResource):  # type: ignore[type-arg]  # b
             context: Of the asset.
             client: Who runs it, such as a Pipes client of Kubernetes.
             extras: For the process, beside ours.
-            **given: For the client: of a subprocess `command`, `env`, `cwd`.
+            **options: For the client: of a subprocess `command`, `env`, `cwd`.
 
         Raises:
             DagsterPipesExecutionError: The process failed.
         """
-        step = step_identity(context)
+        step = step_of_asset(context)
         code_version = next(
             (spec.code_version for spec in context.assets_def.specs if spec.code_version), None
         )
-        ours = {
-            COMMIT_USER: step.commit_user,
-            PROPERTIES: dict(step.properties(code_version)),
-        }
-        chosen: Any = client or dg.PipesSubprocessClient()
-        invocation = chosen.run(context=context, extras={**ours, **(extras or {})}, **given)
+        ours = {COMMIT_USER: step.commit_user, PROPERTIES: dict(step.properties(code_version))}
+        runner: Any = client or dg.PipesSubprocessClient()
+        invocation = runner.run(context=context, extras={**ours, **(extras or {})}, **options)
         return SnapshotsReported(context=context, paimon=self.paimon, invocation=invocation)
 
 
@@ -90,11 +87,7 @@ class SnapshotsReported:
     """A `PipesClientCompletedInvocation`."""
 
     def get_result(self) -> dg.MaterializeResult[Any]:
-        """Return the materialization of the one asset the step is about.
-
-        Raises:
-            Failure: As `get_results`; or the step is about several assets.
-        """
+        """Return the materialization of the one asset the step is about."""
         results = self.get_results()
         if len(results) == 1 and isinstance(results[0], dg.MaterializeResult):
             return results[0]
@@ -108,81 +101,68 @@ class SnapshotsReported:
 
         What the process reported of an asset itself is added to it; a check of an asset goes to its
         materialization.
-
-        Raises:
-            Failure: The process said nothing of an asset's table, or named a table that is none of
-                the step's, or a snapshot that is not there.
-            RetryRequested: The storage failed.
         """
         reported = list(self.invocation.get_results(implicit_materializations=False))
-        by_key = {
-            self._key(each.asset_key): each
-            for each in reported
-            if isinstance(each, dg.MaterializeResult)
-        }
-        checks = [each for each in reported if isinstance(each, dg.AssetCheckResult)]
-        messages = self._messages()
+        selected = self.context.selected_asset_keys
+        specs = [spec for spec in self.context.assets_def.specs if spec.key in selected]
+        tables = {identifier_of_spec(spec): spec.key for spec in specs}
+        messages = self._messages(tables)
         return [
-            self._result(key, messages[identifier], by_key.get(key), checks)
-            for identifier, key in self._tables().items()
+            self._result(key, identifier, messages[identifier], reported)
+            for identifier, key in tables.items()
         ]
 
     def _result(
         self,
         key: dg.AssetKey,
+        identifier: Identifier,
         message: Mapping[str, Any],
-        reported: dg.MaterializeResult[Any] | None,
-        checks: Sequence[dg.AssetCheckResult],
+        reported: Sequence[dg.MaterializeResult[Any] | dg.AssetCheckResult],
     ) -> dg.MaterializeResult[Any]:
-        identifier = identifier_of(str(message[TABLE]))
-        snapshot_id = message.get(SNAPSHOT_ID)
-        metadata: Metadata = dict((reported.metadata if reported else None) or {})
+        metadata: Metadata = {}
+        checks: list[dg.AssetCheckResult] = []
+        for each in reported:
+            if (each.asset_key or self.context.asset_key) != key:
+                continue
+            if isinstance(each, dg.AssetCheckResult):
+                checks.append(each)
+            else:
+                metadata |= each.metadata or {}
+                checks += each.check_results or ()
         metadata |= {
-            name: each for name, each in message.items() if name not in {TABLE, SNAPSHOT_ID}
+            name: value for name, value in message.items() if name not in {TABLE, SNAPSHOT_ID}
         }
+        number = message.get(SNAPSHOT_ID)
+        snapshot_id = None if number is None else int(number)
         with dagster_failures(identifier):
             table = self.paimon.catalog().get_table(identifier)
             if snapshot_id is None:
                 metadata = {**NOTHING_WRITTEN, **metadata}
-            elif snapshot_or_none(table, int(snapshot_id)) is None:
+            elif snapshot_or_none(table, snapshot_id) is None:
                 raise NotFoundError(
                     f"The process reported snapshot {snapshot_id} of table '{identifier}', which is"
                     " not there. Report the id of the snapshot that the commit returned.",
                     kind="pipes-snapshot",
                     details={"table": str(identifier), "snapshot": snapshot_id},
                 )
-            made = result_of(table, None if snapshot_id is None else int(snapshot_id), metadata)
-        mine = [each for each in checks if self._key(each.asset_key) == key]
-        return dg.MaterializeResult(
-            asset_key=key,
-            metadata=made.metadata,
-            data_version=made.data_version,
-            check_results=[*mine, *((reported.check_results if reported else None) or ())],
-        )
+            result = result_of(table, snapshot_id, metadata, checks)
+        return result._replace(asset_key=key)
 
-    def _tables(self) -> dict[Identifier, dg.AssetKey]:
-        """Return the tables of the step's assets."""
-        selected = self.context.selected_asset_keys
-        specs = [spec for spec in self.context.assets_def.specs if spec.key in selected]
-        return {identifier_of_spec(spec): spec.key for spec in specs}
-
-    def _messages(self) -> dict[Identifier, Mapping[str, Any]]:
+    def _messages(
+        self, tables: Mapping[Identifier, dg.AssetKey]
+    ) -> dict[Identifier, Mapping[str, Any]]:
         """Return the last message of each table."""
-        tables = self._tables()
-        found: dict[Identifier, Mapping[str, Any]] = {}
+        messages: dict[Identifier, Mapping[str, Any]] = {}
         for message in self.invocation.get_custom_messages():
             if isinstance(message, Mapping) and TABLE in message:
-                found[identifier_of(str(message[TABLE]))] = message
+                messages[identifier_of(str(message[TABLE]))] = message
         [first, *_] = tables
         with dagster_failures(first):
-            for identifier in found.keys() - tables.keys():
+            for identifier in messages.keys() - tables.keys():
                 raise _wrong(f"reported table '{identifier}', which is none of the step's", tables)
-            for identifier in tables.keys() - found.keys():
+            for identifier in tables.keys() - messages.keys():
                 raise _wrong(f"reported no snapshot of table '{identifier}'", tables)
-        return found
-
-    def _key(self, key: dg.AssetKey | None) -> dg.AssetKey:
-        return key if key is not None else self.context.asset_key
+        return messages
 
 
 def _wrong(text: str, tables: Mapping[Identifier, dg.AssetKey]) -> InvalidInputError:

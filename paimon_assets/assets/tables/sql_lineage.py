@@ -41,9 +41,9 @@ def columns_of_sql(
     >>> columns_of_sql("SELECT sum(price) AS total FROM shop.orders", {"shop.orders": orders})
     {AssetKey(['shop', 'orders']): {'total': ['price']}}
     """
-    known = {str(Identifier.parse(name)): schema for name, schema in tables.items()}
-    found: dict[Identifier, dict[str, list[str]]] = {}
-    schema = _nested(known)
+    schemas = {str(Identifier.parse(name)): schema for name, schema in tables.items()}
+    columns_of: dict[Identifier, dict[str, list[str]]] = {}
+    schema = _nested(schemas)
     try:
         parsed = sqlglot.parse_one(query, dialect=dialect)
         if not isinstance(parsed, exp.Query):
@@ -51,12 +51,12 @@ def columns_of_sql(
         qualified = qualify(parsed, schema=schema, dialect=dialect)
         for name in qualified.named_selects:
             root = lineage(name, qualified, schema=schema, dialect=dialect)
-            for table, source in _columns(root, known):
-                sources = found.setdefault(table, {}).setdefault(name, [])
+            for table, source in _columns(root, schemas):
+                sources = columns_of.setdefault(table, {}).setdefault(name, [])
                 sources += [source] if source not in sources else []
     except SqlglotError as error:
         raise _refused(str(error)) from error
-    return {translator.get_asset_key(table): dict(columns) for table, columns in found.items()}
+    return {translator.get_asset_key(table): dict(columns) for table, columns in columns_of.items()}
 
 
 def _refused(reason: str) -> InvalidInputError:
@@ -74,7 +74,7 @@ def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:
 
 def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier, str]]:
     """Return table and column of the leaves, none if one of them is not known."""
-    found = []
+    columns = []
     for leaf in _leaves(root):
         table = leaf.source
         if not isinstance(table, exp.Table):
@@ -84,8 +84,8 @@ def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier,
         table_name = Identifier(table.db, table.name)
         if str(table_name) not in tables:
             return []
-        found.append((table_name, exp.to_column(leaf.name).name))
-    return sorted(found, key=str)
+        columns.append((table_name, exp.to_column(leaf.name).name))
+    return sorted(columns, key=str)
 
 
 def _leaves(node: Node) -> Iterator[Node]:

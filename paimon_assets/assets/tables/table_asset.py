@@ -8,7 +8,6 @@ its earlier try by run, step and partition, and reports it instead of writing ag
 
 import functools
 import inspect
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -16,30 +15,23 @@ from typing import Any, TypedDict, Unpack
 
 import dagster as dg
 
-from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import (
-    Metadata,
-    declared_columns,
-    partition_metadata,
-)
-from paimon_assets.assets.option_names import refuse_unknown
+from paimon_assets.assets.failures import dagster_failures, refuse_unknown
+from paimon_assets.assets.metadata import Metadata, spec_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
     PartitionColumns,
-    RunPartitions,
     column_names,
     refuse_equal_keys,
     run_partitions,
 )
-from paimon_assets.assets.provenance import partition_keys_of, step_identity, step_key_of
+from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import (
     DEFAULT_RESOURCE_KEY,
-    RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
     executor_kind,
 )
-from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck, reporting_refusals
+from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
     EnsuredTable,
@@ -47,10 +39,9 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
-from paimon_assets.assets.tables.plan_lineage import lineage_of
-from paimon_assets.assets.tables.results import result_of_earlier_try, result_of_write
+from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata, lineage_of
 from paimon_assets.assets.tables.table_write import (
+    Production,
     TableWrite,
     WriteConfig,
     WriteMode,
@@ -61,25 +52,22 @@ from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
-    TABLE_NAME,
-    URI,
     PaimonTranslator,
     identifier_of,
     kinds_of,
     pool_of,
-    uri_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.frames.frames import Frame
-from paimon_assets.engine.table.table import Table
 
 _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
 _CONFIG = "config"
 """The parameter Dagster passes the config of a run to."""
+_NAMING = ("__module__", "__name__", "__qualname__", "__doc__")
+_NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", "schema_policy")
+"""Options that `dg.asset` does not have."""
 
 
 class AssetOptions(TypedDict, total=False):
@@ -124,7 +112,7 @@ class TableTarget:
     schema: Schema
     """As declared."""
     executor: ExecutorKind | None = None
-    """Who writes; None leaves it to the resource."""
+    """The executor; None is the resource's choice."""
     warehouse: str | None = None
     """Root of the warehouse, if known when definitions load: for `dagster/uri`."""
     partition_column: PartitionColumns | None = None
@@ -134,7 +122,7 @@ class TableTarget:
     has_checks: bool = False
     """Whether the function answers asset checks too."""
     before_commit: Sequence[BatchCheck] = ()
-    """What judges each batch before it is committed."""
+    """Checks of each batch before it is committed."""
     lineage: Metadata = field(default_factory=dict)
     """Column lineage, if it was declared."""
     resource_key: str = DEFAULT_RESOURCE_KEY
@@ -151,11 +139,7 @@ class TableTarget:
         executor: ExecutorKind | None = None,
         warehouse: str | None = None,
     ) -> "TableTarget":
-        """Return the target of an asset without partitions, as its options describe it.
-
-        Raises:
-            InvalidInputError: An option is none, or its value is.
-        """
+        """Return the target of an asset without partitions, as its options describe it."""
         owner = f"The asset of table {table}"
         refuse_unknown(options, AssetOptions.__annotations__, owner, kind="asset-options")
         if executor is not None:
@@ -182,11 +166,7 @@ class TableTarget:
         return replace(self, mode=WriteMode(config.mode.value))
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
-        """Return the table, created or brought to the declared schema as the policy says.
-
-        Raises:
-            InvalidInputError, CommitConflictError: As `ensure_table`.
-        """
+        """Return the table, created or brought to the declared schema as the policy says."""
         return ensure_table(
             paimon.catalog(),
             self.identifier,
@@ -194,15 +174,6 @@ class TableTarget:
             self.schema_policy,
             lambda: paimon.new_executor(self.executor),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Production:
-    """The parts of what a function returned."""
-
-    frame: Frame | None
-    metadata: Metadata
-    check_results: Sequence[dg.AssetCheckResult] = ()
 
 
 def paimon_asset(
@@ -257,8 +228,29 @@ def paimon_asset(
     _check_partition_column(target, options.get("partitions_def"))
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        named = replace(target, resource_key=_own_catalog(function) or target.resource_key)
-        return define_asset(_compute(function, named), named, options)
+        [*parameters] = inspect.signature(function).parameters.values()
+        own = next((item.name for item in parameters if _is_catalog(item.annotation)), None)
+        of_function = replace(target, resource_key=own or target.resource_key)
+        takes_context = bool(parameters) and parameters[0].name in _CONTEXT_NAMES
+
+        def run(
+            context: dg.AssetExecutionContext,
+            paimon: PaimonCatalogResource,
+            config: object,
+            inputs: Mapping[str, Any],
+        ) -> dg.MaterializeResult[Any]:
+            of_run = of_function.of_run(config)
+            first = (context,) if takes_context else ()
+            return _materialize(context, paimon, of_run, lambda: function(*first, **inputs))
+
+        compute = _compute(
+            run,
+            parameters[1:] if takes_context else parameters,
+            catalog=of_function.resource_key,
+            form=config_of_mode(target.mode),
+        )
+        functools.update_wrapper(compute, function, _NAMING)
+        return define_asset(compute, of_function, options)
 
     return decorate
 
@@ -289,106 +281,73 @@ def define_asset(
     compute: Callable[..., dg.MaterializeResult[Any]], target: TableTarget, options: AssetOptions
 ) -> dg.AssetsDefinition:
     """Define the asset of a table around a compute function, with all a table asset carries."""
-    settings: dict[str, Any] = dict(options)
-    translator = settings.pop("translator", DEFAULT_TRANSLATOR)
+    settings: dict[str, Any] = {
+        name: value for name, value in options.items() if name not in _NOT_DAGSTERS
+    }
+    translator = options.get("translator", DEFAULT_TRANSLATOR)
     settings.setdefault("group_name", translator.get_group_name(target.identifier))
     settings.setdefault("owners", translator.get_owners(target.identifier))
-    if "key" not in options and "key_prefix" not in options:
-        settings["key"] = translator.get_asset_key(target.identifier)
+    key = settings.get("key")
     if "key_prefix" in options:
         settings["name"] = target.identifier.table
+        key = key or dg.AssetKey([settings["name"]]).with_prefix(options["key_prefix"])
+    elif key is None:
+        key = settings["key"] = translator.get_asset_key(target.identifier)
+    metadata = spec_metadata(
+        target.identifier, target.schema, warehouse=target.warehouse, resource=target.resource_key
+    )
+    if target.partition_column is not None:
+        metadata[PARTITION_COLUMNS] = target.partition_column
+    settings["metadata"] = {**metadata, **options.get("metadata", {})}
+    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
     settings.setdefault("kinds", kinds_of(target.executor))
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
-    settings["metadata"] = {**_spec_metadata(target), **options.get("metadata", {})}
-    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
-    settings.pop("pass_through", None)
-    for ours in ("resource_key", "schema_policy"):
-        settings.pop(ours, None)
-    audited = settings.pop("before_commit", ())
-    if audited:
-        specs = [check.spec(_key_of(settings)) for check in audited]
+    checks = target.before_commit
+    if checks:
+        specs = [check.spec(dg.AssetKey.from_coercible(key)) for check in checks]
         settings["check_specs"] = [*settings.get("check_specs", ()), *specs]
     asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(
-        reporting_refusals(compute) if audited else compute
+        reporting_refusals(compute) if checks else compute
     )
     return asset
 
 
-def _key_of(settings: Mapping[str, Any]) -> dg.AssetKey:
-    if "key" in settings:
-        return dg.AssetKey.from_coercible(settings["key"])
-    return dg.AssetKey([settings["name"]]).with_prefix(settings["key_prefix"])
-
-
-def _spec_metadata(target: TableTarget) -> Metadata:
-    metadata: Metadata = {TABLE_NAME: str(target.identifier), STORAGE_KIND_KEY: STORAGE_KIND}
-    metadata |= declared_columns(target.schema)
-    if target.partition_column is not None:
-        metadata[PARTITION_COLUMNS] = target.partition_column
-    if target.resource_key != DEFAULT_RESOURCE_KEY:
-        metadata[RESOURCE_KEY] = target.resource_key
-    if target.warehouse is not None:
-        metadata[URI] = uri_of(target.warehouse, target.identifier)
-    return metadata
+Run = Callable[
+    [dg.AssetExecutionContext, PaimonCatalogResource, Any, dict[str, Any]],
+    dg.MaterializeResult[Any],
+]
+"""Takes the catalog, the run's config, and the function's other inputs."""
 
 
 def _compute(
-    function: Callable[..., Any], target: TableTarget
+    run: Run, parameters: Sequence[inspect.Parameter], *, catalog: str, form: type[dg.Config]
 ) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Wrap a person's function: same parameters, plus a context and the catalog."""
-    wanted = list(inspect.signature(function).parameters.values())
-    takes_context = bool(wanted) and wanted[0].name in _CONTEXT_NAMES
-    own_catalog, catalog_name = _own_catalog(function), target.resource_key
-    has_config = any(item.name == _CONFIG for item in wanted)
+    """Return a compute function that Dagster calls with parameters, a context, catalog and config.
 
-    @functools.wraps(function)
-    def compute(
-        context: dg.AssetExecutionContext, *args: Any, **inputs: Any
-    ) -> dg.MaterializeResult[Any]:
-        paimon = inputs[catalog_name] if own_catalog else inputs.pop(catalog_name)
-        config = inputs.get(_CONFIG) if has_config else inputs.pop(_CONFIG)
-        given = (context, *args) if takes_context else args
-        return materialize_table(
-            context,
-            paimon,
-            target.of_run(config),
-            lambda _: _taken_apart(function(*given, **inputs)),
-        )
+    A parameter that the function has itself is not added.
+    """
+    own = {item.name for item in parameters}
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = wanted[1:] if takes_context else wanted
-    if own_catalog is None:
-        catalog = inspect.Parameter(catalog_name, keyword, annotation=PaimonCatalogResource)
-        parameters = [*parameters, catalog]
-    if not has_config:
-        form = config_of_mode(target.mode)
-        parameters = [*parameters, inspect.Parameter(_CONFIG, keyword, annotation=form)]
-    return with_signature(compute, parameters)
+    def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
+        paimon = inputs[catalog] if catalog in own else inputs.pop(catalog)
+        config = inputs[_CONFIG] if _CONFIG in own else inputs.pop(_CONFIG)
+        return run(context, paimon, config, inputs)
 
-
-def with_signature(
-    compute: Callable[..., dg.MaterializeResult[Any]], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Give a compute function the parameters Dagster shall see, after a context."""
-    first = inspect.Parameter(
-        "context",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        annotation=dg.AssetExecutionContext,
+    added = {"context": dg.AssetExecutionContext, catalog: PaimonCatalogResource, _CONFIG: form}
+    first, *more = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        for name, annotation in added.items()
+        if name not in own
     )
-    signature = inspect.Signature([first, *parameters], return_annotation=dg.MaterializeResult)
+    first = first.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature(
+        [first, *parameters, *more], return_annotation=dg.MaterializeResult
+    )
     compute.__signature__ = signature  # type: ignore[attr-defined]  # because functions take it
-    compute.__annotations__ = {
-        item.name: item.annotation
-        for item in signature.parameters.values()
-        if item.annotation is not inspect.Parameter.empty
-    } | {"return": dg.MaterializeResult}
+    typed = (item for item in signature.parameters.values() if item.annotation is not item.empty)
+    compute.__annotations__ = {item.name: item.annotation for item in typed}
+    compute.__annotations__["return"] = dg.MaterializeResult
     return compute
-
-
-def _own_catalog(function: Callable[..., Any]) -> str | None:
-    """Return the parameter through which a function takes the catalog itself."""
-    parameters = inspect.signature(function).parameters.values()
-    return next((item.name for item in parameters if _is_catalog(item.annotation)), None)
 
 
 def _is_catalog(annotation: Any) -> bool:
@@ -397,84 +356,82 @@ def _is_catalog(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
 
 
-def _taken_apart(returned: Any) -> _Production:
+def _production(returned: Any) -> Production:
     if not isinstance(returned, dg.MaterializeResult):
-        return _Production(frame=returned, metadata={})
-    frame = returned.value
-    is_frame = frame is not None and not isinstance(frame, type)
-    return _Production(
-        frame=frame if is_frame else None,
+        return Production(frame=returned)
+    # Dagster's mark of a result without a value is a type.
+    frame = None if isinstance(returned.value, type) else returned.value
+    return Production(
+        frame=frame,
         metadata=dict(returned.metadata or {}),
         check_results=tuple(returned.check_results or ()),
     )
 
 
-def materialize_table(
+def _materialize(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
     target: TableTarget,
-    produce: Callable[[Table], _Production],
+    call: Callable[[], Any],
 ) -> dg.MaterializeResult[Any]:
-    """Create or verify the table, write what `produce` returns, once, and report it.
+    """Create or verify the table, write the rows the function returns, once, and report it."""
+    step = step_of_asset(context)
 
-    Raises:
-        Failure: The declaration, the data or the resource is wrong; nothing was committed.
-        RetryRequested: A lost race or a failing storage.
-    """
+    def produce() -> Production:
+        production = _production(call())
+        lineage = lineage_of(step.run_id, step.key, production.frame) | target.lineage
+        return replace(production, metadata={**lineage, **production.metadata})
+
     with dagster_failures(target.identifier):
         ensured = target.ensure(paimon)
-        table = ensured.table
-        audit = BatchAudit(target.before_commit, table, paimon)
+        partitions, definition = None, context.assets_def.partitions_def
+        if target.partition_column is not None and definition is not None:
+            partitions = run_partitions(
+                step.partition_keys, definition, target.partition_column, ensured.table.schema
+            )
         write = TableWrite(
-            table=table,
-            step=step_identity(context),
+            paimon=paimon,
+            ensured=ensured,
+            step=step,
             mode=target.mode,
-            partitions=_partitions_of(context, target, table),
+            executor=target.executor,
+            partitions=partitions,
             code_version=target.code_version,
-            consumed=take_consumed(context.run.run_id, step_key_of(context)),
-            audit=audit if target.before_commit else None,
+            checks=target.before_commit,
+            consumed=take_consumed(step.run_id, step.key),
         )
-        earlier = write.find_committed()
-        if earlier is not None and not target.has_checks:
-            _report_partitions(context, write, earlier)
-            checks = audit.results(earlier, write.replaced())
-            return result_of_earlier_try(context, table, earlier, checks)
-        production = produce(table)
-        started = time.monotonic()
-        if earlier is not None:
-            # Checks are asked for in every try; the rows are not written again.
-            _report_partitions(context, write, earlier)
-            checks = [*production.check_results, *audit.results(earlier, write.replaced())]
-            return result_of_earlier_try(context, table, earlier, checks)
-        run_id, step_key = context.run.run_id, step_key_of(context)
-        lineage = lineage_of(run_id, step_key, production.frame) | target.lineage
-        outcome = write.write(production.frame, paimon, target.executor)
-        _report_partitions(context, write, outcome.snapshot if outcome else None)
-        checks = [*production.check_results, *audit.results()]
-        metadata = {
-            **lineage,
-            "paimon/write_seconds": round(time.monotonic() - started, 3),
-            **production.metadata,
-        }
-        return result_of_write(context, ensured, outcome, metadata, checks)
-
-
-def _partitions_of(
-    context: dg.AssetExecutionContext, target: TableTarget, table: Table
-) -> RunPartitions | None:
-    definition = context.assets_def.partitions_def
-    if target.partition_column is None or definition is None:
-        return None
-    keys = partition_keys_of(context)
-    return run_partitions(keys, definition, target.partition_column, table.schema)
-
-
-def _report_partitions(
-    context: dg.AssetExecutionContext, write: TableWrite, snapshot: Snapshot | None
-) -> None:
-    """Report to Dagster what is true of each partition alone."""
-    if write.partitions is None or snapshot is None:
-        return
-    reported = partition_metadata(write.table, snapshot, write.partitions)
-    for key, metadata in reported.items():
+        materialized = write.materialize(produce, produces_again=target.has_checks)
+    for key, metadata in materialized.by_partition.items():
         context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
+    return materialized.result
+
+
+def define_intake(
+    target: TableTarget,
+    options: AssetOptions,
+    run: Callable[..., dg.MaterializeResult[Any]],
+    config: type[dg.Config],
+    *,
+    description: str,
+    refused: Mapping[str, str],
+) -> dg.AssetsDefinition:
+    """Define the asset of a table that files feed; `run` takes context, catalog, config, target.
+
+    `description` is the default; `refused` are options of `dg.asset` such an asset cannot have →
+    why.
+    """
+    for name, why in refused.items():
+        if name in options:
+            raise InvalidInputError(
+                f"The asset of table {target.identifier} cannot have {name}: {why}.",
+                kind="asset-options",
+            )
+    compute = _compute(
+        lambda context, paimon, form, _: run(context, paimon, form, target),
+        (),
+        catalog=target.resource_key,
+        form=config,
+    )
+    compute.__name__ = target.identifier.table
+    compute.__doc__ = description
+    return define_asset(compute, target, options)

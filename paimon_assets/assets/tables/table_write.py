@@ -1,44 +1,65 @@
-"""A frame → one snapshot of a table: how it is written, once, and by which step.
+"""A frame → one snapshot of a table → the materialization that Dagster shows.
 
-`paimon_asset` and `PaimonIOManager` write through here.
+`paimon_asset` and `PaimonIOManager` are two fronts of `TableWrite.materialize`; ingestion and
+segments, which commit in their own way, report through the functions at the end.
+
+    an earlier try committed ─▶ report its snapshot, write nothing
+    else ─▶ rows ─▶ write mode, partitions, audit ─▶ one commit ─▶ consumers advance ─▶ report
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from paimon_assets.assets.partition_rows import only_rows_of
-from paimon_assets.assets.partitions import RunPartitions
-from paimon_assets.assets.provenance import StepIdentity
+from paimon_assets.assets.metadata import (
+    DIFF,
+    Metadata,
+    diff_table,
+    last_number,
+    partition_metadata,
+    report_metadata,
+    state_of,
+)
+from paimon_assets.assets.partitions import RunPartitions, only_rows_of
+from paimon_assets.assets.provenance import Step
 from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
+from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.engine.table.write.row_change import RowChangeOutcome
-from paimon_assets.engine.table.write.staged_batch import Audit
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from paimon_assets.executors import spark_module
+
+SCHEMA_ID = "paimon/schema_id"
+NOTHING_WRITTEN: Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}
+"""Numbers of a run that wrote no row, so that plots over time have no gaps."""
 
 _ROWS_EXIST = "rows-exist"
 
 
 class WriteMode(StrEnum):
-    """The mode of a write: what it does to the rows that are there."""
+    """The mode of a write: its effect on existing rows."""
 
     APPEND = "append"
-    """They stay, the new ones are added; a table with a primary key upserts."""
+    """Existing rows stay, new ones are added; a table with a primary key upserts."""
     UPSERT = "upsert"
     """Rows with the same primary key are replaced; the table must have one."""
     OVERWRITE = "overwrite"
@@ -88,11 +109,7 @@ def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
 
 
 def write_mode(text: str, table: str) -> WriteMode:
-    """Return the mode of that name.
-
-    Raises:
-        InvalidInputError: There is none; lists those that are.
-    """
+    """Return the mode of that name."""
     try:
         return WriteMode(text)
     except ValueError:
@@ -112,67 +129,119 @@ class DeleteOutcome(WriteOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Production:
+    """The return value of an asset function, in parts."""
+
+    frame: Frame | None
+    metadata: Metadata = field(default_factory=dict)
+    check_results: Sequence[dg.AssetCheckResult] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Materialized:
+    """The result of a write."""
+
+    result: dg.MaterializeResult[Any]
+    by_partition: Mapping[str, Metadata]
+    """Partition key → metadata of that partition."""
+    check_results: Sequence[dg.AssetCheckResult]
+    """Results of the checks before the commit; `result` has them too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableWrite:
     """One write of one step."""
 
-    table: Table
-    step: StepIdentity
+    paimon: PaimonCatalogResource
+    ensured: EnsuredTable
+    step: Step
     mode: WriteMode = WriteMode.APPEND
+    executor: str | None = None
     partitions: RunPartitions | None = None
     """The run's, if the asset has some; rows outside them are refused."""
     code_version: str | None = None
+    checks: Sequence[BatchCheck] = ()
+    """Checks of the rows before they are committed."""
     consumed: tuple[Consumed, ...] = ()
-    """What the step's inputs have read; their consumers go on once the rows are committed."""
-    audit: Audit | None = None
-    """Judges the rows before they are committed."""
+    """Inputs whose consumers advance once the rows are committed."""
 
-    def find_committed(self) -> Snapshot | None:
-        """Return what an earlier try of the step committed."""
-        found = self._identified().find_committed()
-        if found is not None:
-            advance(self.consumed, found.properties)
-        return found
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.ensured.table
 
-    def replaced(self) -> ReadBuilder | None:
-        """Return a read of what the write replaces, None if it is not known before the rows are."""
-        if self.mode is not WriteMode.OVERWRITE:
-            return None
+    @cached_property
+    def _audit(self) -> BatchAudit:
+        return BatchAudit(self.checks, self.table, self.paimon)
+
+    def materialize(
+        self, produce: Callable[[], Production], *, produces_again: bool = False
+    ) -> Materialized:
+        """Write the frame that `produce` returns, once, and report it.
+
+        A retry reports the commit of the earlier try. Then `produce` is called only if it
+        `produces_again`, for the results of its own checks.
+        """
+        earlier = self._identify().find_committed()
+        if earlier is not None:
+            advance(self.consumed, earlier.properties)
+            own_checks = produce().check_results if produces_again else ()
+            checks = self._audit.results(earlier, self._replace())
+            result = result_of_earlier_try(self.step, self.table, earlier, [*own_checks, *checks])
+            return self._materialized(result, earlier, checks)
+        production = produce()
+        started = time.monotonic()
+        outcome = self._write(production.frame)
+        checks = self._audit.results()
+        metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
+        result = result_of_write(
+            self.step,
+            self.ensured,
+            outcome,
+            metadata | production.metadata,
+            [*production.check_results, *checks],
+        )
+        return self._materialized(result, outcome.snapshot if outcome else None, checks)
+
+    def _materialized(
+        self,
+        result: dg.MaterializeResult[Any],
+        snapshot: Snapshot | None,
+        checks: Sequence[dg.AssetCheckResult],
+    ) -> Materialized:
+        by_partition: Mapping[str, Metadata] = {}
+        if self.partitions is not None and snapshot is not None:
+            by_partition = partition_metadata(self.table, snapshot, self.partitions)
+        return Materialized(result=result, by_partition=by_partition, check_results=checks)
+
+    def _replace(self) -> ReadBuilder | None:
+        """Return a read of the rows an overwrite replaces, None if only its rows decide that."""
+        return self._partition_read() if self.mode is WriteMode.OVERWRITE else None
+
+    def _partition_read(self) -> ReadBuilder:
         read = self.table.new_read_builder()
         return read if self.partitions is None else read.with_filter(self.partitions.predicate())
 
-    def write(
-        self, frame: Frame | None, paimon: PaimonCatalogResource, executor_kind: str | None
-    ) -> WriteOutcome | None:
-        """Write a frame and commit it as one snapshot.
-
-        Returns:
-            None if there is no frame, or the mode leaves things as they are.
-
-        Raises:
-            InvalidInputError: The frame does not fit, rows lie outside the partitions, or the
-                mode is not one for this table; nothing was committed.
-            AlreadyExistsError: There are rows, and the mode is `error_if_exists`.
-        """
+    def _write(self, frame: Frame | None) -> WriteOutcome | None:
+        """Commit a frame as one snapshot; None without a frame, or where the mode ignores it."""
         try:
-            outcome = None if frame is None else self._written(frame, paimon, executor_kind)
+            outcome = None if frame is None else self._written(frame)
         except AlreadyExistsError as error:
             if self.mode is WriteMode.IGNORE and error.kind == _ROWS_EXIST:
                 return None
             raise
         snapshot = outcome.snapshot if outcome is not None else None
         if snapshot is None and any(item.has_moved for item in self.consumed):
-            snapshot = self._identified().commit(())
+            snapshot = self._identify().commit(())
         advance(self.consumed, {} if snapshot is None else snapshot.properties)
         return outcome
 
-    def _written(
-        self, frame: Frame, paimon: PaimonCatalogResource, executor_kind: str | None
-    ) -> WriteOutcome:
-        writer = self._moded(self._identified())
-        if self.audit is not None:
-            writer = writer.with_audit(self.audit, branch=self.step.batch_name)
-        executor = paimon.new_executor(executor_kind)
-        show = paimon.show_values
+    def _written(self, frame: Frame) -> WriteOutcome:
+        writer = self._in_mode(self._identify())
+        if self.checks:
+            writer = writer.with_audit(self._audit, branch=self.step.batch_name)
+        executor = self.paimon.new_executor(self.executor)
+        show = self.paimon.show_values
         if self.mode is WriteMode.DELETE:
             self._check_delete()
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
@@ -183,18 +252,18 @@ class TableWrite:
         if self.partitions is not None and not is_checked:
             rows = only_rows_of(self.partitions, rows, show_values=show)
         if self.mode is WriteMode.DELETE:
-            return self._deleted(rows, executor)
+            return self._delete(rows, executor)
         return writer.write(rows, executor)
 
-    def _deleted(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
-        """Delete the rows of the table that are equal to given ones."""
+    def _delete(self, rows: Frame, executor: CountingExecutor[Any]) -> WriteOutcome:
+        """Delete the rows of the table that are equal to rows of the frame."""
         builder = (
             self.table.new_row_change_builder()
             .with_commit_user(self.step.commit_user)
             .with_properties(self.step.properties(self.code_version))
         )
         if is_spark_frame(rows):
-            on = self._compared(rows.columns)
+            on = self._compare(rows.columns)
             spark = spark_module("paimon_assets.spark.dataframes.merge")
             outcome: RowChangeOutcome = spark.merge_dataframe(
                 builder,
@@ -205,7 +274,7 @@ class TableWrite:
             )
         else:
             table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
-            on = self._compared(table.column_names)
+            on = self._compare(table.column_names)
             keys = table.select(on).group_by(on).aggregate([])
             runner: Any = executor
             outcome = builder.merge(
@@ -215,28 +284,30 @@ class TableWrite:
             snapshot=outcome.snapshot, report=WriteReport(), rows_deleted=outcome.rows_matched or 0
         )
 
-    def _compared(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that decide which rows go."""
+    def _compare(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that rows are compared by."""
         return list(self.table.schema.primary_keys or names)
 
     def _check_delete(self) -> None:
-        if self.consumed or self.audit is not None:
+        if self.consumed or self.checks:
             what = "an input has a consumer" if self.consumed else "checks judge each batch"
-            raise InvalidInputError(
+            raise self._mode_error(
                 f"Rows of table '{self.table.name}' cannot be deleted by an asset of which {what}: "
-                "use mode 'upsert' and a table with 'rowkind.field', or another asset.",
-                kind="write-mode",
-                details={"table": self.table.name},
+                "use mode 'upsert' and a table with 'rowkind.field', or another asset."
             )
 
-    def _identified(self) -> WriteBuilder:
+    def _mode_error(self, text: str, column: str | None = None) -> InvalidInputError:
+        details = {"table": self.table.name, "column": column}
+        return InvalidInputError(text, kind="write-mode", details=details)
+
+    def _identify(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
         for item in self.consumed:
             writer = writer.with_condition(item.unless_consumed(self.table))
-        said = {**self.step.properties(self.code_version), **as_properties(self.consumed)}
-        return writer.with_properties(said)
+        properties = self.step.properties(self.code_version)
+        return writer.with_properties({**properties, **as_properties(self.consumed)})
 
-    def _moded(self, writer: WriteBuilder) -> WriteBuilder:
+    def _in_mode(self, writer: WriteBuilder) -> WriteBuilder:
         match self.mode:
             case WriteMode.APPEND | WriteMode.DELETE:
                 return writer
@@ -256,41 +327,27 @@ class TableWrite:
 
     def _require_primary_key(self) -> None:
         if not self.table.schema.has_primary_key:
-            raise InvalidInputError(
+            raise self._mode_error(
                 f"Table '{self.table.name}' has no primary key, so nothing says which rows an "
-                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'.",
-                kind="write-mode",
-                details={"table": self.table.name},
+                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'."
             )
 
     def _require_partition_keys(self) -> None:
         keys = self.table.schema.partition_keys
         columns = [] if self.partitions is None else [item.name for item in self.partitions.fields]
-        others = [name for name in columns if name not in keys]
-        if keys and not others:
+        other = next((name for name in columns if name not in keys), None)
+        if keys and other is None:
             return
-        partitioning = (
-            f"is partitioned by {', '.join(keys)}, not by '{others[0]}'"
-            if keys
-            else "has no partitions"
+        state = f"is partitioned by {', '.join(keys)}, not by '{other}'"
+        raise self._mode_error(
+            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}' "
+            f"{state if keys else 'has no partitions'}. Declare partition_keys, or use mode "
+            "'append' or 'upsert'.",
+            other,
         )
-        raise InvalidInputError(
-            f"Mode '{self.mode}' replaces whole partitions, but table '{self.table.name}'"
-            f" {partitioning}."
-            " Declare partition_keys, or use mode 'append' or 'upsert'.",
-            kind="write-mode",
-            details={"table": self.table.name, "column": others[0] if others else None},
-        )
-
-    def _has_rows(self) -> bool:
-        read = self.table.new_read_builder().with_columns(self.table.schema.field_names[:1])
-        if self.partitions is not None:
-            read = read.with_filter(self.partitions.predicate())
-        with read.to_reader() as reader:
-            return any(batch.num_rows for batch in reader)
 
     def _no_rows(self) -> Condition:
-        """Return that there are no rows, now and in what the write is committed on top of."""
+        """Return the commit condition: no rows exist, now and in the snapshot before the commit."""
         looked_at = self.table.latest_snapshot()
         self._refuse_rows()
 
@@ -301,11 +358,95 @@ class TableWrite:
         return check
 
     def _refuse_rows(self) -> None:
-        if self._has_rows():
-            where = f" in partition '{self.partitions.label}'" if self.partitions else ""
-            raise AlreadyExistsError(
-                f"Table '{self.table.name}' has rows{where} already, and its write mode is "
-                f"'{self.mode}'. Nothing was committed.",
-                kind=_ROWS_EXIST,
-                details={"table": self.table.name},
-            )
+        read = self._partition_read().with_columns(self.table.schema.field_names[:1])
+        with read.to_reader() as reader:
+            if not any(batch.num_rows for batch in reader):
+                return
+        where = f" in partition '{self.partitions.label}'" if self.partitions else ""
+        raise AlreadyExistsError(
+            f"Table '{self.table.name}' has rows{where} already, and its write mode is "
+            f"'{self.mode}'. Nothing was committed.",
+            kind=_ROWS_EXIST,
+            details={"table": self.table.name},
+        )
+
+
+def result_of_earlier_try(
+    step: Step, table: Table, snapshot: Snapshot, check_results: Sequence[dg.AssetCheckResult] = ()
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of the commit of an earlier try of this step."""
+    step.log.info(
+        "An earlier try of this step committed snapshot %d of %s; it is reported, not repeated.",
+        snapshot.id,
+        table.name,
+    )
+    return result_of(table, snapshot.id, {"paimon/already_committed": True}, check_results)
+
+
+def result_of_write(
+    step: Step,
+    ensured: EnsuredTable,
+    outcome: WriteOutcome | None,
+    metadata: Metadata,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of a write; None or no snapshot means nothing was written."""
+    table = ensured.table
+    snapshot = None if outcome is None else outcome.snapshot
+    if snapshot is not None and snapshot.schema_id != table.schema.id:
+        table = table.reopened()  # the write has merged the rows' columns
+    metadata = {**_schema_changes(step, table, ensured.schema_before), **metadata}
+    if isinstance(outcome, DeleteOutcome):
+        metadata = {"paimon/rows_deleted": outcome.rows_deleted, **metadata}
+    if outcome is None or snapshot is None:
+        step.log.info("Nothing to write: %s stays as it is.", table.name)
+        return result_of(table, None, {**NOTHING_WRITTEN, **metadata}, check_results)
+    report = outcome.report
+    step.log.info(
+        "Committed snapshot %d of %s: %s in, %s written.",
+        snapshot.id,
+        table.name,
+        counted(report.rows_in, "row"),
+        f"{report.rows_written:,}",
+    )
+    if report.sequence_wraps:
+        step.log.warning(
+            "%d rows of %s share one sequence value with more rows than its padding can number; "
+            "among those the order is not certain.",
+            report.sequence_wraps,
+            table.name,
+        )
+    metadata = {**report_metadata(report, table.schema), **metadata}
+    return result_of(table, snapshot.id, metadata, check_results)
+
+
+def result_of(
+    table: Table,
+    snapshot_id: int | None,
+    metadata: Metadata,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+) -> dg.MaterializeResult[Any]:
+    """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
+    snapshot = table.snapshot(snapshot_id)
+    state, version = state_of(table, snapshot, is_new=snapshot_id is not None)
+    return dg.MaterializeResult(
+        metadata={**state, **metadata}, check_results=list(check_results), data_version=version
+    )
+
+
+def _schema_changes(step: Step, table: Table, schema_before: int | None) -> Metadata:
+    """Return the difference to the schema of the asset's last materialization.
+
+    `schema_before` is the schema before the run, for an asset without a materialization.
+    """
+    last = last_number(step.instance, step.asset_key, SCHEMA_ID) if step.asset_key else None
+    before = schema_before if last is None else last
+    if before is None or before == table.schema.id:
+        return {}
+    # As stored: without options that the write alone has.
+    schemas = {schema.id: schema for schema in table.schemas()}
+    earlier = schemas.get(before)
+    lines = schema_diff(earlier, schemas[table.schema.id]) if earlier is not None else ()
+    if not lines:
+        return {}
+    return {DIFF: diff_table(lines), "paimon/schema_before": before}

@@ -1,15 +1,15 @@
 """Bytes ⇄ values; touches no storage.
 
-Rooms:
-    arrow/       types and values ⇄ Arrow (the only mapping DataType ⇄ pyarrow) and numpy
-    rows/        BinaryRow, file rows of DataSplits and commit messages, key ranges
-    hashing/     row → bucket: bucket_function, over row_words (default) and hive_hash (hive)
-    avro/        containers, manifests, manifest lists, index manifests
-    json/        snapshot-N, schema-N, tags, statistics, segments
-    rest/        the documents of REST catalogs
-    bitmaps/     roaring bitmaps, deletion vectors
-    file_index/  bloom filters, bitmaps, bit slices
-    row_files    files of rows that are no part of a table
-    orc_footer   statistics that pyarrow does not show
-    orc_times    timestamps that pyarrow does not hold
+Concept → modules:
+    types and values ⇄ Arrow (the only mapping) and numpy    arrow/
+    BinaryRow, rows of splits and messages, key ranges       rows/
+    row → bucket                                             hashing/
+    Avro containers, manifests, index manifests              avro/
+    snapshot-N, schema-N, tags, statistics, segments         json/
+    documents of REST catalogs                               rest/
+    roaring bitmaps, deletion vectors                        bitmaps/
+    bloom filters and bitmaps of a file's columns            file_index/
+    files of rows outside tables                             row_files
+    what pyarrow does not show of footers                    orc_footer, parquet_footer
+    timestamps that pyarrow does not hold                    orc_times
 """

@@ -56,7 +56,7 @@ class OrcStripe:
     """The part of a stripe's footer that is used here."""
 
     zone: str
-    """Of the process that wrote it."""
+    """Of the process that wrote it; empty if it does not say, as without a TIMESTAMP column."""
     encodings: tuple[int, ...]
     """Of each type, as ORC numbers them."""
     streams: Mapping[tuple[int, int], tuple[int, int]]
@@ -97,11 +97,7 @@ class OrcFooter:
     """Whether days before October 1582 are those of the Julian calendar."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
-        """Read the footer of a stripe; its zone is UTC where it does not say.
-
-        Raises:
-            FormatError: It is not readable.
-        """
+        """Read the footer of a stripe."""
         try:
             found = _message(
                 _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
@@ -112,7 +108,7 @@ class OrcFooter:
                 streams[stream.get(2, [0])[0], stream.get(1, [0])[0]] = (at, length)
                 at += length
             return OrcStripe(
-                zone=bytes(found.get(_WRITER_ZONE, [b"UTC"])[0]).decode(),
+                zone=bytes(found.get(_WRITER_ZONE, [b""])[0]).decode(),
                 encodings=tuple(_message(each).get(1, [0])[0] for each in found.get(2, [])),
                 streams=streams,
                 codec=self.codec,
@@ -125,16 +121,7 @@ class OrcFooter:
 
 
 def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
-    """Read the footer of an ORC file.
-
-    Args:
-        read: Reads a part of the file.
-        size: The size of the file.
-        path: For messages.
-
-    Raises:
-        FormatError: The footer is damaged, or compressed in a way that is not read (LZO).
-    """
+    """Read the footer of an ORC file."""
     try:
         length = read(size - 1, 1)[0]
         script = _message(read(size - 1 - length, length))
@@ -169,7 +156,7 @@ def _is_julian(footer: Message) -> bool:
 
 
 def _type(found: Message) -> OrcType:
-    inner = [number for packed in found.get(2, []) for number in _packed(packed)]
+    inner = [number for packed in found.get(2, []) for number in _pack(packed)]
     return OrcType(found.get(1, [0])[0], tuple(inner))
 
 
@@ -180,7 +167,7 @@ def _stripe_footer(found: Message) -> tuple[int, int]:
 
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:
     root = _message(footer[4][0])
-    numbers = [number for packed in root.get(2, []) for number in _packed(packed)]
+    numbers = [number for packed in root.get(2, []) for number in _pack(packed)]
     statistics = footer.get(7, [])
     for name, number in zip(root.get(3, []), numbers, strict=True):
         if number < len(statistics):
@@ -316,7 +303,7 @@ def _message(data: bytes) -> Message:
     return found
 
 
-def _packed(value: int | bytes) -> list[int]:
+def _pack(value: int | bytes) -> list[int]:
     if isinstance(value, int):
         return [value]
     numbers = []

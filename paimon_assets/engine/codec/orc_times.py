@@ -17,30 +17,15 @@ from paimon_assets.engine.errors import FormatError
 _Longs = npt.NDArray[np.int64]
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
-_EPOCH = 1_420_070_400
-"""2015-01-01, from which seconds are counted."""
+EPOCH = 1_420_070_400
+"""2015-01-01, from which seconds are counted; those of a TIMESTAMP by the writer's clock."""
 _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
 
 
 def read_times(
     footer: OrcFooter, read: Read, stripe: int, number: int, path: str
 ) -> tuple[_Longs, _Longs, npt.NDArray[np.bool_]]:
-    """Decode a timestamp column of the row, which lies in no other column.
-
-    Args:
-        footer: Of the file.
-        read: Reads a part of the file.
-        stripe: Number of the stripe.
-        number: The column's, among the types of the footer.
-        path: For messages.
-
-    Returns:
-        Seconds since 1970 as they are stored, nanoseconds behind them, and which rows have a value;
-        the others have zeros.
-
-    Raises:
-        FormatError: The stripe is damaged, or of runs of version 1.
-    """
+    """Decode a timestamp column of the row, which lies in no other column."""
     try:
         found = footer.stripe(read, stripe)
         if found.encodings[number] != _DIRECT_V2:
@@ -54,7 +39,7 @@ def read_times(
                 raise ValueError("cut short")
         count = int(valid.sum())
         seconds, nanos = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + _EPOCH
+        seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + EPOCH
         packed = _integers(found.data(read, number, _SECONDARY), count, signed=False)
         zeros = packed & 7
         nanos[valid] = (packed >> 3) * 10 ** np.where(zeros > 0, zeros + 1, 0)
@@ -98,13 +83,13 @@ def _runs(data: bytes, *, signed: bool) -> Iterator[_Longs]:
             case 0:
                 width, repeats = (first >> 3 & 7) + 1, (first & 7) + 3
                 value = int.from_bytes(data[at + 1 : at + 1 + width], "big")
-                yield np.full(repeats, unzigzag(value) if signed else _wrapped(value), np.int64)
+                yield np.full(repeats, unzigzag(value) if signed else _wrap(value), np.int64)
                 at += 1 + width
             case 1:
-                packed, at = _unpacked(data, at + 2, _width(first), _length(data, at))
-                yield _signed(packed) if signed else packed.astype(np.int64)
+                packed, at = _unpack(data, at + 2, _width(first), _length(data, at))
+                yield _sign(packed) if signed else packed.astype(np.int64)
             case 2:
-                values, at = _patched(data, at)
+                values, at = _patch(data, at)
                 yield values
             case _:
                 values, at = _deltas(data, at, signed=signed)
@@ -120,17 +105,17 @@ def _length(data: bytes, at: int) -> int:
     return ((data[at] & 1) << 8 | data[at + 1]) + 1
 
 
-def _wrapped(value: int) -> int:
+def _wrap(value: int) -> int:
     """Return a number without sign as 64 bits with one: some writers have negative nanoseconds."""
     return value - (value >> 63 << 64)
 
 
-def _signed(values: npt.NDArray[np.uint64]) -> _Longs:
+def _sign(values: npt.NDArray[np.uint64]) -> _Longs:
     halves = (values >> np.uint64(1)).astype(np.int64)
     return halves ^ -(values & np.uint64(1)).astype(np.int64)
 
 
-def _unpacked(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
+def _unpack(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
     """Return numbers of `width` bits each, highest bit first, and where they end."""
     end = at + (count * width + 7) // 8
     bits = np.unpackbits(np.frombuffer(data[at:end], np.uint8), count=count * width)
@@ -141,7 +126,7 @@ def _unpacked(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray
     return np.packbits(whole, axis=1).reshape(-1).view(">u8").astype(np.uint64), end
 
 
-def _patched(data: bytes, at: int) -> tuple[_Longs, int]:
+def _patch(data: bytes, at: int) -> tuple[_Longs, int]:
     """Decode a run of small numbers above a base, some of which have bits more."""
     width, count = _width(data[at]), _length(data, at)
     base_bytes, patch_code = (data[at + 2] >> 5) + 1, data[at + 2] & 31
@@ -151,8 +136,8 @@ def _patched(data: bytes, at: int) -> tuple[_Longs, int]:
     base = int.from_bytes(data[at + 4 : start], "big")
     sign = 1 << (8 * base_bytes - 1)
     base = -(base ^ sign) if base & sign else base
-    values, end = _unpacked(data, start, width, count)
-    entries, end = _unpacked(data, end, _fixed_width(gap_width + patch_width), patches)
+    values, end = _unpack(data, start, width, count)
+    entries, end = _unpack(data, end, _fixed_width(gap_width + patch_width), patches)
     places = np.cumsum((entries >> np.uint64(patch_width)).astype(np.int64))
     high = (entries & np.uint64((1 << patch_width) - 1)) << np.uint64(width)
     np.bitwise_or.at(values, places, high)
@@ -169,11 +154,11 @@ def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
     count = _length(data, at)
     base, end = varint(data, at + 2)
     zigzag, end = varint(data, end)
-    first, step = (unzigzag(base) if signed else _wrapped(base)), unzigzag(zigzag)
+    first, step = (unzigzag(base) if signed else _wrap(base)), unzigzag(zigzag)
     steps = np.full(count, step, np.int64)
     steps[0] = first
     if width and count > 2:
-        rest, end = _unpacked(data, end, width, count - 2)
+        rest, end = _unpack(data, end, width, count - 2)
         steps[2:] = rest.astype(np.int64) * (-1 if step < 0 else 1)
     values: _Longs = np.cumsum(steps)
     return values, end

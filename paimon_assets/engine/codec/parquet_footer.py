@@ -26,15 +26,7 @@ LeafTime = tuple[str, bool]
 
 
 def with_timestamps(tail: bytes, times: Sequence[LeafTime | None]) -> bytes:
-    """Declare some leaves of a file to be timestamps.
-
-    Args:
-        tail: The end of the file; the whole footer and what follows it.
-        times: What each leaf becomes, in order; None stays as it is.
-
-    Returns:
-        The new end of the file.
-    """
+    """Declare some leaves of a file to be timestamps."""
     length = int.from_bytes(tail[-8:-4], "little")
     footer = _Footer(tail[-8 - length : -8])
     parts, copied, leaves = [], 0, iter(times)
@@ -48,14 +40,7 @@ def with_timestamps(tail: bytes, times: Sequence[LeafTime | None]) -> bytes:
 
 
 def int96_as_bytes(tail: bytes) -> bytes:
-    """Declare INT96 to be 12 bytes of a fixed length, which pages store alike.
-
-    Args:
-        tail: The end of a file, from its footer on.
-
-    Returns:
-        The new end.
-    """
+    """Declare INT96 to be 12 bytes of a fixed length, which pages store alike."""
     length = int.from_bytes(tail[-8:-4], "little")
     footer = _Footer(tail[-8 - length : -8])
     changed = bytearray(footer.data)

@@ -8,7 +8,7 @@ Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in
 these are read as texts and converted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,16 +66,6 @@ def open_rows(
 ) -> RowFile:
     """Open a file of rows.
 
-    Args:
-        file: Open for reading, until the last batch was taken.
-        row_format: What it holds.
-        columns: Types that values of CSV and JSON files are parsed as, where names agree; other
-            columns get the types their values look like. A column a JSON file lacks is null.
-        options: Further `pyarrow.csv.ConvertOptions` of a CSV file.
-
-    Raises:
-        pa.ArrowException, OSError: Also while batches are taken; call it inside `naming`.
-
     Cost:
         A footer, or the first block of a text file; then one batch in memory.
     """
@@ -117,15 +107,10 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def naming(path: str, row_format: RowFormat) -> Iterator[None]:
-    """Turn what pyarrow raises while reading into one line that names the file.
-
-    Raises:
-        FormatError: The file is damaged, or a value does not fit; kind `source-file`.
-        StorageError: The storage failed.
-    """
+    """Turn what pyarrow raises while reading into one line that names the file."""
     try:
         yield
-    except (*_ARROW_ERRORS, OSError) as error:
+    except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
         message = f"'{path}' cannot be read as {row_format}: {reason_of(error)}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
@@ -133,7 +118,17 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
         raise FormatError(message, kind="source-file", details={"path": path}) from error
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse columns of one name: which of them is meant nobody knows."""
+    known = set[str]()
+    for name in names:
+        if name in known:
+            raise pa.ArrowInvalid(f"it has column '{name}' more than once")
+        known.add(name)
+
+
 def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
+    check_names(schema.names)
     plain = (batch.replace_schema_metadata(None) for batch in batches)
     return RowFile(schema=schema.remove_metadata(), batches=plain)
 
@@ -150,13 +145,13 @@ def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
 
     def converted() -> Iterator[pa.RecordBatch]:
         for batch in objects:
-            columns = [_converted(batch.column(field.name), field.type) for field in schema]
+            columns = [_convert(batch.column(field.name), field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return _row_file(schema, converted())
 
 
-def _converted(values: Any, arrow_type: Any) -> Any:
+def _convert(values: Any, arrow_type: Any) -> Any:
     if values.type == arrow_type:
         return values
     if pat.is_timestamp(arrow_type) and arrow_type.unit in ("s", "ms"):

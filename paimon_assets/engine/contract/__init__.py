@@ -1,10 +1,10 @@
-"""The values that cross between control plane and data plane, and the door they cross by.
+"""The values that cross between control plane and data plane, and the protocol that carries them.
 
-Rooms:
-    what to read        split (DataSplit), context (ReadContext)
-    what to write       context (WriteContext)
-    what was written    commit_message (CommitMessage, WriteReport)
-    other work          tasks/ (TaskBatch, CompactTask, …)
+Concept → modules:
+    what to read        split, context
+    what to write       context, merge_on, clustering
+    what was written    commit_message
+    other work          tasks/, repeated_keys
     as bytes            wire/
-    who does it         executor (Executor)
+    who does it         executor
 """

@@ -49,19 +49,7 @@ class MergeOn:
 
     @classmethod
     def of(cls, table: str, schema: TableSchema, on: Sequence[str], source: Sequence[str]) -> Self:
-        """Check columns.
-
-        Args:
-            table: For messages.
-            schema: The schema of the table.
-            on: The columns; of a primary-key table its primary key.
-            source: All columns of the source.
-
-        Raises:
-            NotFoundError: A column is missing on one side.
-            InvalidInputError: Kind `merge-on`: other columns than the primary key, or of types
-                that are not compared.
-        """
+        """Check columns."""
         for name in on:
             column = schema.column(name)
             if name not in source:
@@ -90,17 +78,13 @@ class MergeOn:
         return tuple(column.name for column in self.columns)
 
     def converted(self, rows: RowsT) -> RowsT:
-        """Return source rows with these columns in the table's types.
-
-        Raises:
-            InvalidInputError: Kind `merge-on`; names the column and what does not fit.
-        """
+        """Return source rows with these columns in the table's types."""
         for column in self.columns:
-            values = self._converted(rows.column(column.name), column)
+            values = self._convert(rows.column(column.name), column)
             rows = rows.set_column(rows.schema.get_field_index(column.name), column.name, values)
         return rows
 
-    def _converted(self, values: Any, column: DataField) -> Any:
+    def _convert(self, values: Any, column: DataField) -> Any:
         target = to_arrow_type(column.type)
         plain: Any = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         if pat.is_dictionary(plain.type):
@@ -116,11 +100,7 @@ class MergeOn:
             raise _refused(self.table, column.name, f"is {column.type}: {error}") from error
 
     def predicate(self, rows: pa.Table) -> Predicate | None:
-        """Return a bound predicate that every row of the table passes which matches a source row.
-
-        Args:
-            rows: The source, `converted`, or the `bounds` of its parts.
-        """
+        """Return a bound predicate that all rows pass which match a source row."""
         return all_of(self._within(column, rows.column(column.name)) for column in self.columns)
 
     def _within(self, column: DataField, values: Any) -> Predicate | None:
@@ -141,11 +121,7 @@ class MergeOn:
         )
 
     def bounds(self, rows: pa.Table) -> pa.Table:
-        """Return a few rows that have the same `predicate`, and like them null where all are.
-
-        Args:
-            rows: Some source rows, `converted`, or bounds of them.
-        """
+        """Return a few rows that have the same `predicate`, and like them null where all are."""
         found = [self._bounds(column, rows.column(column.name)) for column in self.columns]
         count = max(map(len, found))
         padded: list[Any] = [
@@ -165,11 +141,7 @@ class MergeOn:
         return pa.concat_arrays([pa.array(_ends(distinct), distinct.type), kept])
 
     def keys(self, rows: pa.RecordBatch) -> "list[pa.Array[Any]]":
-        """Return these columns as int64 or binary, equal where they are.
-
-        Args:
-            rows: With these columns in the table's types.
-        """
+        """Return these columns as int64 or binary, equal where they are."""
         return [_key(rows.column(name)) for name in self.names]
 
     def key_types(self) -> list[pa.DataType]:

@@ -1,16 +1,18 @@
 """Metadata in, plans out; messages in, snapshots out. Opens no data file.
 
-Rooms:
-    catalog/       tables by name, and who keeps their schemas and versions
-    file_store     one table's metadata (FileStore)
-    managers/      snapshots, schemas, tags, branches, consumers, changelogs
-    manifests/     manifests and their lists, kept and folded together
-    features       what is refused
-    scan/          a moment, or what changed between two → splits
-    write/         what a writer must know: sequence numbers, bucket counts, indexes
-    commit/        messages → a snapshot: conflicts, retry, overwrite, abort
-    compact/  maintenance/  row_change/   plans of other work
-    segments/      the registry of files of others
-    overflow       values a change of schema would lose
-    rollback, clock
+Concept → modules:
+    tables by name, and who keeps their schemas and versions      catalog/, rest/
+    one table's metadata                                          file_store
+    snapshots, schemas, tags, branches, consumers, changelogs     managers/, rollback
+    manifests                                                     manifests/
+    a time-travel target, or what changed between two → splits    scan/
+    what a writer must know                                       write/
+    messages → a snapshot                                         commit/, publishing, acknowledged
+    plans of other work                                           compact/, maintenance/,
+                                                                  row_change/
+    the registry of segments                                      segments/
+    values that a change of schema would lose                     overflow
+    ledgers of ingested files                                     ledgers
+    what is refused                                               features
+    time                                                          clock
 """

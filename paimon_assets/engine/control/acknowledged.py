@@ -11,16 +11,7 @@ DONE = "done-but-unread"
 
 @contextmanager
 def after(deed: str, table: str) -> Iterator[None]:
-    """Let errors of the block say that something was done before it.
-
-    Args:
-        deed: What was done, such as `changed`.
-        table: To which table.
-
-    Raises:
-        CommitUnknownError: Kind `done-but-unread`.
-        NotFoundError: As it is: the table went meanwhile.
-    """
+    """Let errors of the block say that something was done before it."""
     try:
         yield
     except (NotFoundError, CommitUnknownError):

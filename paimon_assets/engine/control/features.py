@@ -46,11 +46,7 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
 
 
 def check_readable(table: str, schema: TableSchema) -> None:
-    """Refuse tables whose schema or options ask for what the reader does not do.
-
-    Raises:
-        UnsupportedFeatureError: Names the feature.
-    """
+    """Refuse tables whose schema or options ask for what the reader does not do."""
     options = schema.typed_options
     if options.get(TABLE_TYPE) not in _PLAIN_TABLES:
         _refuse(table, "read", "table-type", f"it is a {options.get(TABLE_TYPE)}.")
@@ -113,12 +109,7 @@ def _unreadable_root(data_type: DataType) -> TypeRoot | None:
 def visible_entries(
     table: str, schema: TableSchema, entries: Iterable[ManifestEntry]
 ) -> list[ManifestEntry]:
-    """Return live files without those that wait for a compaction to give their rows a bucket.
-
-    Raises:
-        UnsupportedFeatureError: Files wait, but the table does not say it postpones buckets; names
-            one of them.
-    """
+    """Return live files without those that wait for a compaction to give their rows a bucket."""
     found = []
     for entry in entries:
         if entry.bucket != POSTPONE_BUCKET:
@@ -131,29 +122,25 @@ def visible_entries(
     return found
 
 
-def check_key_types(table: str, schema: TableSchema, file_schema: TableSchema) -> None:
-    """Refuse files of primary-key tables that hold a key column in another type.
+def check_key_types(
+    table: str, schema: TableSchema, file_schema: TableSchema, verb: str = "read"
+) -> None:
+    """Refuse what cannot be done with files that hold a key column in another type.
 
     Such files are in the order of the old type, and lie in the buckets of its values.
-
-    Raises:
-        UnsupportedFeatureError: Names the column and both types.
     """
     column = first_retyped(schema.key_fields, file_schema.by_id)
     if column is not None:
         old = file_schema.by_id[column.id].type
         _refuse(
-            table, "read", "key-type-change", f"key column '{column.name}' is {column.type}, but "
-            f"{old} in files of schema {file_schema.id}. Rewrite the table to read it."
+            table, verb, "key-type-change", f"key column '{column.name}' is {column.type}, but "
+            f"{old} in files of schema {file_schema.id}. Rewrite them by Table.rescale, or "
+            "overwrite the table."
         )  # fmt: skip
 
 
 def check_writable(table: str, schema: TableSchema) -> None:
-    """Refuse tables this engine would damage, or leave unreadable, by writing.
-
-    Raises:
-        UnsupportedFeatureError: Names the feature.
-    """
+    """Refuse tables this engine would damage, or leave unreadable, by writing."""
     check_readable(table, schema)
     options = schema.typed_options
     if options.get(DATA_EVOLUTION_ENABLED):

@@ -17,6 +17,7 @@ from paimon_assets.engine.control.catalog.managed import (
     CatalogTagManager,
     ManagedBranch,
 )
+from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.cast_rules import first_retyped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +64,7 @@ class FileStore:
         options: Mapping[str, str] | None = None,
         name: str = "",
     ) -> Self:
-        """Open the table in a directory with its newest schema.
-
-        Args:
-            file_io: The storage.
-            table_path: The table's directory.
-            options: Dynamic options, for this use only; `branch` opens a branch.
-            name: `database.table`, if it has one.
-
-        Raises:
-            NotFoundError: There is no table, or no such branch.
-        """
+        """Open the table in a directory with its newest schema."""
         path = table_path.rstrip("/")
         branch = Options(options or {}).get(BRANCH)
         schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).existing(name)
@@ -89,17 +81,7 @@ class FileStore:
         options: Mapping[str, str] | None = None,
         name: str = "",
     ) -> Self:
-        """Open a table with its newest schema as its catalog knows it.
-
-        Args:
-            catalog: Who knows it.
-            identifier: The table; `branch` of the options opens another branch of it.
-            options: Dynamic options, for this use only.
-            name: What messages call it; `database.table` by default.
-
-        Raises:
-            NotFoundError: There is no table of this name, or no such branch.
-        """
+        """Open a table with its newest schema as its catalog knows it."""
         at = identifier.at_branch(Options(options or {}).get(BRANCH))
         loaded = catalog.load_table(at)
         environment = CatalogEnvironment()
@@ -114,11 +96,7 @@ class FileStore:
         )
 
     def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
-        """Open the table once more, the way it was opened, with its newest schema.
-
-        Raises:
-            NotFoundError: The table or the branch was dropped, or renamed.
-        """
+        """Open the table once more, the way it was opened, with its newest schema."""
         here = {} if self.paths.branch == MAIN_BRANCH else {BRANCH.key: self.paths.branch}
         known = {**self.dynamic_options, **here} if options is None else options
         catalog, identifier = self.environment.catalog, self.environment.identifier
@@ -142,9 +120,6 @@ class FileStore:
     def current(self) -> Self:
         """Return the table with its newest schema, and the same dynamic options.
 
-        Raises:
-            NotFoundError: The table was dropped or renamed meanwhile.
-
         Cost:
             One read, and a look for the next schema.
         """
@@ -155,11 +130,7 @@ class FileStore:
         return self.with_schema(stored.with_dynamic_options(self.dynamic_options))
 
     def refuse_newer(self, schema_ids: Iterable[int]) -> None:
-        """Refuse to rewrite rows of files by a schema older than theirs: columns would be lost.
-
-        Raises:
-            CommitConflictError: Kind `schema-changed`.
-        """
+        """Refuse to rewrite rows of files by a schema older than theirs: columns would be lost."""
         newer = [number for number in schema_ids if number > self.schema.id]
         if newer:
             raise CommitConflictError(
@@ -169,12 +140,22 @@ class FileStore:
                 details={"table": self.label, "schema_id": newer[0]},
             )
 
-    def with_options(self, options: Mapping[str, str]) -> Self:
-        """Return the same table with further dynamic options; `branch` opens another branch.
+    def retyped_schemas(self, schema_ids: Iterable[int]) -> frozenset[int]:
+        """Return the schemas that hold a key column in another type; none that is gone."""
+        if not self.schema.has_primary_key:
+            return frozenset()
+        ids = set(schema_ids) - {self.schema.id}
+        older = (schema for schema in map(self.schemas.schema_or_none, ids) if schema)
+        keys = self.schema.key_fields
+        return frozenset(each.id for each in older if first_retyped(keys, each.by_id))
 
-        Raises:
-            NotFoundError: There is no such branch.
-        """
+    def refuse_retyped(self, verb: str, schema_ids: Iterable[int]) -> None:
+        """Refuse what cannot be done with files that hold a key column in another type."""
+        for schema_id in sorted(self.retyped_schemas(schema_ids)):
+            check_key_types(self.label, self.schema, self.schemas.schema(schema_id), verb)
+
+    def with_options(self, options: Mapping[str, str]) -> Self:
+        """Return the same table with further dynamic options; `branch` opens another branch."""
         branch = options.get(BRANCH.key, self.paths.branch)
         if branch == self.paths.branch:
             return self.with_schema(self.schema.with_dynamic_options(options))
@@ -186,11 +167,7 @@ class FileStore:
 
     @property
     def created_ms(self) -> int:
-        """When the first schema was made, as its file says; catalogs know another time.
-
-        Raises:
-            NotFoundError: The first schema is gone.
-        """
+        """When the first schema was made, as its file says; catalogs know another time."""
         is_first = self.schema.id == 0 and self.environment.catalog is None
         return (self.schema if is_first else self.schemas.schema(0)).time_millis
 
@@ -244,11 +221,7 @@ class FileStore:
         return self.environment.of_branch(self.paths.branch)
 
     def newest(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet.
-
-        Raises:
-            NotFoundError: There is none because the table was dropped or renamed; it is not empty.
-        """
+        """Return the newest snapshot, None if nothing was committed yet."""
         found = self.snapshots.latest()
         if found is None and not self.schemas.is_same(self.schema):
             raise self.schemas.not_the_same(self.schema)
@@ -286,11 +259,7 @@ class FileStore:
         return PartitionValues(self.schema)
 
     def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a data file.
-
-        Raises:
-            FormatError: The bytes of the partition are damaged.
-        """
+        """Return the full path of a data file."""
         if entry.file.external_path is not None:
             return entry.file.external_path
         directory = self.partitions.bucket_path(self.paths, entry.partition, entry.bucket)

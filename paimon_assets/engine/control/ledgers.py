@@ -32,13 +32,7 @@ def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
 
 
 def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
-    """Keep what a snapshot says of one source beyond the snapshot.
-
-    Args:
-        store: The branch.
-        snapshot: Has the property.
-        key: The property.
-    """
+    """Keep what a snapshot says of one source beyond the snapshot."""
     members = {"property": key, "ledger": snapshot.properties[key], "snapshot": snapshot.id}
     data = json.dumps(members, ensure_ascii=False).encode()
     store.file_io.replace(f"{store.paths.pointer_directory}/{_name(key)}", data)
@@ -48,9 +42,6 @@ def pointed_ledger(store: FileStore, key: str) -> str | None:
     """Return the ledger that counts if no snapshot has a property; None if none ever had.
 
     A ledger whose file is gone counts no more: that is how a source is given up.
-
-    Raises:
-        FormatError: The pointer is damaged; names the file.
     """
     found = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
     newest = store.snapshots.latest()

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.tasks.overflow_task import (
     OVERFLOW_TASK,
     CastColumn,
@@ -27,9 +27,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_pruning import stats_columns
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -72,14 +70,7 @@ class OverflowPlan:
 def overflow_tasks(
     table: str, schema: TableSchema, requests: Sequence[OverflowRequest], file_io: FileIOSpec
 ) -> TaskBatch:
-    """Return the work that looks at values, for any executor.
-
-    Args:
-        table: Its name, for messages.
-        schema: Whose options say how it casts, and how many rows a batch has.
-        requests: The files to read.
-        file_io: How to open the files' storage.
-    """
+    """Return the work that looks at values, for any executor."""
     context = OverflowContext(
         table=table,
         options=schema.options,
@@ -141,7 +132,7 @@ class _FileView:
         file = entry.file
         schema = store.schemas.schema(file.schema_id)
         path = store.file_path(entry)
-        return cls(path=path, file=file, schema=schema, bounds=_bounds(schema, file))
+        return cls(path=path, file=file, schema=schema, bounds=value_bounds(schema, file))
 
     def held(self, column: DataField) -> DataField | None:
         """Return a column as the file has it."""
@@ -209,25 +200,3 @@ def _found(
         counts={loss: count for loss, count in counts.items() if count},
         examples=examples,
     )
-
-
-def _bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
-    """Return what a file's statistics say of its columns, by the names it knows them by."""
-    names = stats_columns(file, schema)
-    fields = [schema.by_name[name] for name in names if name in schema.by_name]
-    if len(fields) != len(names):
-        return {}
-    types = [column.type for column in fields]
-    stats = file.value_stats
-    try:
-        lows = deserialize_row(stats.min_values, types)
-        highs = deserialize_row(stats.max_values, types)
-    except PaimonError:  # some writers leave statistics out
-        return {}
-    nulls = (*stats.null_counts, *[None] * len(fields))
-    return {
-        column.name: Bounds(
-            minimum=low, maximum=high, null_count=null_count, row_count=file.row_count
-        )
-        for column, low, high, null_count in zip(fields, lows, highs, nulls, strict=False)
-    }

@@ -5,14 +5,7 @@ from paimon_assets.engine.fileio.base import FileIO
 
 
 def published(file_io: FileIO, path: str, data: bytes) -> bool:
-    """Publish a file; without an answer, what is there decides.
-
-    Returns:
-        True if the file holds what was published, False if it was there before, or another's won.
-
-    Raises:
-        CommitUnknownError: The answer was lost, and a look gave none: the file may come to be.
-    """
+    """Publish a file; without an answer, what is there decides."""
     try:
         return file_io.publish(path, data)
     except CommitUnknownError as unknown:

@@ -56,17 +56,11 @@ class Rollback:
 
 
 def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
-    """Roll back to a snapshot.
-
-    Raises:
-        NotFoundError: It does not exist, or expires at this moment; nothing was changed.
-        CommitConflictError: A catalog that manages the table has a newer snapshot by now.
-        CommitUnknownError: The table was renamed or dropped meanwhile, or no answer came.
-    """
+    """Roll back to a snapshot."""
     snapshot = store.snapshots.snapshot(snapshot_id)
     if store.managed is not None:
         return _through_catalog(store, store.managed, snapshot_id, snapshot)
-    with _marked(store, snapshot):
+    with _mark(store, snapshot):
         if not store.snapshots.is_same(snapshot):
             store.snapshots.snapshot(snapshot_id)
             raise _gone(store, f"Snapshot {snapshot_id}")
@@ -74,17 +68,11 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
 
 
 def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
-    """Roll back to a tag; a snapshot that expired comes back.
-
-    Raises:
-        NotFoundError: There is no such tag, or it is deleted at this moment; nothing was changed.
-        CommitConflictError: A catalog that manages the table has a newer snapshot by now.
-        CommitUnknownError: The table was renamed or dropped meanwhile, or no answer came.
-    """
+    """Roll back to a tag; a snapshot that expired comes back."""
     snapshot = store.tags.get(tag).snapshot
     if store.managed is not None:
         return _through_catalog(store, store.managed, tag, snapshot)
-    with _marked(store, snapshot):
+    with _mark(store, snapshot):
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
         is_gone = not store.file_io.exists(path)
@@ -122,13 +110,6 @@ def _through_catalog(
 
 def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
     """Undo the schemas after one; nothing that stays may have been written with them.
-
-    Returns:
-        The newest schema now.
-
-    Raises:
-        NotFoundError: There is no such schema; nothing was changed.
-        InvalidInputError: Kind `rollback-schema`: a snapshot, tag or changelog needs a later one.
 
     Cost:
         Reads every snapshot, tag and changelog once, or one request.
@@ -170,7 +151,7 @@ def rolled_back_to(names: Iterable[str]) -> list[int]:
 
 
 @contextmanager
-def _marked(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
+def _mark(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
     mark = f"{store.paths.tag_directory}/{temporary_name(f'rollback-{snapshot.id}')}"
     store.file_io.write_bytes(mark, b"")
     try:

@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
 )
 from paimon_assets.engine.contract.wire.wire import load_split
 from paimon_assets.engine.contract.wire.wire_values import dump, load
-from paimon_assets.engine.data.casting.losses import shown
+from paimon_assets.engine.data.casting.losses import show
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
@@ -53,12 +53,7 @@ _AS_NUMBERS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
 
 
 def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Sum up one split.
-
-    Raises:
-        FormatError: A file is damaged; names it.
-        NotFoundError: A file is gone.
-    """
+    """Sum up one split."""
     context, split = load(ReadContext, shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0
@@ -94,7 +89,7 @@ class _Tally:
         self._measure(known)
         distinct = pc.unique(known)
         self._bound(distinct)
-        found = np.concatenate([self.hashes, _hashed(distinct, self.column)])
+        found = np.concatenate([self.hashes, _hash(distinct, self.column)])
         self.hashes = np.unique(found)[:MOST_HASHES]
 
     def _measure(self, known: Any) -> None:
@@ -126,7 +121,7 @@ class _Tally:
         internal = internals(one, self.column.type)[0]
         if self.column.type.root in _AS_NUMBERS:
             return internal, str(internal)
-        [text] = shown(one, self.column.type)
+        [text] = show(one, self.column.type)
         return internal, text or ""
 
     def summary(self) -> ColumnSummary:
@@ -142,7 +137,7 @@ class _Tally:
         )
 
 
-def _hashed(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
+def _hash(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
     """Hash values; equal ones alike, and all bits of a hash as good as random."""
     if column.type.root in CHARACTER_ROOTS | BINARY_ROOTS:
         return xxhash64(distinct)

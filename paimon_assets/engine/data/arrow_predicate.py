@@ -50,16 +50,7 @@ _COMPARE: Mapping[CompareOp, Callable[[Any, Any], Any]] = {
 def passing_rows(
     predicate: Predicate, column_of: Callable[[str], Any], fields: Mapping[str, DataField]
 ) -> Mask:
-    """Evaluate a bound predicate.
-
-    Args:
-        predicate: Bound to internal values (`spec.predicate.predicate.bind`).
-        column_of: Column name → its Arrow array; asked once for every leaf.
-        fields: Column name → the field the array has the Arrow type of.
-
-    Returns:
-        One boolean a row, never null: True where the predicate is true.
-    """
+    """Evaluate a bound predicate."""
     match predicate:
         case And(children=children):
             masks = (passing_rows(child, column_of, fields) for child in children)
@@ -156,6 +147,5 @@ def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
             kept.append(to_scalar(literal, field.type).cast(arrow_type))
         except (pa.ArrowInvalid, InvalidInputError):
             continue
-    plain = [scalar.as_py() for scalar in kept]
     # is_in compares the bits of floating-point numbers: NaN with NaN, and the zeros apart.
-    return pa.array(plain, arrow_type)
+    return pa.array(kept, arrow_type)

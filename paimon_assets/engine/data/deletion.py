@@ -33,12 +33,7 @@ POSITION = "_POSITION"
 def read_deletion_vector(
     file_io: FileIO, deletion: DeletionFile, file: DataFileMeta
 ) -> DeletionVector:
-    """Read the deletion vector of a data file. Cost: one read of its bytes.
-
-    Raises:
-        NotFoundError: The index file is gone; the snapshot that names it may have expired.
-        FormatError: The vector is damaged, or does not fit the file's rows.
-    """
+    """Read the deletion vector of a data file. Cost: one read of its bytes."""
     try:
         with file_io.open_input(deletion.path) as source:
             left = source.size() - deletion.offset
@@ -85,13 +80,7 @@ def live_rows(
     vectors: Sequence[DeletionVector],
     row_ranges: Iterable[RowRange],
 ) -> Iterator[pa.RecordBatch]:
-    """Drop deleted rows; batches may become empty.
-
-    Args:
-        batches: Rows in file order; batches may span several ranges.
-        vectors: Each row that one of them holds is deleted.
-        row_ranges: The positions the rows of all batches have together, ascending.
-    """
+    """Drop deleted rows; batches may become empty."""
     waiting = deque(row_ranges)
     for batch in batches:
         alive = np.ones(batch.num_rows, dtype=np.bool_)
@@ -111,12 +100,7 @@ def live_rows(
 def numbered(
     batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
 ) -> Iterator[pa.RecordBatch]:
-    """Add a column `POSITION`.
-
-    Args:
-        batches: Rows in file order; batches may span several ranges.
-        row_ranges: The positions the rows of all batches have together, ascending.
-    """
+    """Add a column `POSITION`."""
     waiting = deque(row_ranges)
     for batch in batches:
         parts, missing = [np.empty(0, dtype=np.int64)], batch.num_rows

@@ -17,6 +17,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column, fitted_column
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -28,7 +29,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     all_of,
     conjuncts,
-    renamed,
+    rename,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import (
@@ -63,6 +64,8 @@ class FieldMapping:
     """Fields whose type is another one in the file."""
     cuts_times: bool = False
     """Cut timestamps that are finer than their column, as files of others may hold them."""
+    chars: frozenset[str] = frozenset()
+    """Columns of the file with CHAR values, of which the blanks at the end are cut."""
 
     @staticmethod
     def of(
@@ -74,19 +77,7 @@ class FieldMapping:
         table: str = "",
         casts: CastSettings | None = None,
     ) -> FieldMapping:
-        """Match `fields` to a file by id; `system_fields` are matched by name.
-
-        Args:
-            fields: Columns of the read schema.
-            system_fields: Columns that every file names alike.
-            file_schema: What the file was written with.
-            path: The path of the file.
-            table: Name of the table, for messages.
-            casts: How the table casts columns whose type was changed.
-
-        Raises:
-            UnsupportedFeatureError: A column has a type in the file that cannot be cast.
-        """
+        """Match `fields` to a file by id; `system_fields` are matched by name."""
         settings = casts or CastSettings()
         sources = tuple(file_schema.by_id.get(wanted.id) for wanted in fields)
         every = (*fields, *system_fields)
@@ -155,14 +146,15 @@ class FieldMapping:
         }
         kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
-        return None if kept is None else renamed(kept, names)
+        return None if kept is None else rename(kept, names)
+
+    def without_char_blanks(self) -> FieldMapping:
+        """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
+        chars = (source.name for source in self.sources if source and has_char(source.type))
+        return replace(self, chars=frozenset(chars))
 
     def check_columns(self, present: Collection[str]) -> None:
-        """Check that the file holds every column its schema promises.
-
-        Raises:
-            FormatError: A column is missing; names it and the file.
-        """
+        """Check that the file holds every column its schema promises."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             raise FormatError(
@@ -196,10 +188,13 @@ class FieldMapping:
 
         Arrow types that stand for the same Paimon type (large strings, dictionaries, other time
         units, list item names) become the one of `codec.arrow.arrow_types`.
-
-        Raises:
-            FormatError: A value does not fit its column's type; names column and file.
         """
+        if self.chars:
+            for field in self.file_fields:
+                if field.name in self.chars:
+                    place = batch.schema.get_field_index(field.name)
+                    column = without_blanks(batch.column(place), field.type)
+                    batch = batch.set_column(place, batch.schema.field(place), column)
         if not self.changed and batch.schema.equals(self.arrow_schema):
             return batch
         columns = []
@@ -223,7 +218,7 @@ class FieldMapping:
                 return column
             self._refuse_shredded(column.type, wanted, arrow_type)
             if self.cuts_times:
-                column = _coarsened(column, arrow_type)
+                column = _coarsen(column, arrow_type)
             return fitted_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
@@ -275,11 +270,7 @@ def _nullable(field: DataField) -> DataField:
 
 
 def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str) -> TableSchema:
-    """Return the schema a data file was written with.
-
-    Raises:
-        FormatError: The plan carries no such schema; names its id and the file.
-    """
+    """Return the schema a data file was written with."""
     schema = schemas.get(schema_id)
     if schema is None:
         raise FormatError(
@@ -292,7 +283,7 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
     return schema
 
 
-def _coarsened(column: Any, arrow_type: Any) -> Any:
+def _coarsen(column: Any, arrow_type: Any) -> Any:
     """Cut timestamps that are finer than their column."""
     if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
         return column

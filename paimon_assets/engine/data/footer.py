@@ -56,12 +56,7 @@ BoundsOf = Callable[[str], Bounds]
 
 
 def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
-    """Look at the files of one request, in order.
-
-    Raises:
-        FormatError: A file is damaged, or was changed since it was listed; names it.
-        NotFoundError: A file is gone.
-    """
+    """Look at the files of one request, in order."""
     context, request = load(FooterContext, shared), load(FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)
@@ -123,7 +118,8 @@ def _parsed_rows(
     if column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
         return 0  # the columns are the error to report
     held = {column.name for column in columns}
-    names = [name for name in schema.field_names if name in held]
+    stored = set(schema.field_names) - set(schema.partition_keys)
+    names = [name for name in schema.field_names if name in held & stored]
     batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
     return sum(batch.num_rows for batch in batches)
 
@@ -134,8 +130,12 @@ def _statistics(
     columns: tuple[FileColumn, ...],
     bounds_of: BoundsOf,
 ) -> tuple[tuple[str, ...], SimpleStats]:
-    """Return the columns of which the nulls are known, and their statistics."""
-    held = {column.name: column for column in columns}
+    """Return the columns of which the nulls are known, and their statistics.
+
+    None of partition columns: their values are those of the folder, whatever the file holds.
+    """
+    partition_keys = context.schema.partition_keys
+    held = {column.name: column for column in columns if column.name not in partition_keys}
     kept = []
     for field, mode in zip(context.schema.fields, modes, strict=True):
         if field.name not in held or not isinstance(field.type, AtomicType):

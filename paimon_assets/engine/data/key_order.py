@@ -9,7 +9,7 @@ Key order is Paimon's: numbers by value, false before true, strings and bytes by
 nulls first. Floating point is compared by `>` and `<`, so -0.0 and 0.0 are equal. NaN, which is
 neither larger nor smaller than anything, comes last here; among sequence fields it ties with every
 number, so that arrival decides (`order_within_groups`).
-Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tests/bench`.
+Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tools/bench`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,6 @@ class _Part:
 def sort_keys(keys: Sequence[Column]) -> KeyOrder:
     """Order rows by `keys`, ascending and stable.
 
-    Args:
-        keys: One column each of equal length, most significant first; at least one.
-
-    Raises:
-        UnsupportedFeatureError: A column's type has no order (nested types).
-
     Cost:
         Linear on sorted input, nearly linear on a concatenation of sorted runs.
     """
@@ -80,13 +74,7 @@ def sort_keys(keys: Sequence[Column]) -> KeyOrder:
 def order_within_groups(
     by_key: KeyOrder, then: Sequence[Column | npt.NDArray[Any]], *, descending: bool = False
 ) -> Order:
-    """Sort rows of equal keys by further columns; rows of unique keys are not looked at.
-
-    Args:
-        by_key: The order by key; ties in `then` keep its order.
-        then: Columns, or int64 arrays, by row number; most significant first.
-        descending: Sort columns (not arrays) from large to small; nulls stay first.
-    """
+    """Sort rows of equal keys by further columns; rows of unique keys are not looked at."""
     order, starts = by_key.order, by_key.starts
     if starts.all():
         return order
@@ -251,11 +239,7 @@ def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
 
 
 def _pack(arrays: Sequence[pa.Array[Any]]) -> tuple[Words, int, bool]:
-    """Put the columns side by side into one word.
-
-    Returns:
-        The words, how many low bits of them are used, and whether equal words mean equal keys.
-    """
+    """Put the columns side by side into one word."""
     lossless = True
 
     def parts() -> Iterator[_Part]:
@@ -298,7 +282,7 @@ def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
         if exact:
             parts.append(_span(lengths, valid))
     elif pa.types.is_decimal128(data_type):
-        halves = _fixed(array, np.dtype(np.int64), width=2).reshape(-1, 2)
+        halves = _fix(array, np.dtype(np.int64), width=2).reshape(-1, 2)
         low = np.ascontiguousarray(halves[:, 0])
         if data_type.precision > 18:
             parts.append(_span(np.ascontiguousarray(halves[:, 1]), valid))
@@ -327,12 +311,12 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     if pa.types.is_boolean(data_type):
         return to_numpy(array.fill_null(False)).astype(np.int64)  # noqa: FBT003
     if pa.types.is_floating(data_type):
-        return float_words(_fixed(array, np.dtype(data_type.to_pandas_dtype())))
+        return float_words(_fix(array, np.dtype(data_type.to_pandas_dtype())))
     if pa.types.is_unsigned_integer(data_type):
-        return _fixed(array, np.dtype(data_type.to_pandas_dtype())).astype(np.uint64, copy=False)
+        return _fix(array, np.dtype(data_type.to_pandas_dtype())).astype(np.uint64, copy=False)
     if pa.types.is_signed_integer(data_type) or pa.types.is_temporal(data_type):
         width = np.dtype(f"i{data_type.bit_width // 8}")
-        return _fixed(array, width).astype(np.int64, copy=False)
+        return _fix(array, width).astype(np.int64, copy=False)
     raise UnsupportedFeatureError(
         f"Values of Arrow type {data_type} have no order, so they can be neither key nor sequence.",
         kind="unordered-type",
@@ -344,7 +328,7 @@ def float_words(values: npt.NDArray[Any]) -> Words:
     return total_order_words(values.astype(np.float64) + 0.0)
 
 
-def _fixed(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:
+def _fix(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:
     buffer: Any = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array) * width, dtype=dtype)
@@ -368,12 +352,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], bool]:
-    """Read eight bytes of each value behind the prefix that all values share.
-
-    Returns:
-        The bytes as big-endian words, the lengths behind the prefix (0 for nulls), and whether
-        words and lengths together distinguish values.
-    """
+    """Read eight bytes of each value behind the prefix that all values share."""
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if large else np.int32)
     buffers: Any = array.buffers()

@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
-from paimon_assets.engine.data.casting.losses import Losses, losses_of, shown
+from paimon_assets.engine.data.casting.losses import Losses, losses_of, show
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
@@ -28,25 +28,23 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
 def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Count what one file's columns would lose.
-
-    Raises:
-        FormatError: The file is damaged; names it.
-        NotFoundError: The file is gone.
-    """
+    """Count what one file's columns would lose."""
     context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
     tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
-    settings = CastSettings.of(Options(context.options))
+    options = Options(context.options)
+    settings = CastSettings.of(options)
     mapping = _mapping(context, request)
     with open_reader(
         file_io,
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
+        options=None if is_foreign(options, request.file) else options,
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(
@@ -91,8 +89,8 @@ class _Tally:
 
     def _show(self, values: Array, found: Losses, loss: Loss, rows: np.ndarray) -> None:
         where = pa.array(rows)
-        before = shown(values.take(where), self.column.held.type)
-        after = shown(found.result.take(where), self.column.wanted.type)
+        before = show(values.take(where), self.column.held.type)
+        after = show(found.result.take(where), self.column.wanted.type)
         for value, becomes in zip(before, after, strict=True):
             self.examples.append(LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes)))
 

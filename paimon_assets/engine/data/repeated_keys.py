@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.contract.repeated_keys import EXAMPLES, ROWS, RepeatedKeys
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -26,11 +27,6 @@ def repeated_keys(
     read: Callable[[], Iterable[pa.RecordBatch]], key: Sequence[DataField], most_rows: int
 ) -> RepeatedKeys:
     """Find the keys that several rows share; nulls count as equal.
-
-    Args:
-        read: Reads the key columns, and maybe others; the same rows whenever it is called.
-        key: Columns of the key.
-        most_rows: No fewer than the rows; decides the number of passes.
 
     Cost:
         At most 4 bytes a row of `ROWS_A_PASS` rows, and the rows that share a hash.
@@ -57,11 +53,11 @@ def repeated_keys(
     if not len(suspects):
         return RepeatedKeys(rows=rows)
     alike = [batch.filter(pa.array(np.isin(hashes, suspects))) for batch, hashes in hashed()]
-    counted = _counted(pa.Table.from_batches(alike), names)
+    counted = _count(pa.Table.from_batches(alike), names)
     return _duplicates(rows, counted)
 
 
-def _counted(rows: pa.Table, key: list[str]) -> pa.Table:
+def _count(rows: pa.Table, key: list[str]) -> pa.Table:
     """Return the keys that occur more than once, with their number of rows."""
     grouped = rows.group_by(key).aggregate([([], "count_all")])
     named = grouped.rename_columns([*key, ROWS])
@@ -73,5 +69,5 @@ def _duplicates(rows: int, counted: pa.Table) -> RepeatedKeys:
         rows=rows,
         keys=counted.num_rows,
         rows_of_keys=pc.sum(counted[ROWS]).as_py() or 0,
-        examples=tuple(counted.slice(0, EXAMPLES).to_pylist()),
+        examples=tuple(shown_rows(counted.slice(0, EXAMPLES))),
     )

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
@@ -56,18 +57,10 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
     Integers are themselves, DATE is days, timestamps are milliseconds (rounded down), floating
     point is cut toward zero and saturates (NaN is 0), DECIMAL is cut toward zero and keeps its low
     64 bits, texts are decimal integers with an optional sign.
-
-    Args:
-        column: Values in the Arrow type of `source`.
-        source: The sequence column; names it in errors.
-        keys: Columns by which an error names the first row that is null.
-
-    Raises:
-        InvalidInputError: A null, a text that is no integer, or a type that has no number.
     """
     if column.null_count:
         row = int(column.is_null().index(True).as_py())
-        shown = {} if keys is None else keys.slice(row, 1).to_pylist()[0]
+        shown = {} if keys is None else shown_rows(keys.slice(row, 1))[0]
         first = ", ".join(f"{name} = {value}" for name, value in shown.items())
         raise InvalidInputError(
             f"Sequence column '{source.name}' is null in {column.null_count} of {len(column)} "
@@ -82,12 +75,12 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
     if root in TIMESTAMP_ROOTS:
         return _millis(column)
     if root in CHARACTER_ROOTS:
-        return _parsed(column, source)
+        return _parse(column, source)
     match root:
         case TypeRoot.DATE:
             return _longs(column.cast(pa.int32()))
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return _truncated(column)
+            return _truncate(column)
         case TypeRoot.DECIMAL:
             return _low_64_bits(column)
         case _:
@@ -111,7 +104,7 @@ def _millis(column: Array) -> Longs:
     return stored if unit == "ms" else np.floor_divide(stored, _PER_MILLI[unit])
 
 
-def _parsed(column: Array, source: DataField) -> Longs:
+def _parse(column: Array, source: DataField) -> Longs:
     well_formed = to_numpy(pc.match_substring_regex(column, _INTEGER_TEXT))
     if not well_formed.all():
         _refuse_text(column[int(np.argmin(well_formed))].as_py(), source)
@@ -150,7 +143,7 @@ def first_failing(column: Array, attempt: Callable[[Array], object]) -> int:
     return low
 
 
-def _truncated(column: Array) -> Longs:
+def _truncate(column: Array) -> Longs:
     values = np.trunc(to_numpy(column).astype(np.float64))
     values[np.isnan(values)] = 0.0
     inside = np.abs(values) < 2.0**63
@@ -167,18 +160,7 @@ def _low_64_bits(column: Array) -> Longs:
 
 
 def pad(values: Longs, counters: Longs, is_add: Flags, *, config: PaddingConfig) -> Longs:
-    """Pad 64-bit sequence values into sequence numbers.
-
-    Args:
-        values: As `field_to_long` returns them.
-        counters: The number of each record in its bucket.
-        is_add: Whether the record's effective kind adds a row (+I, +U).
-        config: Column, steps and overflow rule of the table.
-
-    Raises:
-        InvalidInputError: A number leaves 64 bits (kind `sequence-overflow`), unless the table asks
-            for the legacy wrap-around.
-    """
+    """Pad 64-bit sequence values into sequence numbers."""
     result = values
     seconds_known = False
     for step in config.steps:
@@ -335,13 +317,7 @@ class WrapCounter:
     _seen: list[tuple[Longs, Longs]] = field(default_factory=list)
 
     def count(self, values: Longs, counters: Longs, is_add: Flags) -> int:
-        """Return how many of these records did not rise above an earlier one of their unit.
-
-        Args:
-            values: As for `pad`, in order of arrival; so are the others.
-            counters: Continue those of the call before.
-            is_add: Whether the record's effective kind adds a row.
-        """
+        """Return how many of these records did not rise above an earlier one of their unit."""
         if not self.config.has_counter or not len(values):
             return 0
         units = _units(_flagged(values, is_add, self.config), self.config)

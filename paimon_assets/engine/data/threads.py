@@ -55,11 +55,7 @@ class Work(Generic[T]):
 
 
 class Threads:
-    """Threads shared by everything that one executor runs at once.
-
-    Args:
-        count: How many; with one there is no thread but the caller's.
-    """
+    """Threads shared by everything that one executor runs at once."""
 
     def __init__(self, count: int = 1) -> None:
         self.count = count

@@ -91,11 +91,7 @@ def write_bucket(
 def run_task(
     name: str, shared: bytes, payload: bytes, file_io: FileIO, threads: Threads = CALLER_ONLY
 ) -> bytes:
-    """Run one task of a `TaskBatch`.
-
-    Raises:
-        InvalidInputError: There is no task of this name; driver and workers differ in version.
-    """
+    """Run one task of a `TaskBatch`."""
     task = TASKS.get(name)
     if task is None:
         raise InvalidInputError(

@@ -1,10 +1,10 @@
 """Bytes ⇄ storage; knows nothing of Paimon.
 
-Concept → files:
-    the protocol        base (FileIO, FileStatus, FileIOSpec)
-    opening a storage   opening (from a spec, or from a path and options)
-    storages            local, arrow_fs
-    publish-if-absent   atomic (and what each storage guarantees)
-    a lock instead      catalog_lock, locked
-    in front of others  passing (locked, renewed)
+Concept → modules:
+    the protocol                                           base
+    opening a storage                                      opening
+    storages                                               local, arrow_fs
+    publish-if-absent, and what each storage guarantees    atomic
+    deleting only what a table owns                        owned, canonical
+    storages in front of others, renewed credentials       passing, renewed
 """

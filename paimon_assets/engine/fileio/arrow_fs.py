@@ -28,7 +28,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.atomic import (
     CONDITIONAL_PUT_SCHEMES,
-    NEEDS_LOCK,
+    NEEDS_SERVER,
     NO_ATOMIC_PUBLISH,
     is_refused,
     is_taken,
@@ -64,10 +64,6 @@ class ConditionalPut:
 
     Clients repeat a put whose answer was lost, and then meet their own object. On S3 each object
     carries a mark of its publish, so that "taken" and no answer at all are settled by a look.
-
-    Args:
-        filesystem: The filesystem of fsspec.
-        marks: Whether the storage keeps metadata of objects as S3 does.
     """
 
     def __init__(self, filesystem: Any, *, marks: bool = False) -> None:
@@ -89,12 +85,7 @@ class ConditionalPut:
         self._filesystem.pipe_file(path, data, mode="create", **marked)
 
     def _looked_up(self, path: str, mark: str, error: Exception) -> bool:
-        """Return whether the object there is ours.
-
-        Raises:
-            CommitUnknownError: That stays open. Not even a refused permission is sure: an earlier
-                try of the same put may have been done.
-        """
+        """Return whether the object there is ours."""
         if not self._marks and is_taken(error):
             return False
         if self._marks:
@@ -126,7 +117,7 @@ class ConditionalPut:
         if not refused:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
-                f"), so concurrent commits could be lost. {NEEDS_LOCK}",
+                f"), so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
@@ -259,13 +250,7 @@ def modified_ms(info: Mapping[str, Any]) -> int:
 
 
 class ArrowFileIO:
-    """FileIO over a pyarrow filesystem; opened by `fileio.opening`.
-
-    Args:
-        filesystem: A pyarrow filesystem, fsspec ones wrapped by `FSSpecHandler`.
-        spec: How to open it elsewhere; its scheme says how paths and publishing work.
-        backend: The fsspec filesystem below `filesystem`, if there is one.
-    """
+    """FileIO over a pyarrow filesystem; opened by `fileio.opening`."""
 
     def __init__(
         self, filesystem: pafs.FileSystem, spec: FileIOSpec, *, backend: Any = None
@@ -311,7 +296,7 @@ class ArrowFileIO:
             try:
                 return self._filesystem.open_output_stream(inner)
             except FileNotFoundError:
-                self._filesystem.create_dir(inner.rpartition("/")[0], recursive=True)
+                self._create_directory(inner.rpartition("/")[0])
                 return self._filesystem.open_output_stream(inner)
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -324,16 +309,11 @@ class ArrowFileIO:
                 stream.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create a file atomically with its whole content, only if there is none of that name.
-
-        Raises:
-            CommitUnknownError: The storage's answer was lost.
-            UnsupportedFeatureError: The storage has no atomic way (`fileio.atomic`).
-        """
+        """Create a file atomically with its whole content, only if there is none of that name."""
         if self._publisher is None:
             raise UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
-                f"absent, so concurrent commits could be lost. {NEEDS_LOCK}",
+                f"absent, so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
@@ -414,9 +394,26 @@ class ArrowFileIO:
         """
         inner = self._inner(path)
         with self._errors(path):
-            self._filesystem.create_dir(inner, recursive=True)
+            self._create_directory(inner)
         if not self.exists(path):
-            self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+            try:
+                self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+            except NotFoundError as error:
+                raise StorageError(
+                    f"The bucket of '{path}' does not exist. Look at its name, or create it with "
+                    "the storage's own tools; no bucket is created here.",
+                    kind="bucket-not-found",
+                    details={"path": path},
+                ) from error
+
+    def _create_directory(self, inner: str) -> None:
+        """Create a directory, but no bucket: SDKs make the bucket of a misspelt name."""
+        if self._spec.scheme not in CONDITIONAL_PUT_SCHEMES:
+            bucket, _, key = inner.partition("/")
+            is_bucket = self._backend is not None and bool(bucket)
+            if is_bucket and not (key and self._backend.exists(bucket)):
+                raise FileNotFoundError(bucket)
+            self._filesystem.create_dir(inner, recursive=True)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
@@ -438,16 +435,39 @@ class ArrowFileIO:
                     self._backend.rm_file(kept)
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete nothing: looking and deleting are two steps here, or there are no directories."""
-        return False
+        """Delete a directory if it is empty; return whether it is gone by this call.
+
+        Object stores: only the objects that stand for a directory are deleted. HDFS through pyarrow
+        deletes directories with their content, so an empty one is moved aside and looked at again.
+        """
+        if not self.exists(path) or self.list_directory(path):
+            return False
+        base = path.rstrip("/")
+        if self._spec.scheme in CONDITIONAL_PUT_SCHEMES:
+            self.delete_file(f"{base}/{_MARKER}")
+            if self._spec.scheme in _S3:
+                self.delete_file(f"{base}/")
+            return not self.exists(path)
+        if self._backend is not None:
+            with self._errors(path):
+                try:
+                    self._backend.rmdir(self._inner(path))
+                except OSError:
+                    if not self.list_directory(path):
+                        raise
+                    return False
+            return True
+        parent, _, name = base.rpartition("/")
+        aside = f"{parent}/{temporary_name(name)}"
+        self.rename_directory(path, aside)
+        if self.list_directory(aside):
+            self.rename_directory(aside, path)
+            return False
+        self.delete_directory(aside)
+        return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist; a copy and a delete on object stores.
-
-        Raises:
-            AlreadyExistsError: The target exists.
-            NotFoundError: The source does not exist.
-        """
+        """Move a directory to a path that does not exist; a copy and a delete on object stores."""
         if self.exists(target):
             raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         if not self.exists(source):

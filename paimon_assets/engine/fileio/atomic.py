@@ -14,8 +14,6 @@ local disk, NFS               temporary file, then a hard link,      one winner 
                               HDFS refuses if the target exists
 `memory` (tests)              a lock of this process                 one winner in this process
 any other                     none                                   `UnsupportedFeatureError`
-any, with `lock.enabled`      a lock beside the storage              one winner among those that
-                              (`catalog_lock`)                       take the same lock
 ============================  =====================================  ==============================
 
 A store that takes a condition but ignores it would lose commits; so before the first conditional
@@ -36,20 +34,20 @@ from uuid import uuid4
 
 from paimon_assets.engine.errors import (
     CommitUnknownError,
+    NotFoundError,
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED, LOCK_TYPE, LOCK_URI
 
 CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
 
 NO_ATOMIC_PUBLISH = "no-atomic-publish"
-"""Kind of the errors that say that a storage never can publish; a lock beside it helps."""
+"""Kind of the errors of a storage that can never publish; one server as only writer helps."""
 
-NEEDS_LOCK = (
-    "Tables on it can be read only, unless a lock keeps their writers apart: open the warehouse "
-    f"with '{LOCK_ENABLED.key}' = true, '{LOCK_TYPE.key}' and '{LOCK_URI.key}'."
+NEEDS_SERVER = (
+    "Tables on it can be read only, unless one catalog server makes all commits: "
+    "paimon-assets serve --sole-writer."
 )
 
 _WITHOUT_LINKS = frozenset({errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS})
@@ -62,7 +60,6 @@ _REFUSED = frozenset(
         errno.EDQUOT,
         errno.EMLINK,
         errno.ENAMETOOLONG,
-        errno.ENOENT,
         errno.ENOSPC,
         errno.ENOTDIR,
         errno.EROFS,
@@ -82,29 +79,19 @@ def temporary_name(name: str) -> str:
 
 
 def link_if_absent(path: str, data: bytes) -> bool:
-    """Publish on a local or network file system.
-
-    Returns:
-        True if this call created the file, False if the name was taken.
-
-    Raises:
-        CommitUnknownError: The link call failed in a way that decides nothing (a lost NFS answer).
-        StorageError: It surely was not created.
-        UnsupportedFeatureError: The file system has no hard links.
-        OSError: The temporary file could not be written; nothing was created.
-    """
+    """Publish on a local or network file system."""
     target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:
         _write_new(temporary, data)
-        return _linked(target, temporary)
+        return _link(target, temporary)
     finally:
         # What became of the temporary file says nothing about the published one.
         with suppress(OSError):
             temporary.unlink()
 
 
-def _linked(target: Path, temporary: Path) -> bool:
+def _link(target: Path, temporary: Path) -> bool:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
@@ -114,8 +101,14 @@ def _linked(target: Path, temporary: Path) -> bool:
         if error.errno in _WITHOUT_LINKS:
             raise UnsupportedFeatureError(
                 f"The file system of '{target}' has no hard links, which make a commit atomic, so "
-                f"concurrent commits could be lost. {NEEDS_LOCK}",
+                f"concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
+                details={"path": str(target)},
+            ) from error
+        if error.errno == errno.ENOENT:  # both names were there: a drop took the directory
+            raise NotFoundError(
+                f"Cannot create '{target}': its directory was removed meanwhile.",
+                kind="directory-not-found",
                 details={"path": str(target)},
             ) from error
         if error.errno in _REFUSED:

@@ -122,9 +122,10 @@ class FileIO(Protocol):
         ...
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory if it is empty, in one step; return whether it was deleted.
+        """Delete a directory if it is empty; return whether it is gone by this call.
 
-        Storages that have no such step, or no directories, delete nothing.
+        What somebody writes there meanwhile stays. Object stores delete what stands for an empty
+        directory, and nothing else.
         """
         ...
 

@@ -11,12 +11,6 @@ from paimon_assets.engine.fileio.opening import scheme_of
 def canonical_path(path: str) -> str:
     """Return an absolute path with its scheme, without links, `.`, `..` and trailing slashes.
 
-    Args:
-        path: A local path, relative or not, or a URI. Links are followed on local disks only.
-
-    Raises:
-        InvalidInputError: `..` leaves the URI's bucket.
-
     >>> canonical_path("s3://bucket/a//b/../c/"), canonical_path("file:///no-such/./folder/")
     ('s3://bucket/a/c', 'file:/no-such/folder')
     """

@@ -27,9 +27,6 @@ _SCHEME = "file:"
 def local_path(path: str) -> str:
     """Strip the `file:` scheme; nothing is unescaped, because Paimon escapes nothing in paths.
 
-    Raises:
-        InvalidInputError: The path has another scheme, or names another host.
-
     >>> local_path("file:/a/b"), local_path("FILE:///a/b"), local_path("/a/b")
     ('/a/b', '/a/b', '/a/b')
     """
@@ -56,6 +53,10 @@ def _storage_errors(path: str) -> Iterator[None]:
             f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
         ) from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidInputError(
+                f"{path!r} is no path: a name in it is longer than this storage takes.", kind="path"
+            ) from error
         raise StorageError(
             f"Storage failed at '{path}': {error.strerror or error}.", details={"path": path}
         ) from error
@@ -164,11 +165,11 @@ class LocalFileIO:
         let go.
         """
         with _storage_errors(path):
-            statuses, torn = _listed(base := path.rstrip("/"), local := local_path(path))
+            statuses, torn = _list(base := path.rstrip("/"), local := local_path(path))
             for _ in range(_MOST_LISTINGS):
                 if not torn:
                     break
-                statuses, torn = _listed(base, local)
+                statuses, torn = _list(base, local)
         return sorted(statuses, key=lambda status: status.path)
 
     def make_directory(self, path: str) -> None:
@@ -184,11 +185,15 @@ class LocalFileIO:
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
         with _storage_errors(path):
-            try:
-                shutil.rmtree(local_path(path))
-            except FileNotFoundError:
-                if Path(local_path(path)).exists():
-                    raise
+            for _ in range(_MOST_LISTINGS):
+                try:
+                    return shutil.rmtree(local_path(path))
+                except OSError as error:  # others delete in it, or make files there
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    if not Path(local_path(path)).exists():
+                        return None
+            return shutil.rmtree(local_path(path))
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; a link to one stays."""
@@ -202,12 +207,7 @@ class LocalFileIO:
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist.
-
-        Raises:
-            AlreadyExistsError: The target exists.
-            NotFoundError: The source does not exist.
-        """
+        """Move a directory to a path that does not exist."""
         taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         goal = Path(local_path(target))
         with _storage_errors(source):
@@ -223,7 +223,7 @@ class LocalFileIO:
                 raise
 
 
-def _listed(base: str, local: str) -> tuple[list[FileStatus], bool]:
+def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
     """Return the entries of a directory, and whether one went that others may have followed."""
     statuses, torn = [], False
     try:
@@ -234,6 +234,10 @@ def _listed(base: str, local: str) -> tuple[list[FileStatus], bool]:
                 except FileNotFoundError:
                     torn = torn or not entry.name.startswith(".")
                     continue
+                except OSError as error:
+                    if error.errno == errno.ELOOP:
+                        continue  # a link to itself leads to nothing
+                    raise
                 directory = entry.is_dir()
                 statuses.append(
                     FileStatus(

@@ -16,12 +16,17 @@ from weakref import WeakValueDictionary
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
-from paimon_assets.engine.errors import TOKEN_EXPIRED, InvalidInputError, StorageError
+from paimon_assets.engine.errors import (
+    TOKEN_EXPIRED,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.catalog_lock import is_locked
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.locked import LockedFileIO
+from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED
+from paimon_assets.engine.spec.options.option import Options
 
 _HDFS = frozenset({"hdfs", "viewfs"})
 _S3 = frozenset({"s3", "s3a"})
@@ -57,18 +62,15 @@ def scheme_of(path: str) -> str:
 
 
 def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
-    """Open the storage a path lies on.
-
-    Args:
-        path: Plain, or with a scheme.
-        options: A catalog's options; those of the path's storage are kept in the spec, and
-            those of a lock say how files are published (`spec.options.catalog_options`).
-
-    Raises:
-        InvalidInputError: The scheme is unknown, its package is not installed, or the path of an
-            object store carries a key: SDKs would show it in their errors.
-        StorageError: The storage could not be opened; no option value is shown.
-    """
+    """Open the storage a path lies on."""
+    if Options(options or {}).get(LOCK_ENABLED):
+        raise UnsupportedFeatureError(
+            f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "
+            "rely on theirs. Without the option the storage itself refuses a second snapshot of "
+            "one number; where it cannot, let one catalog server make all commits "
+            "(paimon-assets serve --sole-writer).",
+            kind="catalog-lock",
+        )
     scheme = scheme_of(path)
     if scheme in _WITHOUT_USERS and "@" in path.partition("://")[2].partition("/")[0]:
         raise InvalidInputError(
@@ -82,19 +84,13 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
         authority = path.partition("://")[2].partition("/")[0]
         host, _, port = authority.partition(":")
         own |= {"hdfs.host": host or "default"} | ({"hdfs.port": port} if port else {})
-    file_io = open_file_io(FileIOSpec(scheme=scheme, options=own))
-    return LockedFileIO(file_io, options) if options and is_locked(options) else file_io
+    return open_file_io(FileIOSpec(scheme=scheme, options=own))
 
 
 def open_file_io(spec: FileIOSpec) -> FileIO:
     """Open the storage a spec describes; `open_file_io(file_io.spec)` opens the same one.
 
     In the process of a storage that renews its credentials, that storage itself.
-
-    Raises:
-        InvalidInputError: The scheme is unknown, or its package is not installed.
-        StorageError: The storage could not be opened, or what opens it has expired (kind
-            `token-expired`); no option value is shown.
     """
     renewing_one = _renewing_one(spec)
     if renewing_one is not None:
@@ -110,10 +106,10 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     if spec.scheme == "file":
         return LocalFileIO()
     if spec.scheme in _HDFS:
-        return ArrowFileIO(_guarded(spec, lambda: _open_hdfs(spec)), spec)
+        return ArrowFileIO(_guard(spec, lambda: _open_hdfs(spec)), spec)
     # A listing kept from before would hide the files other processes have written since.
     arguments = {**_arguments(spec), "use_listings_cache": False}
-    backend = _guarded(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
+    backend = _guard(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
@@ -129,15 +125,7 @@ def renewing(file_io: Renewing) -> str:
 
 
 def current_spec(spec: FileIOSpec, *, is_refused: bool = False) -> FileIOSpec:
-    """Return a spec as of now, for work that is handed out long after it was planned.
-
-    Args:
-        spec: As it was planned.
-        is_refused: Whether the storage refused its credentials: then others are asked for.
-
-    Raises:
-        PaimonError: The catalog hands out no others.
-    """
+    """Return a spec as of now, for work that is handed out long after it was planned."""
     renewing_one = _renewing_one(spec)
     return spec if renewing_one is None else renewing_one.renewed_spec(spec if is_refused else None)
 
@@ -146,7 +134,7 @@ def _renewing_one(spec: FileIOSpec) -> Renewing | None:
     return None if spec.renewed_by is None else _RENEWING.get(spec.renewed_by)
 
 
-def _guarded(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
+def _guard(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
     try:
         return opening()
     except ImportError as error:

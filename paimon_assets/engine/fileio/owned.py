@@ -18,16 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
-    """Whether a directory below the roots is reached without a link. Cost: none but on local disks.
-
-    Args:
-        file_io: The storage.
-        roots: Directories that a table owns; they themselves may be links.
-        directory: Below one of them.
-
-    Raises:
-        FormatError: It lies below none of them, kind `path-outside`.
-    """
+    """Whether a directory below the roots is reached without a link. Costs on local disks only."""
     path = plain_path(directory)
     root = next((plain_path(root) for root in roots if is_within(path, plain_path(root))), None)
     below = None if root is None else path.removeprefix(root)
@@ -45,20 +36,7 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
 
 
 def delete_owned(file_io: FileIO, roots: Sequence[str], path: str) -> bool:
-    """Delete a file of a table; fine if it does not exist.
-
-    Args:
-        file_io: The storage.
-        roots: Directories that the table owns.
-        path: The path of the file.
-
-    Returns:
-        False if a link leads to its directory: then it stays, and the log says so.
-
-    Raises:
-        FormatError: It lies below none of the roots; it stays.
-        StorageError: It could not be deleted.
-    """
+    """Delete a file of a table; fine if it does not exist."""
     directory = path.rpartition("/")[0]
     if not is_reached(file_io, roots, directory):
         logger.warning("'%s' is left: a link leads to its directory", path)

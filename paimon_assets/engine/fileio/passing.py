@@ -27,7 +27,7 @@ class PassingFileIO(ABC):
         *args: P.args,
         **kwargs: P.kwargs,  # there are none
     ) -> T:
-        """Make a call of the storage behind; `made` does."""
+        """Make a call of the storage behind; `make` does."""
 
     def read_bytes(self, path: str) -> bytes:
         """See `FileIO`."""
@@ -90,7 +90,7 @@ class PassingFileIO(ABC):
         self._passed(FileIO.rename_directory, source, target)
 
 
-def made(file_io: FileIO, method: Callable[Concatenate[FileIO, P], T], *args: Any) -> T:
+def make(file_io: FileIO, method: Callable[Concatenate[FileIO, P], T], *args: Any) -> T:
     """Call a method of `FileIO` as this storage has it."""
     result: T = getattr(file_io, method.__name__)(*args)
     return result

@@ -10,16 +10,11 @@ from typing import Concatenate
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import renewing
-from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, made
+from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 
 
 class RenewedFileIO(PassingFileIO):
-    """A storage that is asked for before each call.
-
-    Args:
-        opened: Given credentials that were refused, None if none were, returns the storage, opened
-            with others that serve now, and when those end in epoch milliseconds.
-    """
+    """A storage that is asked for before each call."""
 
     def __init__(self, opened: Callable[[FileIOSpec | None], tuple[FileIO, int]]) -> None:
         self._opened = opened
@@ -40,11 +35,11 @@ class RenewedFileIO(PassingFileIO):
     ) -> T:
         file_io, _expires_ms = self._opened(None)
         try:
-            return made(file_io, method, *args)
+            return make(file_io, method, *args)
         except StorageError as error:
             if error.kind != ACCESS_DENIED:
                 raise
             other, _expires_ms = self._opened(file_io.spec)
             if other is file_io:
                 raise
-        return made(other, method, *args)
+        return make(other, method, *args)

@@ -1,6 +1,6 @@
 """The shape of the LSM tree: files in, decision out. Pure; no file is touched.
 
-Concept → files:
+Concept → modules:
     sections and sorted runs    interval_partition
     levels of a bucket          levels
     which runs to compact       universal_compaction

@@ -36,14 +36,7 @@ class AppendCompaction:
     def in_any_order(
         self, files: Iterable[DataFileMeta], group_of: Callable[[DataFileMeta], Hashable | None]
     ) -> list[list[DataFileMeta]]:
-        """Pack files into bins.
-
-        Args:
-            files: Small ones, and those with many deleted rows.
-            group_of: What files must be compacted together for, such as the index file of their
-                deletion vectors; None for files that are free. Groups are compacted whatever their
-                size.
-        """
+        """Pack files into bins."""
         groups: dict[Hashable, list[DataFileMeta]] = {}
         free: list[DataFileMeta] = []
         for file in sorted(files, key=lambda file: file.file_size):
@@ -78,13 +71,7 @@ class AppendCompaction:
         is_candidate: Callable[[DataFileMeta], bool],
         is_urgent: Callable[[DataFileMeta], bool],
     ) -> list[list[DataFileMeta]]:
-        """Return stretches of neighbouring candidates.
-
-        Args:
-            files: All files of a bucket, in order.
-            is_candidate: Whether a file is small, or has many deleted rows.
-            is_urgent: Whether a candidate is rewritten even alone: it has many deleted rows.
-        """
+        """Return stretches of neighbouring candidates."""
         stretches: list[list[DataFileMeta]] = [[]]
         for file in files:
             if is_candidate(file):

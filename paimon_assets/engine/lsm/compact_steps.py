@@ -47,12 +47,7 @@ class CompactSteps:
 
 
 def compact_steps(sections: Sequence[Section], shape: UnitShape) -> CompactSteps:
-    """Decide about the files of a unit.
-
-    Args:
-        sections: The unit's files by `interval_partition`.
-        shape: What decides.
-    """
+    """Decide about the files of a unit."""
     steps = CompactSteps()
     if shape.rewrites_files:
         steps.rewrites = [[[[file]]] for section in sections for run in section for file in run]

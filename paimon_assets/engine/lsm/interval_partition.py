@@ -18,13 +18,6 @@ def interval_partition(
     Sections share no key, so each can be merged on its own; the files of a run share no key, so
     they can be read one after the other.
 
-    Args:
-        items: Any order; each covers the closed range `key_range(item)` of comparable keys.
-        key_range: Item → (smallest key, largest key).
-
-    Returns:
-        Sections in key order; a section is a list of runs; a run is a list of items in key order.
-
     Cost:
         O(n log n) comparisons for n items.
 

@@ -42,15 +42,7 @@ class Levels:
 
     @staticmethod
     def of(files: Iterable[DataFileMeta], options: Options) -> Levels:
-        """Arrange the files of a bucket.
-
-        Args:
-            files: In any order.
-            options: The options of the table; files above its highest level raise it.
-
-        Raises:
-            InvalidInputError: The table has fewer than two levels.
-        """
+        """Arrange the files of a bucket."""
         by_level: dict[int, list[DataFileMeta]] = {}
         for file in files:
             by_level.setdefault(file.level, []).append(file)

@@ -95,13 +95,7 @@ class UniversalCompaction:
 
     @staticmethod
     def of(options: Options, *, needs_lookup: bool, hour: int) -> UniversalCompaction:
-        """Return the rules of a table.
-
-        Args:
-            options: The options of the table.
-            needs_lookup: Whether readers wait for level 0 to be compacted.
-            hour: Hour of the day, 0 to 23.
-        """
+        """Return the rules of a table."""
         return UniversalCompaction(
             max_size_amplification=options.get(COMPACTION_MAX_SIZE_AMPLIFICATION),
             size_ratio=options.get(COMPACTION_SIZE_RATIO) + off_peak_ratio(options, hour),
@@ -114,10 +108,6 @@ class UniversalCompaction:
 
     def pick(self, levels: Levels, *, since_full_ms: int | None = None) -> CompactUnit | None:
         """Pick what to compact, None if nothing is due.
-
-        Args:
-            levels: The levels of one bucket.
-            since_full_ms: How long ago its top level was written; None if that was never.
 
         >>> from paimon_assets.engine.lsm.levels import Levels
         >>> UniversalCompaction().pick(Levels(count=6, runs=())) is None
@@ -217,13 +207,7 @@ def unit_of(runs: Runs, top: int, taken: int, reason: PickReason) -> CompactUnit
 
 
 def pick_full(levels: Levels, to_rewrite: Sequence[DataFileMeta] = ()) -> CompactUnit | None:
-    """Take all runs to the top level, None if they are one run there already.
-
-    Args:
-        levels: The levels of one bucket.
-        to_rewrite: Files of the top level that hold what should be gone, such as rows a deletion
-            vector marks; they alone are rewritten, if nothing else is to do.
-    """
+    """Take all runs to the top level, None if they are one run there already."""
     if not levels.runs:
         return None
     if len(levels.runs) == 1 and levels.runs[0].level == levels.max_level:

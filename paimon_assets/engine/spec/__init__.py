@@ -1,13 +1,14 @@
 """What the Paimon format is: frozen values and pure functions, standard library only.
 
-Rooms:
-    types/       data types, their texts and values, casts, row kinds
-    options/     table options, beside their kin
-    schema/      declared and stored schemas, system columns
-    evolution/   changes of a schema, their rules, differences of two schemas
-    merge/       how records of one key become one row; sequence padding
-    predicate/   filters and value expressions, what bounds say of them
-    metadata/    snapshot, manifest, data file, index file, statistics, tag
-    segments/    files of others
-    partition, paths   where things lie
+Concept → modules:
+    data types, casts, row kinds                      types/
+    table options                                     options/
+    declared and stored schemas, system columns       schema/
+    changes of a schema                               evolution/
+    merge rules, sequence padding                     merge/
+    filters, pruning                                  predicate/
+    snapshot, manifest, data file, statistics, tag    metadata/
+    segments                                          segments/
+    paths and partitions                              paths, partition
+    texts                                             java_float_text, words, samples
 """

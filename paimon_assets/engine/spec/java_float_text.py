@@ -81,7 +81,7 @@ def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
     scale, half = 5**scale_5 << scale_2, 5**number_5 << half_2
     most = max(_bits(used + number_2, number_5), _bits(scale_2 + 1, scale_5 + 1))
     word = next((word for word in _WORDS if most < word), None)
-    return _made(number, scale, half, decimal, word)
+    return _make(number, scale, half, decimal, word)
 
 
 def _bits(bits: int, power_of_5: int) -> int:
@@ -89,7 +89,7 @@ def _bits(bits: int, power_of_5: int) -> int:
     return bits + (power - 1).bit_length()
 
 
-def _made(number: int, scale: int, half: int, decimal: int, word: int | None) -> tuple[str, int]:
+def _make(number: int, scale: int, half: int, decimal: int, word: int | None) -> tuple[str, int]:
     """Make digits of `number / scale` until what is left is below `half`, or that far from ten.
 
     Java does so in its int or long of `word` bits where it can. Then `half` may run over, which
@@ -102,11 +102,11 @@ def _made(number: int, scale: int, half: int, decimal: int, word: int | None) ->
             return number < half, number + half >= tens
         if half <= 0:
             return True, True
-        return number < half, _wrapped(number + half, word) > tens
+        return number < half, _wrap(number + half, word) > tens
 
     digits = []
     digit, rest = divmod(number, scale)
-    number, half = rest * 10, _wrapped(half * 10, word)
+    number, half = rest * 10, _wrap(half * 10, word)
     low, high = ends()
     if digit or high:
         digits.append(digit)
@@ -116,7 +116,7 @@ def _made(number: int, scale: int, half: int, decimal: int, word: int | None) ->
         low = high = False  # with an exponent there are two digits or more
     while not low and not high:
         digit, rest = divmod(number, scale)
-        number, half = rest * 10, _wrapped(half * 10, word)
+        number, half = rest * 10, _wrap(half * 10, word)
         low, high = ends()
         digits.append(digit)
     text = int("".join(map(str, digits)))
@@ -128,7 +128,7 @@ def _made(number: int, scale: int, half: int, decimal: int, word: int | None) ->
     return str(text).rstrip("0") or "0", decimal + 1
 
 
-def _wrapped(number: int, word: int | None) -> int:
+def _wrap(number: int, word: int | None) -> int:
     if word is None:
         return number
     limit = 1 << (word - 1)

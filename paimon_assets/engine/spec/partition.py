@@ -32,13 +32,7 @@ def unescape(text: str) -> str:
 
 
 def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | None:
-    """Return the directory text of a partition value, None for null.
-
-    Args:
-        value: Internal value (`spec.types.literals`).
-        data_type: The partition column's type.
-        legacy: `partition.legacy-name`: DATE and TIME as numbers, timestamps with a `T`.
-    """
+    """Return the directory text of a partition value, None for null."""
     if value is None:
         return None
     match data_type.root:

@@ -22,9 +22,6 @@ EARLIEST = "EARLIEST"
 def plain_name(name: str) -> str:
     """Return a name that is one part of a path, as all names of files in metadata are.
 
-    Raises:
-        ValueError: It is empty, leads up or holds a slash; or it is no text.
-
     >>> plain_name("data-1.parquet")
     'data-1.parquet'
     """
@@ -40,9 +37,6 @@ def plain_names(names: Iterable[str] | None) -> tuple[str, ...]:
 
 def straight_path(path: str) -> str:
     """Return a path that leads nowhere up, be it relative, absolute or a URI.
-
-    Raises:
-        ValueError: A part of it is `.` or `..`.
 
     >>> straight_path("s3://bucket/a/b.parquet")
     's3://bucket/a/b.parquet'

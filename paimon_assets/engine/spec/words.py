@@ -12,13 +12,22 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    r"""Return a text in which bytes that are no UTF-8 are spelt out: local names may have some.
+
+    >>> printable("ö-\udce9")
+    'ö-\\udce9'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 _MOST_NAMES = 8
 
 
-def shortened(texts: Sequence[str]) -> str:
+def shorten(texts: Sequence[str]) -> str:
     """Return texts as a list of people, of many the first.
 
-    >>> shortened(["a", "b"]), shortened([str(number) for number in range(10)])
+    >>> shorten(["a", "b"]), shortened([str(number) for number in range(10)])
     ('a, b', '0, 1, 2, 3, 4, 5, 6, 7, … 2 more')
     """
     more = len(texts) - _MOST_NAMES

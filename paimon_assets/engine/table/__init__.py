@@ -1,13 +1,14 @@
-"""What a person holds. Opens no data file itself: it asks control to plan and an Executor to work.
+"""The API of a table. It opens no data file: control plans and an Executor works.
 
-Rooms:
-    api, table     catalogs and tables, light to import: methods load what does their work
-    frames/        frames of other libraries ⇄ rows; their filters
-    read/          columns, filter, a moment or changes → rows; filters as text
-    write/         rows → a snapshot; row changes, staged batches, truncation
-    schema/        changes of schema, looked at first; schemas taken from rows
-    segments/      add, show, delete, clean
-    upkeep/        compaction, maintenance, ANALYZE, rescaling, the shape of a table
-    system/        system tables
-    sql/           statements: parsed, and run where no query engine is needed
+Concept → modules:
+    catalogs and tables, light to import           api, table, table_state, table_name
+    frames of other libraries ⇄ rows               frames/
+    reads                                          read/
+    writes and row changes                         write/
+    changes of schema, schemas taken from rows     schema/
+    segments                                       segments/
+    compaction, maintenance, ANALYZE, rescaling    upkeep/
+    system tables                                  system/
+    SQL statements                                 sql/, sql_words
+    views                                          views
 """

@@ -5,14 +5,19 @@
 >>> table.new_read_builder().with_filter("price > 3").to_arrow()      # doctest: +SKIP
 
 Light to import, as `table.table` is.
+
+Databases as people see them, and the functions that a catalog keeps in them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.catalog.database_catalog import DatabaseCatalog
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
@@ -22,7 +27,6 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import TOKEN, URI
-from paimon_assets.engine.table.databases import Database, with_properties
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view
@@ -38,6 +42,49 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Its properties."""
+    location: str | None = None
+    owner: str = ""
+    """Who made it, as far as that is known."""
+
+    @classmethod
+    def of(cls, catalog: Catalog, name: str) -> Database:
+        """Ask a catalog for a database.
+
+        Raises:
+            NotFoundError: There is no such database.
+            UnsupportedFeatureError: As `with_properties`.
+        """
+        found = with_properties(catalog).get_database(name)
+        return cls(
+            name=name,
+            options=dict(found.options),
+            location=found.location,
+            owner=found.owner or "",
+        )
+
+
+def with_properties(catalog: Catalog) -> DatabaseCatalog:
+    """Return a catalog whose databases have properties and functions.
+
+    Raises:
+        UnsupportedFeatureError: This one's have none (kind `no-properties`).
+    """
+    if not isinstance(catalog, DatabaseCatalog):
+        raise UnsupportedFeatureError(
+            "Databases of this catalog have no properties and no functions; those of a warehouse "
+            "and of a REST server have.",
+            kind="no-properties",
+        )
+    return catalog
 
 
 class TableCatalog:
@@ -153,11 +200,12 @@ class TableCatalog:
         return with_properties(self._catalog).get_function(_identifier(name)).to_json()
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it.
+        """Drop a database; with `cascade` also its folder with all that lies in it.
 
         Raises:
             NotFoundError: There is no such database.
-            InvalidInputError: It holds tables and `cascade` is not set, or it is `sys`.
+            InvalidInputError: It holds tables, views, functions or files of others and `cascade` is
+                not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
         _refuse_system(name)
@@ -181,13 +229,19 @@ class TableCatalog:
 
         Raises:
             InvalidInputError: The schema breaks a rule; nothing was written.
+            UnsupportedFeatureError: Nothing here could read such a table; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
             NotFoundError: There is no such database.
             CommitUnknownError: The storage's answer was lost; look whether the table is there. Kind
                 `done-but-unread`: it is there, only it cannot be opened.
         """
+        from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
+        from paimon_assets.engine.spec.schema.schema import first_table_schema
+
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
+        first = first_table_schema(schema, time_millis=0)
+        refuse_unreadable(str(name), first, self._catalog, verb="created")
         self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         with after("found or created" if ignore_if_exists else "created", str(name)):
             return self.get_table(name)
@@ -216,7 +270,7 @@ class TableCatalog:
                 kind="system-table",
                 details={"table": str(name)},
             )
-        return self._opened(parts, options)
+        return self._open(parts, options)
 
     def get_system_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
@@ -239,7 +293,7 @@ class TableCatalog:
             raise InvalidInputError(
                 f"'{name}' names no system table; write database.table$name.", kind="name"
             )
-        return self._opened(parts, options).system_table(parts.system)
+        return self._open(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
         from paimon_assets.engine.table.system import GlobalSystemTable
@@ -254,7 +308,7 @@ class TableCatalog:
             )
         return found
 
-    def _opened(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
+    def _open(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
         from paimon_assets.engine.control.file_store import FileStore
 
         try:
@@ -327,7 +381,9 @@ class TableCatalog:
         parsed, executor = parse_sql(statement, names), executor or EmbeddedExecutor()
         return Runner(catalog=self, names=names, executor=executor, roots=roots).run(parsed)
 
-    def sql(self, query: str, *, database: str | None = None) -> SqlQuery:
+    def sql(
+        self, query: str, *, database: str | None = None, external_access: bool = True
+    ) -> SqlQuery:
         """Return a query over tables of the catalog, which duckdb runs when it is read.
 
         `to_arrow`, `to_pandas`, `to_polars`, `to_reader` and `to_batches` read it. Columns and
@@ -338,13 +394,20 @@ class TableCatalog:
         Args:
             query: A SELECT, in duckdb's SQL.
             database: Of tables that are named without one.
+            external_access: Whether the query may read any file and address that this process can,
+                as `read_csv` does. Say False for a query that somebody else wrote.
 
         Raises:
             PaimonError: When it is read, as `SqlQuery.to_reader`.
         """
         from paimon_assets.engine.table.sql.query import SqlQuery
 
-        return SqlQuery(text=query, open_table=self._read_of, database=database)
+        return SqlQuery(
+            text=query,
+            open_table=self._read_of,
+            database=database,
+            external_access=external_access,
+        )
 
     def _read_of(self, name: str, options: Mapping[str, str]) -> Source:
         if TableName.parse(_identifier(name)).is_system_table:

@@ -1,38 +1,78 @@
 """Words: a statement of SQL, taken word by word, for the statements this engine parses itself.
 
-Comments are passed over. What stands between two places can be had as it was written, so that a
+sqlglot's tokens, as Spark cuts them: single and double quotes are texts, backticks are names, and
+comments are passed over. What stands between two places can be had as it was written, so that a
 query inside a statement reaches who runs it unchanged.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
+
+from sqlglot import TokenType
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
 
 from paimon_assets.engine.errors import InvalidInputError
 
-_WORD = re.compile(
-    r"""(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*
-    (?:(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")
-    |`(?P<quoted>(?:[^`]|``)+)`
-    |(?P<word>[\w$]+)
-    |(?P<mark>=>|[^\s\w$]))""",
-    re.DOTALL | re.VERBOSE,
-)
-_END = re.compile(r"(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*\Z", re.DOTALL)
 _SHOWN = 200
+_KINDS = {
+    TokenType.STRING: "text",
+    TokenType.RAW_STRING: "text",
+    TokenType.NATIONAL_STRING: "text",
+    TokenType.IDENTIFIER: "quoted",
+    TokenType.VAR: "word",
+    TokenType.NUMBER: "word",
+}
 
 T = TypeVar("T")
 
 
+class SparkSql(Spark):
+    """Spark's SQL as Spark 4 reads it: two quotes in a text are one; `t$files` is one name."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Its quotes and names."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
+
+
+class _Plain(SparkSql):
+    """The same without keywords: each word and each mark is a token of its own."""
+
+    class Tokenizer(SparkSql.Tokenizer):
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {}
+        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
+        NUMBERS_CAN_HAVE_DECIMALS = False
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a statement: its kind (`text`, `quoted`, `word`, `mark`), and where it stands."""
+    """A word of a statement, and where it stands."""
 
     kind: str
+    """`text`, `quoted`, `word`, `mark` or `unknown`."""
     text: str
+    """Without quotes."""
     start: int
     end: int
+
+
+def words_of(text: str) -> list[Word]:
+    """Return the words of a text; of one that is not closed, all that follows is `unknown`."""
+    end, tokens = len(text), None
+    while tokens is None:
+        try:
+            tokens = _Plain().tokenize(text[:end])
+        except TokenError:
+            end = max(0, *(text.rfind(mark, 0, end) for mark in ("'", '"', "`", "/*")))
+    words = [
+        Word(_KINDS.get(each.token_type, "mark"), each.text, each.start, each.end + 1)
+        for each in tokens
+    ]
+    behind = [Word("unknown", text[end:], end, len(text))] if end < len(text) else []
+    return words + behind
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,13 +90,7 @@ class Words:
     _next: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._words, end = [], 0
-        while found := _WORD.match(self.text, end):
-            end, kind = found.end(), str(found.lastgroup)
-            start = found.start(kind) - (kind == "quoted")
-            self._words.append(Word(kind, found.group(kind), start, end))
-        if not _END.match(self.text, end):
-            self._words.append(Word("unknown", self.text[end:].strip()[:20], end, len(self.text)))
+        self._words = words_of(self.text)
         if len(self._words) > 1 and self._words[-1].text == ";":
             self._words.pop()
 
@@ -76,6 +110,10 @@ class Words:
         self._next += len(words) if same else 0
         return same
 
+    def takes_any(self, *words: str) -> bool:
+        """Go behind one of these words, if one comes now."""
+        return any(self.takes(word) for word in words)
+
     def wants(self, *words: str) -> None:
         """Go behind these words."""
         if not self.takes(*words):
@@ -87,13 +125,11 @@ class Words:
             self.refuse(expected)
         word = self._words[self._next]
         self._next += 1
-        return unquoted(word.text) if word.kind == "text" else word.text.replace("``", "`")
+        return word.text
 
-    def whole_text(self) -> str | None:
-        """Return what stands in quotes, if that is all there is."""
-        if len(self._words) == 1 and self._words[0].kind == "text":
-            return unquoted(self._words[0].text)
-        return None
+    def name(self, expected: str) -> str:
+        """Go behind one name."""
+        return self.one(expected, "word", "quoted")
 
     def string(self, expected: str) -> str:
         """Go behind a text in quotes."""
@@ -109,9 +145,9 @@ class Words:
 
     def path(self, expected: str) -> tuple[str, ...]:
         """Go behind names with dots between them."""
-        names = [self.one(expected, "word", "quoted")]
+        names = [self.name(expected)]
         while self.takes("."):
-            names.append(self.one(expected, "word", "quoted"))
+            names.append(self.name(expected))
         return tuple(names)
 
     def several(self, read: Callable[[], T]) -> list[T]:
@@ -171,7 +207,8 @@ class Words:
 
     def refuse(self, expected: str) -> NoReturn:
         """Raise what says where the statement differs."""
-        found = "the end" if self.at_end else f"'{self._words[self._next].text}'"
+        word = None if self.at_end else self._words[self._next]
+        found = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
         forms = f" Statements are {self.forms}." if self.forms else ""
         raise InvalidInputError(
             f"Expected {expected}, found {found} in: {self.text.strip()[:_SHOWN]}.{forms}",
@@ -185,7 +222,7 @@ def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]], instead
     >>> without_qualifiers("t.a = 't.b' AND db.t.c > s.t.d", [("t",), ("db", "t")])
     "a = 't.b' AND c > s.t.d"
     """
-    words = Words(text=text)._words  # noqa: SLF001 - of this module
+    words = words_of(text)
     parts, place, number = [], 0, 0
     while number < len(words):
         for path in qualifiers:
@@ -209,7 +246,7 @@ def with_nulls_for_default(text: str) -> str:
     >>> with_nulls_for_default("VALUES (1, DEFAULT), ('DEFAULT', f(DEFAULT, 2))")
     "VALUES (1, NULL), ('DEFAULT', f(DEFAULT, 2))"
     """
-    words = Words(text=text)._words  # noqa: SLF001 - of this module
+    words = words_of(text)
     parts, place, depth = [], 0, 0
     for number, word in enumerate(words):
         depth += (word.text == "(") - (word.text == ")")
@@ -219,9 +256,3 @@ def with_nulls_for_default(text: str) -> str:
             parts += [text[place : word.start], "NULL"]
             place = word.end
     return "".join([*parts, text[place:]])
-
-
-def unquoted(text: str) -> str:
-    """Return a quoted text; backslashes stay but before quotes and each other."""
-    quote, inner = text[0], text[1:-1]
-    return re.sub(r"\\([\\'\"])", r"\1", inner.replace(quote * 2, f"\\{quote}"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from paimon_assets.engine.contract.executor import RewritingExecutor
     from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
-    from paimon_assets.engine.control.clock import Clock
     from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
     from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
     from paimon_assets.engine.control.managers.branch_manager import BranchManager
@@ -106,7 +104,7 @@ class Table(TableState):
 
         return delete_tag(self._store, name)
 
-    def alter(self, changes: Sequence[SchemaChange], *, clock: Clock | None = None) -> Table:
+    def alter(self, changes: Sequence[SchemaChange]) -> Table:
         """Change the schema, all changes or none, and return the table as it is then.
 
         Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers opened
@@ -115,20 +113,19 @@ class Table(TableState):
 
         Args:
             changes: In the order to apply them; see `spec.evolution.schema_change`.
-            clock: Says when; the system's by default.
 
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
+            UnsupportedFeatureError: Nothing here could read the table then; nothing was changed.
             CommitConflictError: Others changed the schema too often meanwhile.
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
                 `done-but-unread`: it is changed, only the new schema cannot be read.
         """
-        from paimon_assets.engine.control.segments.segment_registry import check_own_folders
+        from paimon_assets.engine.table.schema.schema_changes import evolved
 
-        time_millis = (clock or SystemClock()).now_millis()
-        check_own_folders(self._store, changes)
-        self._store.schemas.commit_changes(changes, time_millis=time_millis)
+        new = evolved(self._store, changes)
+        self._store.schemas.commit_changes(changes, time_millis=new.time_millis)
         with after("changed", self._store.label):
             return self.reopened()
 

@@ -37,9 +37,6 @@ class TableName:
     def parse(cls, name: Identifier) -> Self:
         """Take a name apart.
 
-        Raises:
-            InvalidInputError: The parts are none of a branch or a system table.
-
         >>> TableName.parse(Identifier("db", "t$branch_b$files")).system
         'files'
         """
@@ -59,11 +56,7 @@ class TableName:
 
     @staticmethod
     def refuse_parts(name: Identifier) -> None:
-        """Refuse the name of a new table that would mean a branch or a system table.
-
-        Raises:
-            InvalidInputError: The name holds a dollar sign.
-        """
+        """Refuse the name of a new table that would mean a branch or a system table."""
         if _SPLITTER in name.table:
             raise InvalidInputError(
                 f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"

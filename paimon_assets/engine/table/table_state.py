@@ -44,10 +44,6 @@ class TableState:
     def created_ms(self) -> int:
         """When the table was created, epoch milliseconds; one made anew has another.
 
-        Raises:
-            NotFoundError: The first schema is gone.
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-
         Cost:
             One small read, unless its schema was never changed.
         """
@@ -64,37 +60,21 @@ class TableState:
         return self._store.file_io
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
+        """Return the newest snapshot, None if nothing was committed yet."""
         return self._store.snapshots.latest()
 
     def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        """Return one snapshot; the newest for None.
-
-        Raises:
-            NotFoundError: No snapshot of this id.
-        """
+        """Return one snapshot; the newest for None."""
         if snapshot_id is None:
             return self.latest_snapshot()
         return self._store.snapshots.snapshot(snapshot_id)
 
     def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots that have not expired, oldest first. Cost: reads each.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
+        """Return all snapshots that have not expired, oldest first. Cost: reads each."""
         return list(self._store.snapshots.all())
 
     def schemas(self) -> list[TableSchema]:
-        """Return all schemas, oldest first.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
+        """Return all schemas, oldest first."""
         return [self._store.schemas.schema(number) for number in self._store.schemas.list_ids()]
 
     def data_version(self, snapshot: Snapshot) -> str:
@@ -102,21 +82,13 @@ class TableState:
 
         It stays through compactions and statistics, also when that commit has expired, and never
         comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         from paimon_assets.engine.control.commit.data_version import data_version
 
         return data_version(self._store, snapshot)
 
     def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
-        """Return the live data files of a snapshot; of the newest one for None.
-
-        Raises:
-            NotFoundError: The snapshot has expired.
-            UnsupportedFeatureError: The table is not one this engine reads.
-        """
+        """Return the live data files of a snapshot; of the newest one for None."""
         from paimon_assets.engine.control.scan.segment_scan import readable_files
 
         chosen = snapshot or self.latest_snapshot()
@@ -126,9 +98,6 @@ class TableState:
         """Return the rows of a snapshot before merging, segments of all formats among them.
 
         Snapshots themselves do not count segments of text formats, which no manifest holds.
-
-        Raises:
-            NotFoundError, UnsupportedFeatureError: As `live_files`.
         """
         from paimon_assets.engine.control.scan.segment_scan import physical_rows
 
@@ -136,36 +105,20 @@ class TableState:
         return 0 if chosen is None else physical_rows(self._store, chosen)
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
-        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone.
-
-        Raises:
-            NotFoundError, UnsupportedFeatureError: As `live_files`.
-        """
+        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
         from paimon_assets.engine.table.upkeep.table_shape import table_shape
 
         return table_shape(self._store, snapshot or self.latest_snapshot())
 
     def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a live file.
-
-        Raises:
-            FormatError: The bytes of the partition are damaged.
-        """
+        """Return the full path of a live file."""
         return self._store.file_path(entry)
 
     def partition_text(self, partition: bytes) -> dict[str, str]:
-        """Return a partition's columns and values as people read them.
-
-        Raises:
-            FormatError: The bytes are none of a partition of the table.
-        """
+        """Return a partition's columns and values as people read them."""
         return dict(self._store.partitions.spec(partition))
 
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
-        """Return a partition's columns and internal values (`spec.types.literals`).
-
-        Raises:
-            FormatError: The bytes are none of a partition of the table.
-        """
+        """Return a partition's columns and internal values (`spec.types.literals`)."""
         values = self._store.partitions.values(partition)
         return dict(zip(self.schema.partition_keys, values, strict=True))

@@ -36,14 +36,7 @@ class View:
 
 
 class Views:
-    """The views of a catalog; names are `database.view`.
-
-    Args:
-        catalog: Keeps them.
-
-    Raises:
-        UnsupportedFeatureError: The catalog keeps no views (kind `no-views`).
-    """
+    """The views of a catalog; names are `database.view`."""
 
     def __init__(self, catalog: Catalog) -> None:
         if not isinstance(catalog, ViewCatalog):
@@ -53,19 +46,11 @@ class Views:
         self._catalog = catalog
 
     def list(self, database: str) -> list[str]:
-        """Return the names of a database's views, sorted.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return the names of a database's views, sorted."""
         return self._catalog.list_views(database)
 
     def get(self, name: str) -> View:
-        """Return a view.
-
-        Raises:
-            NotFoundError: There is none of this name.
-        """
+        """Return a view."""
         schema = self._catalog.get_view(Identifier.parse(name)).schema
         return View(
             name=name,
@@ -86,21 +71,7 @@ class Views:
         comment: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> View:
-        """Create a view.
-
-        Args:
-            name: Its name, taken by no table and no view.
-            query: What it shows, for every dialect that has no query of its own.
-            columns: Name → type of what the query returns.
-            dialects: Name of a dialect, such as `spark` or `flink`, → the query in it.
-            comment: What the view is for.
-            options: Options, text → text.
-
-        Raises:
-            AlreadyExistsError: The name is taken.
-            NotFoundError: There is no such database.
-            CommitUnknownError: No answer came; look whether it is there.
-        """
+        """Create a view."""
         schema = ViewSchema(
             fields=Schema.of(columns).fields,
             query=query,
@@ -112,40 +83,21 @@ class Views:
         return self.get(name)
 
     def alter(self, name: str, changes: Sequence[ViewChange]) -> View:
-        """Change a view, all changes or none.
-
-        Raises:
-            NotFoundError: There is no such view, or no such dialect.
-            AlreadyExistsError: A dialect to be added is there.
-            CommitUnknownError: No answer came; look at the view first.
-        """
+        """Change a view, all changes or none."""
         self._catalog.alter_view(Identifier.parse(name), changes)
         return self.get(name)
 
     def drop(self, name: str, *, ignore_if_missing: bool = False) -> None:
-        """Drop a view; the tables it reads stay.
-
-        Raises:
-            NotFoundError: There is no such view, and `ignore_if_missing` is not set.
-        """
+        """Drop a view; the tables it reads stay."""
         self._catalog.drop_view(Identifier.parse(name), ignore_if_missing=ignore_if_missing)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a view another name, perhaps in another database.
-
-        Raises:
-            NotFoundError: There is no view `source`.
-            AlreadyExistsError: `target` is taken.
-        """
+        """Give a view another name, perhaps in another database."""
         self._catalog.rename_view(Identifier.parse(source), Identifier.parse(target))
 
 
 def refuse_view(catalog: Catalog, identifier: Identifier) -> None:
-    """Refuse to open a view as if it were a table.
-
-    Raises:
-        UnsupportedFeatureError: It is a view (kind `view`).
-    """
+    """Refuse to open a view as if it were a table."""
     if not isinstance(catalog, ViewCatalog):
         return
     try:

@@ -1,5 +1,7 @@
 """Configuration and databases."""
 
+from dataclasses import replace
+
 from paimon_assets.engine.codec.rest.rest_requests import (
     AlterDatabaseRequest,
     CreateDatabaseRequest,
@@ -9,7 +11,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListDatabasesResponse,
 )
 from paimon_assets.engine.control.catalog.catalog_databases import refuse_location
-from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED
+from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import PREFIX, Answer
@@ -18,7 +20,7 @@ from paimon_assets.server.service import Service, check_database_name
 
 def get_config(service: Service, _: Request) -> Answer:
     """Answer what clients need to know before anything else."""
-    overrides = {"prefix": PREFIX}
+    overrides = {"prefix": PREFIX, DROPS_EMPTY: "true"}
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
         defaults[DATA_TOKEN_ENABLED.key] = "true"
@@ -49,11 +51,14 @@ def create_database(service: Service, request: Request) -> Answer:
 
 
 def get_database(service: Service, request: Request) -> Answer:
-    """Answer a database and its properties."""
+    """Answer a database; its properties, and whose it is, to who may not only list it."""
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    return service.catalog.databases.get(name, identifies=not service.read_only).to_json()
+    found = service.catalog.databases.get(name)
+    if not request.principal.may(Action.DESCRIBE, name):
+        found = replace(found, options={}, owner="", created_by="", updated_by="")
+    return found.to_json()
 
 
 def alter_database(service: Service, request: Request) -> Answer:
@@ -67,10 +72,17 @@ def alter_database(service: Service, request: Request) -> Answer:
 
 
 def drop_database(service: Service, request: Request) -> Answer:
-    """Drop a database with all its tables; clients have asked whether it may hold some."""
+    """Drop a database with all it holds, or with `cascade=false` only an empty one.
+
+    Java's clients do not send it: they have looked for tables themselves, unless all may go.
+    """
     name = check_database_name(request.names["database"])
     request.require(Action.DROP, name)
     for table in service.table_names(name):
         request.require(Action.DROP, name, table)
-    service.catalog.drop_database(name, cascade=True)
+    for view in service.views.all(name):
+        request.require(Action.DROP, name, view, noun="VIEW")
+    for function in service.functions.all(name):
+        request.require(Action.DROP, name, function, noun="FUNCTION")
+    service.catalog.drop_database(name, cascade=request.query.get("cascade") != "false")
     return None

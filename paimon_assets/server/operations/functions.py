@@ -37,7 +37,7 @@ def list_functions(service: Service, request: Request) -> Answer:
 
 def list_function_details(service: Service, request: Request) -> Answer:
     """As `list_functions`, whole."""
-    found = listed(request, service.functions.all)
+    found = listed(request, service.functions.all, Action.DESCRIBE)
     names, token = request.page(_PATTERN).of(found)
     details = tuple(function_of(name, found[name]) for name in names)
     return ListFunctionDetailsResponse(function_details=details, next_page_token=token).to_json()

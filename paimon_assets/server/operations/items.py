@@ -18,12 +18,7 @@ _SEPARATOR = "\x01"
 
 
 def new_name(request: Request, given: resources.Identifier, noun: str) -> Identifier:
-    """Return the name of what is to be made, and note it for the audit line under `noun`.
-
-    Raises:
-        Refusal: 400; it lies in another database than the path's.
-        InvalidInputError: It is no name, or means a branch or a system table.
-    """
+    """Return the name of what is to be made, and note it for the audit line under `noun`."""
     name = Identifier(check_database_name(given.database), given.object)
     TableName.refuse_parts(name)
     if name.database != request.names["database"]:
@@ -33,29 +28,22 @@ def new_name(request: Request, given: resources.Identifier, noun: str) -> Identi
 
 
 def listed_database(request: Request) -> str:
-    """Return the path's database.
-
-    Raises:
-        Refusal: 403; the principal may not list it.
-    """
+    """Return the path's database."""
     database = check_database_name(request.names["database"])
     if not request.principal.sees(database):
         request.require(Action.LIST, database)
     return database
 
 
-def listed(request: Request, items_of: Callable[[str], Mapping[str, T]]) -> dict[str, T]:
-    """Return the items of the path's database that the principal may list.
-
-    Raises:
-        Refusal: 403; it may not list the database.
-        NotFoundError: There is no such database.
-    """
+def listed(
+    request: Request, items_of: Callable[[str], Mapping[str, T]], action: Action = Action.LIST
+) -> dict[str, T]:
+    """Return the items of the path's database that the principal may list, or more."""
     database = listed_database(request)
     return {
         name: item
         for name, item in items_of(database).items()
-        if request.principal.may(Action.LIST, database, name)
+        if request.principal.may(action, database, name)
     }
 
 
@@ -65,14 +53,7 @@ def listed_globally(
     pattern_name: str,
     names_of: Callable[[str, str], Iterable[str]],
 ) -> tuple[tuple[resources.Identifier, ...], str | None]:
-    """Return a page of the names of all databases that the principal may list, and its token.
-
-    Args:
-        service: Knows the databases.
-        request: Says which page, and the patterns `databaseNamePattern` and the other one.
-        pattern_name: The parameter of that one.
-        names_of: (database, prefix) → its names, sorted; others than of the prefix may be there.
-    """
+    """Return a page of the names of all databases that the principal may list, and its token."""
     page = request.page()
     of_database = request.page("databaseNamePattern")
     of_name = request.page(pattern_name)
@@ -96,11 +77,7 @@ def listed_globally(
 
 
 def named(request: Request, noun: str, action: Action) -> Identifier:
-    """Return the item that the path names, if the principal may do that to it.
-
-    Raises:
-        Refusal: 403, be there such a thing or not.
-    """
+    """Return the item that the path names, if the principal may do that to it."""
     name = Identifier(request.names["database"], request.names[noun])
     request.require(action, name.database, name.table, noun=noun.upper())
     return name

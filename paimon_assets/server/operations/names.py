@@ -37,7 +37,7 @@ def list_tags(service: Service, request: Request) -> Answer:
 
 def create_tag(service: Service, request: Request) -> Answer:
     """Give a snapshot a name."""
-    table = service.table(request, Action.UPDATE).managed()
+    table = service.table(request, Action.UPDATE).managed(service)
     asked = request.read(CreateTagRequest)
     request.noted["tag"] = asked.tag_name
     snapshots = table.store.snapshots
@@ -72,7 +72,7 @@ def get_tag(service: Service, request: Request) -> Answer:
 
 def delete_tag(service: Service, request: Request) -> Answer:
     """Delete a tag, with the files that only it kept."""
-    service.table(request, Action.UPDATE).managed().table.delete_tag(request.names["tag"])
+    service.table(request, Action.UPDATE).managed(service).table.delete_tag(request.names["tag"])
     return None
 
 
@@ -84,7 +84,7 @@ def list_branches(service: Service, request: Request) -> Answer:
 
 def create_branch(service: Service, request: Request) -> Answer:
     """Make a branch, empty or from a tag."""
-    table = service.table(request, Action.UPDATE).managed()
+    table = service.table(request, Action.UPDATE).managed(service)
     asked = request.read(CreateBranchRequest)
     request.noted["branch"] = asked.branch
     table.store.branches.create(asked.branch, tag=asked.from_tag or None)
@@ -93,14 +93,14 @@ def create_branch(service: Service, request: Request) -> Answer:
 
 def drop_branch(service: Service, request: Request) -> Answer:
     """Delete a branch."""
-    table = service.table(request, Action.UPDATE).managed()
+    table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.delete(request.names["branch"])
     return None
 
 
 def rename_branch(service: Service, request: Request) -> Answer:
     """Give a branch another name."""
-    table = service.table(request, Action.UPDATE).managed()
+    table = service.table(request, Action.UPDATE).managed(service)
     asked = request.read(RenameBranchRequest)
     request.noted["target"] = asked.to_branch
     table.store.branches.rename(request.names["branch"], asked.to_branch)
@@ -109,7 +109,7 @@ def rename_branch(service: Service, request: Request) -> Answer:
 
 def forward_branch(service: Service, request: Request) -> Answer:
     """Let main be what a branch is."""
-    table = service.table(request, Action.UPDATE).managed()
+    table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.fast_forward(request.names["branch"])
     return None
 
@@ -124,7 +124,7 @@ def list_consumers(service: Service, request: Request) -> Answer:
 
 def reset_consumer(service: Service, request: Request) -> Answer:
     """Let a consumer continue at a snapshot, or forget it."""
-    consumers = service.table(request, Action.UPDATE).managed().store.consumers
+    consumers = service.table(request, Action.UPDATE).managed(service).store.consumers
     asked = request.read(ResetConsumerRequest)
     request.noted["consumer"] = asked.consumer_id
     if asked.next_snapshot_id is None:

@@ -109,7 +109,7 @@ def _partitioned(service: Service, request: Request, action: Action) -> ServedTa
     table = service.table(request, action)
     if not table.stored.partition_keys:
         raise not_implemented("partitions of a table without partition keys")
-    return table if action is Action.DESCRIBE else table.managed()
+    return table if action is Action.DESCRIBE else table.managed(service)
 
 
 def _all(table: ServedTable) -> dict[str, Partition]:

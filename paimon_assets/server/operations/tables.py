@@ -1,6 +1,6 @@
 """Tables: their names, schemas and ids."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -26,6 +26,7 @@ from paimon_assets.engine.control.catalog.identity import changed_by, note_chang
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,
@@ -33,7 +34,6 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS, Options
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table_name import TableName
@@ -43,13 +43,13 @@ from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Page, Request
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import (
+    PATH,
     ServedTable,
     Service,
     check_database_name,
 )
 
 _PATTERN = "tableNamePattern"
-_PATH = "path"
 _TYPE = "type"
 _TABLE_TYPE = "table"
 """The only one this engine has."""
@@ -58,18 +58,18 @@ _TABLE_TYPE = "table"
 def list_tables(service: Service, request: Request) -> Answer:
     """List the tables of a database the principal may list."""
     page = request.page(_PATTERN)
-    names, token = page.of(_listed(service, request, page))
+    names, token = page.of(_list(service, request, page))
     return ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
 
 
 def list_table_details(service: Service, request: Request) -> Answer:
     """As `list_tables`, with schemas."""
-    page = request.page(_PATTERN)
-    names, token = page.of(_listed(service, request, page))
+    page, database = request.page(_PATTERN), request.names["database"]
+    names, token = page.of(_list(service, request, page, Action.DESCRIBE))
     found = []
     for name in names:
         try:
-            found.append(_response(service.load(Identifier(request.names["database"], name))))
+            found.append(_response(service.load(Identifier(database, name))))
         except NotFoundError:
             continue  # dropped since
     return ListTableDetailsResponse(table_details=tuple(found), next_page_token=token).to_json()
@@ -89,8 +89,10 @@ def create_table(service: Service, request: Request) -> Answer:
     identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     schema = asked.schema
-    _check_paths(service, schema.options)
-    path = schema.options.get(_PATH)
+    path = schema.options.get(PATH)
+    if path is not None:
+        service.check_place(path, request.principal, own=identifier)
+    service.check_options(schema.options, request.principal)
     by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
         raise taken_table(identifier)
@@ -105,7 +107,7 @@ def create_table(service: Service, request: Request) -> Answer:
         )
         service.identified(identifier, store, by)
         return None
-    _create_outside(service, identifier, schema, path, by)
+    _create_outside(service, request, identifier, schema, path)
     return None
 
 
@@ -115,12 +117,15 @@ def register_table(service: Service, request: Request) -> Answer:
     identifier = new_name(request, asked.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     path = asked.path.rstrip("/")
-    service.check_root(path)
+    if service.has_table(identifier):
+        raise taken_table(identifier)
+    service.check_place(path, request.principal, own=identifier)
     try:
-        FileStore.open(service.file_io_of(path), path, name=str(identifier))
+        store = FileStore.open(service.file_io_of(path), path, name=str(identifier))
     except NotFoundError as error:
         raise InvalidInputError(f"There is no table in '{path}'.", kind="register-path") from error
-    _note_outside(service, identifier, path, request.principal.name)
+    service.check_options(store.schema.options, request.principal)
+    _take_place(service, request, identifier, path)
     return None
 
 
@@ -145,10 +150,12 @@ def alter_table(service: Service, request: Request) -> Answer:
     table = service.table(request, Action.ALTER)
     changes = request.read(AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    _check_paths(service, options)
-    if _PATH in options:
+    service.check_options(options, request.principal)
+    if PATH in options:
         raise bad_request("Change path is not supported yet.")
-    after = table.table.alter(changes, clock=service.clock).schema
+    check_own_folders(table.store, changes)
+    now = service.clock.now_millis()
+    after = table.store.schemas.commit_changes(changes, time_millis=now)
     request.noted["schema"] = after.id
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name
@@ -186,8 +193,7 @@ def rename_table(service: Service, request: Request) -> Answer:
         TableName.refuse_parts(name)
     check_database_name(target.database)
     request.noted["source"], request.noted["target"] = str(source), str(target)
-    request.require(Action.ALTER, source.database, source.table)
-    request.require(Action.CREATE, target.database, target.table)
+    request.require_rename(source, target, noun="TABLE")
     table = service.load(source)
     if service.has_table(target):
         raise taken_table(target)
@@ -202,18 +208,25 @@ def rename_table(service: Service, request: Request) -> Answer:
     return None
 
 
-def _listed(service: Service, request: Request, page: Page) -> Iterator[str]:
+def _list(
+    service: Service, request: Request, page: Page, action: Action = Action.LIST
+) -> Iterator[str]:
     database = listed_database(request)
     names = service.table_names(database, after=page.after, prefix=page.prefix)
-    seen = (name for name in names if request.principal.may(Action.LIST, database, name))
+    seen = (name for name in names if request.principal.may(action, database, name))
     kind = request.query.get("tableType")
-    if not kind:
-        return seen
     return (
-        name
-        for name in seen
-        if service.load(Identifier(database, name)).stored.options.get(_TYPE, _TABLE_TYPE) == kind
+        name for name in seen if not kind or _type_of(service, Identifier(database, name)) == kind
     )
+
+
+def _type_of(service: Service, identifier: Identifier) -> str | None:
+    """Return the type of a table, None if it was dropped since."""
+    try:
+        options = service.load(identifier, identifies=False).stored.options
+    except NotFoundError:
+        return None
+    return options.get(_TYPE, _TABLE_TYPE)
 
 
 def _response(table: ServedTable) -> TableResponse:
@@ -236,30 +249,52 @@ def _response(table: ServedTable) -> TableResponse:
     )
 
 
-def _check_paths(service: Service, options: Mapping[str, str]) -> None:
-    """Refuse folders outside the warehouse that options name, unless they are allowed."""
-    paths: list[str] = [*Options(options).get(DATA_FILE_EXTERNAL_PATHS)]
-    if _PATH in options:
-        paths.append(options[_PATH])
-    for path in paths:
-        service.check_root(path)
+def _take_place(service: Service, request: Request, identifier: Identifier, path: str) -> None:
+    """Note a table's folder, unless somebody noted one that overlaps it meanwhile."""
+    _note_outside(service, identifier, path, request.principal.name)
+    try:
+        service.check_place(path, request.principal, own=identifier)
+    except InvalidInputError:
+        service.state.change(
+            identifier.database, TABLES, lambda members: _without(members, identifier.table)
+        )
+        raise
 
 
 def _create_outside(
-    service: Service, identifier: Identifier, schema: Schema, path: str, by: str
+    service: Service, request: Request, identifier: Identifier, schema: Schema, path: str
 ) -> None:
     """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
     path = path.rstrip("/")
-    file_io = service.file_io_of(path)
-    if _schemas(file_io, path).list_ids():
+    schemas = _schemas(service.file_io_of(path), path)
+    if schemas.list_ids():
         raise InvalidInputError(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
-    _note_outside(service, identifier, path, by)
-    options = {key: value for key, value in schema.options.items() if key != _PATH}
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        _refuse_files(service, path)
+    _take_place(service, request, identifier, path)
+    options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)
-    _schemas(file_io, path).create(table, time_millis=service.clock.now_millis())
+    schemas.create(table, time_millis=service.clock.now_millis())
+    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+        service.file_io_of(path).delete_file(TablePaths(table=path).schema(0))
+        raise InvalidInputError(
+            f"Path '{path}' was given to another table meanwhile.", kind="path-taken"
+        )
     service.load(identifier)
+
+
+def _refuse_files(service: Service, path: str) -> None:
+    """Refuse a folder that holds something, be it not known to this catalog."""
+    file_io = service.file_io_of(path)
+    schemas = TablePaths(table=path).schema_directory
+    if {entry.path for entry in file_io.list_directory(path)} - {schemas} or (
+        file_io.list_directory(schemas)
+    ):
+        raise InvalidInputError(
+            f"Path '{path}' is not empty; a new table takes an empty folder.", kind="create-path"
+        )
 
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:

@@ -39,7 +39,7 @@ def commit_table(service: Service, request: Request) -> Answer:
         raise missing_table(table.identifier)
     base = asked.base_snapshot_uuid
     done = publish_given(
-        table.managed().store,
+        table.managed(service).store,
         asked.snapshot,
         base_uuid=None if base is ABSENT else base,
         compares_base=base is not ABSENT,
@@ -50,7 +50,7 @@ def commit_table(service: Service, request: Request) -> Answer:
 
 def rollback_table(service: Service, request: Request) -> Answer:
     """Make a snapshot the newest again."""
-    table = service.table(request, Action.ALTER).managed()
+    table = service.table(request, Action.ALTER).managed(service)
     asked = request.read(RollbackRequest)
     latest = table.store.newest()
     if asked.from_snapshot is not None and (latest is None or latest.id != asked.from_snapshot):
@@ -70,7 +70,7 @@ def rollback_table(service: Service, request: Request) -> Answer:
 
 def rollback_table_schema(service: Service, request: Request) -> Answer:
     """Make a schema the newest again."""
-    table = service.table(request, Action.ALTER).managed()
+    table = service.table(request, Action.ALTER).managed(service)
     asked = request.read(RollbackSchemaRequest)
     request.noted["schema"] = asked.schema_id
     rollback_schema(table.store, asked.schema_id)

@@ -30,7 +30,7 @@ def list_views(service: Service, request: Request) -> Answer:
 
 def list_view_details(service: Service, request: Request) -> Answer:
     """As `list_views`, with schemas."""
-    found = listed(request, service.views.all)
+    found = listed(request, service.views.all, Action.DESCRIBE)
     names, token = request.page(_PATTERN).of(found)
     details = tuple(found[name] for name in names)
     return ListViewDetailsResponse(view_details=details, next_page_token=token).to_json()
@@ -80,8 +80,7 @@ def rename_view(service: Service, request: Request) -> Answer:
     target = Identifier(check_database_name(asked.destination.database), asked.destination.object)
     TableName.refuse_parts(target)
     request.noted["source"], request.noted["target"] = str(source), str(target)
-    request.require(Action.ALTER, source.database, source.table, noun="VIEW")
-    request.require(Action.CREATE, target.database, target.table, noun="VIEW")
+    request.require_rename(source, target, noun="VIEW")
     _refuse_tables(service, target)
     service.views.rename(source, target)
     return None

@@ -1,1 +1,1 @@
-"""`spark.read.format("paimon_assets")`: tables as a Python Data Source, to read and write."""
+"""`spark.read.format("paimon_assets")`: tables as a Python data source, to read and write."""

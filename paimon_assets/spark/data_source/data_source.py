@@ -14,11 +14,23 @@ filter. So name what to read by `columns` and `where`, or use `spark.tables.to_s
 is also the snapshot: a DataFrame or temporary view reads that of its first action for ever, and one
 loaded or created anew the newest. Nor does it ask for a size, and takes it for the largest there
 is: join by `broadcast(frame)` what is small, or use `to_spark`, whose frames claim what they hold.
+
+`spark.readStream.format("paimon_assets")`: a table's rows, then what each snapshot adds.
+
+An offset is the id of the last snapshot that was read; 0 is before the first. The first batch reads
+the table as it is, later ones what changed since, as `ReadBuilder.between` gives it: rows that were
+added or upserted. With `rowkind` among the columns retractions come too, each with its kind.
+Compactions change no rows and are left out; so are overwrites.
+
+System tables as a source of Spark: `.option("table", "db.t$snapshots")`, or `"sys.tables"`.
+
+One task reads it; the driver does where the options hold secrets of a catalog, such as the token of
+a server, which no task gets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -37,17 +49,135 @@ from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.spark.data_source.data_source_stream import TableStreamReader
-from paimon_assets.spark.data_source.data_source_system import SystemTableReader, system_schema
 from paimon_assets.spark.data_source.data_source_writer import (
     TableStreamWriter,
     TableWriter,
 )
 from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.packing import pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.read_worker import read_split_rows
-from paimon_assets.spark.types import spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.types import (
+    arrow_to_spark_schema,
+    spark_arrow_schema,
+    to_spark_batch,
+    to_spark_schema,
+)
+
+
+def system_schema(location: Location) -> StructType:
+    """Return the columns of a system table, as Spark's types."""
+    return arrow_to_spark_schema(location.system_table().arrow_schema)
+
+
+class ReadRows(DataSourceReader):
+    """Rows that the driver has read, some a partition."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Unpack the rows of a partition; Spark calls it with None if there are none."""
+        if partition is not None:
+            yield unpack(partition.value, spark_arrow_schema(self._schema))
+
+
+class SystemTableReader(ReadRows):
+    """Reads a system table from the table's metadata, where the task runs or on the driver."""
+
+    def __init__(self, location: Location, schema: StructType) -> None:
+        super().__init__(schema)
+        self._location = location
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the rows, in partitions, if the driver reads them; else one for the task."""
+        if not self._location.has_catalog_secrets:
+            return [InputPartition(None)]
+        with encoded_errors():
+            return [InputPartition(pack(p)) for b in self._rows() for p in pieces(b)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Read all rows, in a task."""
+        with encoded_errors():
+            yield from self._rows()
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        names, schema = self._schema.fieldNames(), spark_arrow_schema(self._schema)
+        for batch in self._location.system_table().to_reader():
+            yield to_spark_batch(batch.select(names), schema)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._location.has_catalog_secrets:
+            return ReadRows, (self._schema,)
+        return SystemTableReader, (self._location, self._schema)
+
+
+_SNAPSHOT = "snapshot"
+_BEFORE_FIRST = 0
+
+
+class StreamPartition(InputPartition):
+    """One split of one micro-batch, and how to read it; both as wire bytes."""
+
+    def __init__(self, context: bytes, split: bytes) -> None:
+        super().__init__(split)
+        self.context = context
+
+
+class SplitStreamReader(DataSourceStreamReader):
+    """The reader of splits of any micro-batch."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split."""
+        if isinstance(partition, StreamPartition):
+            yield from read_split_rows(partition.context, partition.value, self._schema)
+
+
+class TableStreamReader(SplitStreamReader):
+    """Plans micro-batches on the driver."""
+
+    def __init__(self, table: Table, read: ReadBuilder, schema: StructType) -> None:
+        super().__init__(spark_arrow_schema(schema))
+        self._table = table
+        self._read = read
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Begin before the first snapshot."""
+        return {_SNAPSHOT: _BEFORE_FIRST}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Return the newest snapshot."""
+        with encoded_errors():
+            newest = self._table.latest_snapshot()
+            return {_SNAPSHOT: _BEFORE_FIRST if newest is None else newest.id}
+
+    def partitions(
+        self, start: Mapping[str, int], end: Mapping[str, int]
+    ) -> Sequence[InputPartition]:
+        """Return one partition for each split of what came after `start`, up to `end`.
+
+        Raises:
+            WorkerError: With the `PaimonError` inside: a snapshot in between has expired, or the
+                table was rolled back.
+        """
+        with encoded_errors():
+            plan = self._plan(start[_SNAPSHOT], end[_SNAPSHOT])
+            context = dump(plan.context)
+            return [StreamPartition(context, dump_split(split)) for split in plan.splits]
+
+    def _plan(self, start: int, end: int) -> Plan:
+        read = self._read.with_waiting_rows()
+        chosen = read.at_snapshot(end) if start == _BEFORE_FIRST else read.between(start, end)
+        return chosen.plan()
+
+    def __reduce__(self) -> tuple[type[SplitStreamReader], tuple[pa.Schema]]:
+        # Tasks get what reads a split, and no metadata.
+        return SplitStreamReader, (self._schema,)
+
 
 FORMAT = "paimon_assets"
 """Name of the data source."""
@@ -94,7 +224,7 @@ class PaimonDataSource(DataSource):
             location = self._location
             if not location.is_system_table:
                 return to_spark_schema(_read(location, location.table()).fields())
-            return _chosen(system_schema(location), location.columns)
+            return _choose(system_schema(location), location.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return who plans and reads.
@@ -110,7 +240,7 @@ class PaimonDataSource(DataSource):
             location = self._location
             if location.is_system_table:
                 _refuse_where(location)
-                have = _chosen(system_schema(location), schema.fieldNames())
+                have = _choose(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
             return TableReader(_read_as(schema, location, location.table()), schema)
@@ -200,7 +330,7 @@ def _refuse_where(location: Location) -> None:
         )
 
 
-def _chosen(schema: StructType, names: Sequence[str] | None) -> StructType:
+def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
     """Return some columns of a schema."""
     if names is None:
         return schema

@@ -107,12 +107,7 @@ class TableWriter(TaskWriter):
 
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableWriter":
-        """Check the columns and prepare the write.
-
-        Raises:
-            InvalidInputError: The columns do not fit the table.
-            UnsupportedFeatureError: The table has buckets.
-        """
+        """Check the columns and prepare the write."""
         table = location.table()
         _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark.dataframes.tables")
         from_spark_schema(schema)
@@ -123,11 +118,7 @@ class TableWriter(TaskWriter):
         return cls(location, dump(context), source, overwrite=overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make one snapshot of what all tasks wrote.
-
-        Raises:
-            WorkerError: With the `PaimonError` inside; nothing was committed, files were removed.
-        """
+        """Make one snapshot of what all tasks wrote."""
         with encoded_errors():
             _commit(self.reopened(), messages)
 
@@ -159,14 +150,7 @@ class TableStreamWriter(_StreamArrowWriter):
 
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableStreamWriter":
-        """Check the columns and prepare the write of a batch.
-
-        Raises:
-            InvalidInputError: The columns do not fit the table, or the checkpoint is not read.
-            UnsupportedFeatureError: The table has buckets; or, of kind `spark-format-stream`, this
-                Spark is older than 4.1, or the checkpoint is not known here. Spark asks for the
-                writer at the first batch, before it reads rows.
-        """
+        """Check the columns and prepare the write of a batch."""
         _refuse_stream(location)
         writer = TableWriter.of(location, schema, overwrite=overwrite)
         return cls(writer, f"spark-query:{_query_of(location)}")
@@ -178,13 +162,9 @@ class TableStreamWriter(_StreamArrowWriter):
         return self._writer.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Make one snapshot of a batch, unless it was made when the batch came before.
-
-        Raises:
-            WorkerError: As `TableWriter.commit`.
-        """
+        """Make one snapshot of a batch, unless it was made when the batch came before."""
         with encoded_errors():
-            builder = self._reopened(batchId)
+            builder = self._reopen(batchId)
             if builder.find_committed() is not None:
                 builder.abort(_result(messages).messages)
             else:
@@ -193,9 +173,9 @@ class TableStreamWriter(_StreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove the files of a batch of which a task failed."""
         with encoded_errors():
-            self._reopened(batchId).abort(_result(messages).messages)
+            self._reopen(batchId).abort(_result(messages).messages)
 
-    def _reopened(self, number: int) -> WriteBuilder:
+    def _reopen(self, number: int) -> WriteBuilder:
         builder = self._writer.reopened().with_commit_user(self._user)
         return builder.with_commit_identifier(number)
 

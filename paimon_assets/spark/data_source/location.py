@@ -36,12 +36,7 @@ class Location:
 
     @classmethod
     def of(cls, given: Mapping[str, str], defaults: Mapping[str, str]) -> "Location":
-        """Join the options of a read with those of `register`.
-
-        Raises:
-            InvalidInputError: Neither names a table, or `given` has an option that nobody knows.
-            UnsupportedFeatureError: A table is being made in Spark's catalog.
-        """
+        """Join the options of a read with those of `register`."""
         if _CREATED in given:
             raise UnsupportedFeatureError(
                 "Spark keeps no options of a table that CREATE TABLE ... USING makes, so that it "

@@ -1,1 +1,1 @@
-"""Tables ⇄ DataFrames: reads, writes, merges, streams and files."""
+"""Tables ⇄ DataFrames: reads, writes, merges, streams, and where columns come from."""

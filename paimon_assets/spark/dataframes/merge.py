@@ -284,7 +284,7 @@ class FrameSource:
                 TASKS_SCHEMA,
             )
         )
-        self._matched = self._joined(payloads.repartition(len(slots), "slot"), shared)
+        self._matched = self._join(payloads.repartition(len(slots), "slot"), shared)
         work = (
             self._matched.select("slot", "number", *source.column_names)
             .unionByName(payloads, allowMissingColumns=True)
@@ -296,7 +296,7 @@ class FrameSource:
         with self._named("merge"):
             return done.collect()
 
-    def _joined(self, tasks: DataFrame, shared: bytes) -> DataFrame:
+    def _join(self, tasks: DataFrame, shared: bytes) -> DataFrame:
         """Return the source rows that match, each with the task of what it matches, on disk."""
         rows, source = self._evaluated(), self._source
         places = [StructField(name, IntegerType()) for name in ("slot", "number")]

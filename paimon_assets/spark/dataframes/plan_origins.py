@@ -17,28 +17,24 @@ def column_origins(
 ) -> dict[str, frozenset[Origin] | None]:
     """Return for each column the columns of inputs it is made of; None is not known.
 
-    Args:
-        frame: A DataFrame of classic Spark; of Connect nothing is known.
-        inputs: DataFrames it may be made of.
-
     Cost:
         Some calls into the JVM for each column of each node; nothing is executed.
     """
-    plan = _analyzed(frame)
+    plan = _analyze(frame)
     if plan is None or "subquery#" in plan.toString():
         return {}
     known: dict[int, frozenset[Origin]] = {}
-    roots = [_analyzed(each) for each in inputs]
+    roots = [_analyze(each) for each in inputs]
     for number, root in enumerate(roots):
         for attribute in _items(root.output()):
             known[_id(attribute)] = frozenset({(number, attribute.name())})
     made: dict[int, set[int]] = {}
     _define(plan, roots, made)
     columns = [(attribute.name(), _id(attribute)) for attribute in _items(plan.output())]
-    return {name: _resolved(found, known, made, frozenset()) for name, found in columns}
+    return {name: _resolve(found, known, made, frozenset()) for name, found in columns}
 
 
-def _analyzed(frame: DataFrame) -> Any:
+def _analyze(frame: DataFrame) -> Any:
     jdf = getattr(frame, "_jdf", None)
     return None if jdf is None else jdf.queryExecution().analyzed()
 
@@ -66,7 +62,7 @@ def _define(node: Any, roots: Sequence[Any], made: dict[int, set[int]]) -> None:
         _define(child, roots, made)
 
 
-def _resolved(
+def _resolve(
     found: int,
     known: dict[int, frozenset[Origin]],
     made: dict[int, set[int]],
@@ -77,7 +73,7 @@ def _resolved(
         return None
     origins = known.get(found, frozenset())
     for part in made.get(found, set()) - seen:
-        below = _resolved(part, known, made, seen | {found})
+        below = _resolve(part, known, made, seen | {found})
         if below is None:
             return None
         origins |= below

@@ -61,20 +61,6 @@ def files_to_dataframe(
     The DataFrame has the columns of the files and `packing.POSITION_COLUMN` (file number « 40 | row
     number), which a write through `SparkExecutor` uses and does not store.
 
-    Args:
-        session: Which Spark.
-        paths: Files, in the order that counts; plain paths or URIs, readable from every worker.
-        format: Of the files: a `LooseFormat` of `data.format.loose_files`.
-        schema: Columns of the files; default: those of the first file. CSV and JSON values are
-            parsed as its types; those of Parquet and ORC files are converted if nothing is lost.
-        options: For the storage, as `open_catalog` takes them.
-        text_options: How CSV and JSON files are written, as text segments take them.
-
-    Raises:
-        InvalidInputError: No paths, an unknown format, or a column type Spark or Paimon lacks.
-            While the DataFrame is computed: a file of another schema (kind `file-schema`).
-        FormatError: While it is computed: a file is damaged; names it.
-
     Cost:
         The first file's schema is read at once, all else when the DataFrame is used.
     """
@@ -127,31 +113,31 @@ def _read_files(reading: _Reading) -> ArrowMap:
         with encoded_errors():
             for batch in batches:
                 for first, path in zip(batch["first"], batch["path"], strict=True):
-                    yield from _positioned(path.as_py(), first.as_py(), reading)
+                    yield from _position(path.as_py(), first.as_py(), reading)
 
     return run
 
 
-def _positioned(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _position(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows with their positions."""
-    for batch in _guarded(path, reading):
+    for batch in _guard(path, reading):
         positions = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
         first += batch.num_rows
         positioned = pa.RecordBatch.from_arrays(
             [*batch.columns, positions], names=[*batch.schema.names, POSITION_COLUMN]
         )
-        yield to_spark_batch(positioned, reading.spark_schema)
+        yield to_spark_batch(positioned, reading.spark_schema, path=path)
 
 
-def _guarded(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _guard(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
     file_io = file_io_for(path, reading.options)
     with open_loose_file(file_io, path, reading.kind, reading.schema) as opened:
         for batch in opened.batches:
-            yield _conformed(path, batch, reading)
+            yield _conform(path, batch, reading)
 
 
-def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
+def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
     """Return a batch with the expected columns, in their order and types."""
     have, wanted = batch.schema, reading.schema
     if have.names == wanted.names and have.types == wanted.types:
@@ -161,7 +147,7 @@ def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.Record
     )
     if not fits:
         raise InvalidInputError(
-            f"File '{path}' has the columns {_shown(have)}, but {_shown(wanted)} are expected (the "
+            f"File '{path}' has the columns {_show(have)}, but {_show(wanted)} are expected (the "
             "schema given, or that of the first file). Read it on its own, or give a schema.",
             kind="file-schema",
             details={"path": path},
@@ -170,7 +156,7 @@ def _conformed(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
 
 
-def _shown(schema: pa.Schema) -> str:
+def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 

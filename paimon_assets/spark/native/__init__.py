@@ -1,1 +1,1 @@
-"""Files that Spark's own readers read, and where both mean the same rows."""
+"""Files that Spark's own readers read, and plain scans that tasks read with the same rows."""

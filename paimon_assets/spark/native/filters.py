@@ -65,13 +65,13 @@ def to_condition(predicate: Predicate, schema: TableSchema) -> str | None:
             if len(children) > _MOST_PARTS:
                 return None
             join = " AND " if isinstance(predicate, And) else " OR "
-            return _joined([to_condition(child, schema) for child in children], join)
+            return _join([to_condition(child, schema) for child in children], join)
         case _:
             data_type = schema.column(predicate.field).type
             return _leaf(predicate, data_type) if compares_as_spark(data_type) else None
 
 
-def _joined(parts: Sequence[str | None], separator: str) -> str | None:
+def _join(parts: Sequence[str | None], separator: str) -> str | None:
     known = [part for part in parts if part is not None]
     return f"({separator.join(known)})" if known and len(known) == len(parts) else None
 
@@ -87,7 +87,7 @@ def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
             value = _literal(literal, data_type)
             return None if value is None else f"{column} {op.value} {value}"
         case In(literals=literals, negated=negated):
-            values = _joined([_literal(literal, data_type) for literal in literals], ", ")
+            values = _join([_literal(literal, data_type) for literal in literals], ", ")
             return None if values is None else f"{column} {'NOT IN' if negated else 'IN'} {values}"
         case _:
             assert_never(predicate)

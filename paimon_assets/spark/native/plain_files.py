@@ -97,12 +97,7 @@ class PlainFiles:
         return None
 
     def batches(self, task: int, file_io: FileIO) -> Iterator[pa.RecordBatch]:
-        """Read the pieces of a task.
-
-        Raises:
-            FormatError: A file is damaged, or not the one that was planned with.
-            NotFoundError, StorageError: As they say.
-        """
+        """Read the pieces of a task."""
         for piece in self.tasks[task]:
             file = FileToRead(file_io=file_io, path=piece.path)
             with ParquetPiece(file, piece.start, piece.start + piece.length) as reader:
@@ -144,12 +139,7 @@ def _holds(leaf: Any, wanted: pa.DataType) -> bool:
 
 
 def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
-    """Read the footer of a file of a known size.
-
-    Raises:
-        FormatError: It is damaged, or has another size.
-        NotFoundError, StorageError: As they say.
-    """
+    """Read the footer of a file of a known size."""
     with open_data_file(file_io, path, file_bytes) as source, named_errors(path, "Parquet"):
         return pq.read_metadata(source)
 

@@ -89,11 +89,6 @@ _DECRYPTION = "parquet.crypto.factory.class"
 def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFiles | None:
     """Return the files that tasks read to have the rows of a DataFrame; None if Spark reads them.
 
-    Args:
-        frame: The rows.
-        table_path: Where they are written; HDFS paths must be of the same cluster.
-        file_io: How the table's storage is opened.
-
     Cost:
         Of a plain scan Spark's planning, and a footer for each file; of others some calls.
     """
@@ -103,7 +98,7 @@ def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainF
         return None
     files, reason = None, None
     try:
-        files = _planned(frame, table_path, file_io)
+        files = _plan(frame, table_path, file_io)
         reason = "it is no plain scan" if files is None else _misfit(files)
     except (Py4JError, PySparkException, PaimonError) as error:
         reason = str(error)
@@ -114,7 +109,7 @@ def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainF
     return files
 
 
-def _planned(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFiles | None:
+def _plan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFiles | None:
     """Return the files of a scan as Spark plans it; their footers are not looked at yet."""
     if _relation_below(_java(frame).queryExecution().analyzed(), _ABOVE | _LEFT_OUT) is None:
         return None

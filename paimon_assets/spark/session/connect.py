@@ -37,9 +37,6 @@ class Connection:
         """Whether the server still knows the session: it forgets idle ones, and all in a restart.
 
         One that it has forgotten is closed on this side too.
-
-        Raises:
-            InvalidInputError: No server answers.
         """
         _wait_for_answer(self.address)
         try:
@@ -58,15 +55,7 @@ class Connection:
 
 
 def open_connection(address: str) -> Connection:
-    """Return a session on a server, that of this process if there is one.
-
-    Args:
-        address: `sc://host:port`, with parameters such as `;token=…`; these are never shown.
-
-    Raises:
-        InvalidInputError: Kind `spark-connect`: packages are missing, the address is none, or no
-            server answers. Kind `spark-session-settings`: this process has another session.
-    """
+    """Return a session on a server, that of this process if there is one."""
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - starts none
         raise InvalidInputError(
             f"{shown(address)} is asked for, but this process runs Spark itself, and PySpark can "
@@ -82,11 +71,7 @@ def open_connection(address: str) -> Connection:
 
 
 def refuse_other_kind(master: str) -> None:
-    """Refuse to run Spark in a process with a Connect session: PySpark cannot.
-
-    Raises:
-        InvalidInputError: There is one; says the way out.
-    """
+    """Refuse to run Spark in a process with a Connect session: PySpark cannot."""
     if is_remote():
         raise InvalidInputError(
             f"Master {master} is asked for, but this process has a Spark Connect session, and "

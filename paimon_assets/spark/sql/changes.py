@@ -7,9 +7,11 @@ the statement looks at: rows equal in those meet the same condition and get the 
 commit is refused if others changed the table since the query looked, and the statement run again.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import pyarrow as pa
@@ -32,7 +34,7 @@ from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.run import Runner, plain_change
 from paimon_assets.engine.table.sql.statements import Delete, Update
 from paimon_assets.engine.table.sql.table_uses import names_in
-from paimon_assets.engine.table.sql_words import without_qualifiers
+from paimon_assets.engine.table.sql_words import without_qualifiers, words_of
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
@@ -48,6 +50,11 @@ _MOST_TRIES = 5
 _ARBITRARY = frozenset(
     {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr"}
 )
+_OTHER_TEXTS = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": re.compile('"'),
+    "spark.sql.parser.escapedStringLiterals": re.compile(r"['\"].*\\", re.DOTALL),
+}
+"""Settings of Spark → the texts that mean something else then."""
 OutcomeT = TypeVar("OutcomeT")
 
 
@@ -94,11 +101,7 @@ class Seen:
 
 
 def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
-    """Run a statement again where others changed what it had read, a few times.
-
-    Raises:
-        CommitConflictError: Others were faster each time.
-    """
+    """Run a statement again where others changed what it had read, a few times."""
     for _ in range(_MOST_TRIES - 1):
         try:
             return run()
@@ -116,23 +119,31 @@ class Changes:
     runner: Runner
 
     def run(self, statement: Update | Delete) -> pa.Table:
-        """Run an UPDATE or a DELETE.
-
-        Raises:
-            InvalidInputError: A column or a value does not fit; kind `change-null`: rows without a
-                primary key that have no value in a column that names them.
-            UnsupportedFeatureError: The table does not take such changes; or a condition is not
-                the same each time it is computed (kind `statement-unsupported`).
-            CommitConflictError: Others changed the table too often.
-        """
+        """Run an UPDATE or a DELETE."""
         table = self.frames.catalog.get_table(statement.table)
+        self._refuse_other_texts(statement)
         try:
             plain_change(table.schema, statement)
         except InvalidInputError:
-            return until_unchanged(lambda: self._computed(table, statement))
+            return until_unchanged(lambda: self._compute(table, statement))
         return self.runner.change(table, statement)
 
-    def _computed(self, table: Table, statement: Update | Delete) -> pa.Table:
+    def _refuse_other_texts(self, statement: Update | Delete) -> None:
+        """Refuse texts that a setting of the session lets Spark read in another way than we do."""
+        values = statement.assignments if isinstance(statement, Update) else ()
+        for text in [statement.where or "", *(value for _, value in values)]:
+            texts = [text[w.start : w.end] for w in words_of(text) if w.kind == "text"]
+            for setting, pattern in _OTHER_TEXTS.items():
+                other = next(filter(pattern.match, texts), None)
+                if other and str(self.frames.session.conf.get(setting, "false")).lower() == "true":
+                    raise UnsupportedFeatureError(
+                        f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
+                        " unset it, and write texts in single quotes and names in backticks.",
+                        kind="statement-unsupported",
+                        details={"setting": setting},
+                    )
+
+    def _compute(self, table: Table, statement: Update | Delete) -> pa.Table:
         seen = Seen.of(table, self.frames)
         schema = seen.schema
         alias = statement.alias or statement.table.table
@@ -177,18 +188,7 @@ def by_alias(text: str, table: Identifier, alias: str, catalog: str) -> str:
 def named_by(
     schema: TableSchema, texts: Sequence[str], table: str, source: str | None = None
 ) -> list[str]:
-    """Return the columns that name the rows of a table, for expressions that look at some.
-
-    Args:
-        schema: The schema of the table.
-        texts: The expressions.
-        table: For messages.
-        source: The alias of other rows, whose columns do not count.
-
-    Raises:
-        UnsupportedFeatureError: The table has no primary key, and an expression may be another
-            each time it is computed.
-    """
+    """Return the columns that name the rows of a table, for expressions that look at some."""
     if schema.has_primary_key:
         return list(schema.primary_keys)
     used: set[str] = set()
@@ -196,8 +196,9 @@ def named_by(
         condition = text.removeprefix(" WHERE ")
         if condition:
             used |= {name.lower() for name in names_in(f"SELECT ({condition})", source)}
-            arbitrary = sorted(name for name in _ARBITRARY if f"{name}(" in condition.lower())
-            if arbitrary:
+            words = pairwise(words_of(condition))
+            calls = {word.text.lower() for word, behind in words if behind.text == "("}
+            if arbitrary := sorted(calls & _ARBITRARY):
                 raise UnsupportedFeatureError(
                     f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
                     " no primary key to be told apart by; write what it gives into a column first.",
@@ -209,11 +210,7 @@ def named_by(
 
 
 def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], table: str) -> None:
-    """Refuse rows that are named by columns in which they have no value.
-
-    Raises:
-        InvalidInputError: Kind `change-null`; names the column.
-    """
+    """Refuse rows that are named by columns in which they have no value."""
     for name in names:
         if (
             schema.column(name).type.nullable
@@ -234,12 +231,7 @@ def assigned(
     alias: str,
     table: str,
 ) -> dict[str, str]:
-    """Return column → the expression of its new value; parts of a struct become the whole.
-
-    Raises:
-        NotFoundError: There is no such column or field.
-        InvalidInputError: Kind `statement`: one is set twice.
-    """
+    """Return column → the expression of its new value; parts of a struct become the whole."""
     trees: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in assignments:
         inner = _without_alias(schema, path, alias)

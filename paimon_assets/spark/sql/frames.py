@@ -24,7 +24,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.sql.parse_rows import literal_of
+from paimon_assets.engine.table.sql.parse import literal_of
 from paimon_assets.engine.table.sql.sql_catalog import view_exists
 from paimon_assets.engine.table.sql.statements import Names
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
@@ -38,6 +38,8 @@ _MOST_VIEWS = 30
 """Views that read views, one above the other."""
 _OPEN, _CLOSE = "\ue001", "\ue002"
 """Stand around the place of a DataFrame until the braces of the query are doubled."""
+_OF_JAVA = frozenset({"reflect", "java_method", "try_reflect"})
+"""Functions that call any method of the JVM."""
 _OF_SPARK = ("global_temp", "session", "system")
 """Databases that are always Spark's."""
 
@@ -55,32 +57,14 @@ class Frames:
     """What names of one query mean."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Return the rows of a query, lazily; every table at its newest snapshot, or as of its own.
-
-        Args:
-            text: The query.
-            given: Names, without a database, that mean DataFrames.
-
-        Raises:
-            InvalidInputError: Kind `query`: it does not parse; `view-cycle`, `view-depth`: its
-                views read themselves, or too many each other.
-            NotFoundError: There is no such table, snapshot or tag.
-            AnalysisException: Spark's: a column or a function is unknown.
-            PaimonError: As planning the reads.
-        """
-        return self._narrowed(lambda place: self.composed(text, place, given))
+        """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
+        return self._narrow(lambda place: self.composed(text, place, given))
 
     def view(self, name: Identifier) -> DataFrame:
-        """Return the rows of a view, lazily; names in its query without a database are of its own.
+        """Return the rows of a view, lazily; names without a database are of its own."""
+        return self._narrow(lambda place: self._view(name, place))
 
-        Raises:
-            InvalidInputError: Kind `view-cycle`, `view-depth`; or `view-columns`: its query has
-                other columns than it says.
-            NotFoundError: There is no such view, or no table it reads.
-        """
-        return self._narrowed(lambda place: self._view(name, place))
-
-    def _narrowed(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
+    def _narrow(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
         """Return what `compose` makes, of reads as far as they are needed."""
         self.known.clear()
         if not shows_plans(self.session):
@@ -102,15 +86,30 @@ class Frames:
             frame = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
             frame = frame if frame is not None else self._frame(use, place)
             if frame is None:
+                self._refuse_outside_view(use)
                 return None
             frames[f"p{len(frames)}"] = frame
             return f"{_OPEN}p{len(frames) - 1}{_CLOSE}"
 
-        replaced = find_tables(text).replaced(choose)
+        query = find_tables(text)
+        if self.within and (calls := query.functions & _OF_JAVA):
+            raise InvalidInputError(
+                f"It calls {', '.join(sorted(calls))}, which a view may not.", kind="view-outside"
+            )
+        replaced = query.replaced(choose)
         if not frames:
             return self.session.sql(replaced)
         doubled = replaced.replace("{", "{{").replace("}", "}}")
         return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
+
+    def _refuse_outside_view(self, use: TableUse) -> None:
+        """Refuse files and tables of the session in a view: whoever wrote it may not read them."""
+        if self.within and use.arguments is None:
+            raise InvalidInputError(
+                f"It names '{'.'.join(use.name)}', which is no table or view of the catalog; a "
+                "view reads nothing else.",
+                kind="view-outside",
+            )
 
     def _frame(self, use: TableUse, place: Place) -> DataFrame | None:
         """Return what a use means; None if Spark knows."""

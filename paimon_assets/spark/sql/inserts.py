@@ -31,18 +31,12 @@ class Inserts:
     runner: Runner
 
     def insert(self, statement: Insert) -> pa.Table:
-        """Run an INSERT.
-
-        Raises:
-            InvalidInputError: Kind `insert-columns`: as many values as columns are needed;
-                `input-type`, `input-value`: a value does not fit its column. Nothing was committed.
-            PaimonError: As `WriteBuilder.write`.
-        """
+        """Run an INSERT."""
         table = self.frames.catalog.get_table(statement.table)
         query = statement.query
         if query.lstrip("( ").upper().startswith("VALUES"):
             query = with_nulls_for_default(query)
-        rows = _aligned(table, statement, self.frames.query(query))
+        rows = _align(table, statement, self.frames.query(query))
         written = write_dataframe(self._builder(table, statement), rows)
         name = "INSERT OVERWRITE" if statement.overwrites else "INSERT INTO"
         return outcome(name, table.name, written.snapshot, written=written.report.rows_written)
@@ -57,13 +51,7 @@ class Inserts:
         return builder.with_overwrite(dict(statement.fixed))
 
     def create(self, statement: CreateTable) -> pa.Table:
-        """Run CREATE TABLE AS: the table comes with its rows, or not at all.
-
-        Raises:
-            AlreadyExistsError: The table is there.
-            CommitUnknownError: The rows may have been committed; the table stays.
-            PaimonError: As creating and writing; the table is dropped again.
-        """
+        """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
         catalog, name = self.frames.catalog, statement.table
         if statement.if_not_exists and catalog.table_exists(name):
             return outcome("CREATE TABLE", name)
@@ -85,7 +73,7 @@ class Inserts:
         return outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
 
 
-def _aligned(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
+def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
     """Return the rows of a query as the table's columns."""
     schema, label = table.schema, table.name
     fixed = {column_named(schema, n, label).name: value for n, value in statement.fixed}

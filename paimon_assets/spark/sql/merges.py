@@ -8,7 +8,6 @@ Spark joins and decides which WHEN a row meets; the engine's merge finds the row
 names them (see `changes`), changes them and inserts the others.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from paimon_assets.engine.spec.predicate.expression import Expression, SourceVal
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When
+from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
@@ -52,24 +52,17 @@ class Merges:
     frames: Frames
 
     def run(self, statement: Merge) -> pa.Table:
-        """Run a MERGE.
-
-        Raises:
-            InvalidInputError: Kind `merge-duplicates`: several source rows change one row; a column
-                or a value does not fit; `change-null` as in `changes`. Nothing was committed.
-            UnsupportedFeatureError: The table does not take such changes.
-            CommitConflictError: Others changed the table too often.
-        """
+        """Run a MERGE."""
         source = self.frames.query(
             f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
         )
         kept = source.persist(StorageLevel.DISK_ONLY)
         try:
-            return until_unchanged(lambda: self._merged(statement, kept))
+            return until_unchanged(lambda: self._merge(statement, kept))
         finally:
             kept.unpersist()
 
-    def _merged(self, statement: Merge, source: DataFrame) -> pa.Table:
+    def _merge(self, statement: Merge, source: DataFrame) -> pa.Table:
         table = self.frames.catalog.get_table(statement.table)
         seen = Seen.of(table, self.frames)
         return _Plan(frames=self.frames, statement=statement, seen=seen, source=source).run()
@@ -101,7 +94,7 @@ class _Plan:
         inserting = self._whens(Meets.NOT_MATCHED)
         new = self._new_rows(inserting) if inserting else None
         if not changing:
-            return self._inserted(new)
+            return self._insert(new)
         names = self._names(changing)
         sets = self._set_columns(changing)
         frames = [
@@ -138,7 +131,7 @@ class _Plan:
     def _whens(self, *meets: Meets) -> list[When]:
         return [when for when in self.statement.whens if when.meets in meets]
 
-    def _inserted(self, rows: DataFrame | None) -> pa.Table:
+    def _insert(self, rows: DataFrame | None) -> pa.Table:
         """Write rows that match nothing; nothing else changes."""
         if rows is None:
             raise InvalidInputError("A MERGE needs a WHEN.", kind="statement")
@@ -194,16 +187,13 @@ class _Plan:
 
     def _same_columns(self) -> set[str]:
         """Return the columns that ON says to be those of the source of the same name."""
-        found = set()
-        source = self.statement.source_alias
-        plain = self._own(self.statement.on).replace("`", "").lower().strip("() ")
-        parts = ["".join(part.split()) for part in re.split(r"\sand\s", plain)]
-        for name in self.schema.field_names:
-            one = f"{self.alias}.{name}".lower()
-            other = f"{source}.{name}".lower()
-            if f"{one}={other}" in parts or f"{other}={one}" in parts:
-                found.add(name)
-        return found
+        pairs = equal_columns(self._own(self.statement.on))
+        sides = (self.alias, self.statement.source_alias)
+        return {
+            name
+            for name in self.schema.field_names
+            if {f"{side}.{name}".lower() for side in sides} in pairs
+        }
 
     def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
         """Return what changes in rows that match, or in those that match nothing."""

@@ -188,14 +188,7 @@ def _needed(
     columns: frozenset[int] | None = None,
     conditions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[int, Need]]:
-    """Yield what a plan needs of places.
-
-    Args:
-        node: The plan, a Scala object.
-        reads: What the places stand for.
-        columns: Expression ids of the columns that are looked at above; None is all.
-        conditions: What is filtered by, right above.
-    """
+    """Yield what a plan needs of places."""
     kind = _kind(node)
     number = _number_of(node, kind)
     if number is not None:
@@ -245,18 +238,18 @@ def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -
         column = _column(condition.child(), known)
         return None if column is None else IsNull(column.name, negated=kind == "IsNotNull")
     if kind == "StartsWith":
-        return _compared(CompareOp.EQ, condition.left(), condition.right(), known, prefix=True)
+        return _compare(CompareOp.EQ, condition.left(), condition.right(), known, prefix=True)
     if kind in _COMPARISONS:
         op, left, right = _COMPARISONS[kind], condition.left(), condition.right()
         if _kind(left) == "Literal":
             op, left, right = op.mirrored, right, left
-        return _compared(op, left, right, known)
+        return _compare(op, left, right, known)
     if kind in ("In", "InSet"):
         return _one_of(condition, kind, known)
     return None
 
 
-def _compared(
+def _compare(
     op: CompareOp, left: Any, right: Any, known: Mapping[int, DataField], *, prefix: bool = False
 ) -> Predicate | None:
     column = _column(left, known)

@@ -83,7 +83,7 @@ def spark_sql(
         return frames.query(statement.query)
     with typed_errors():
         done = _done(frames, run, statement)
-    return _shown(session, done)
+    return _show(session, done)
 
 
 def _done(frames: Frames, run: Runner, statement: Statement) -> pa.Table:
@@ -102,7 +102,7 @@ def _done(frames: Frames, run: Runner, statement: Statement) -> pa.Table:
             return run.run(statement)
 
 
-def _shown(session: SparkSession, answer: pa.Table) -> DataFrame:
+def _show(session: SparkSession, answer: pa.Table) -> DataFrame:
     schema = arrow_to_spark_schema(answer.schema)
     if not answer.num_rows:
         return session.createDataFrame([], schema)
@@ -159,7 +159,7 @@ def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
         return outcome("CREATE VIEW", name)
     if catalog.table_exists(name) or (exists and not statement.replaces):
         raise AlreadyExistsError(f"There is a table or view '{name}' already.", kind="view-exists")
-    query = _qualified(frames, statement.query)
+    query = _qualify(frames, statement.query)
     fields = from_spark_schema(frames.query(query).schema)
     columns = statement.columns or tuple((field.name, None) for field in fields)
     if len(columns) != len(fields) or len({column for column, _ in columns}) != len(fields):
@@ -182,7 +182,7 @@ def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
     return outcome("CREATE VIEW", name)
 
 
-def _qualified(frames: Frames, query: str) -> str:
+def _qualify(frames: Frames, query: str) -> str:
     """Return a query whose tables have their database, so that it means the same anywhere."""
     database = frames.names.database
     known = set(catalog_names(frames.catalog, database)) if database is not None else set()

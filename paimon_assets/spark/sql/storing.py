@@ -22,17 +22,7 @@ _NESTED = (st.StructType, st.ArrayType, st.MapType, st.VariantType)
 
 
 def stored(frame: DataFrame, place: str, column: DataField, table: str) -> Column:
-    """Return a column of a frame as a column of a table.
-
-    Args:
-        frame: Has it.
-        place: Its name there, which no other has.
-        column: The column of the table; the result has its name.
-        table: For messages.
-
-    Raises:
-        InvalidInputError: Kind `input-type`: a value of this type is never stored there.
-    """
+    """Return a column of a frame as a column of a table."""
     target = to_spark_type(column.type, column=column.name)
     given = frame.schema[place].dataType
     found = sf.col(f"`{place}`")
@@ -89,11 +79,7 @@ def _inner(given: Sequence[st.DataType], target: Sequence[st.DataType]) -> bool:
 
 
 def column_named(schema: TableSchema, name: str, table: str) -> DataField:
-    """Return a column, whatever the case of its name.
-
-    Raises:
-        NotFoundError: There is none of this name.
-    """
+    """Return a column, whatever the case of its name."""
     found = schema.by_name.get(name)
     if found is None:
         alike = [f for f in schema.fields if f.name.lower() == name.lower()]

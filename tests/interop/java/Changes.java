@@ -33,6 +33,9 @@ class Changes {
                     table.createBranch(request.get("name").asText());
                 }
                 return null;
+            case "delete_branch":
+                table.deleteBranch(request.get("name").asText());
+                return null;
             case "fast_forward":
                 table.fastForward(request.get("name").asText());
                 return null;
@@ -44,6 +47,8 @@ class Changes {
                 return null;
             case "expire":
                 return expire(table, request.get("keep").asInt());
+            case "expire_by_options":
+                return table.newExpireSnapshots().config(table.coreOptions().expireConfig()).expire();
             case "compact_manifests":
                 try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
                     commit.compactManifests();

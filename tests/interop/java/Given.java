@@ -21,7 +21,7 @@ import org.apache.paimon.types.MapType;
 import org.apache.paimon.types.MultisetType;
 import org.apache.paimon.types.RowType;
 
-/** Rows and values out of JSON, as tests/interop/fuzz/values.py writes them. */
+/** Rows and values out of JSON, as tools/fuzz/values.py writes them. */
 class Given {
     private static final BigInteger MILLI = BigInteger.valueOf(1_000_000);
 

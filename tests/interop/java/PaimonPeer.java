@@ -62,9 +62,10 @@ public class PaimonPeer {
             case "files":
                 return Reads.files(table(request), request.get("filter"));
             case "splits":
-                return Reads.splits(table(request));
+                return Reads.splits(table(request), request.get("filter"));
             case "rows_of_splits":
-                return Reads.rowsOfSplits(table(request), request.get("splits"));
+                return Reads.rowsOfSplits(
+                        table(request), request.get("splits"), request.get("filter"));
             case "copy":
                 return writes(request, "target")
                         .copy(

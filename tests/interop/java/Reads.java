@@ -79,10 +79,10 @@ class Reads {
         return names;
     }
 
-    /** The splits of the newest snapshot, serialized. */
-    static List<String> splits(Table table) throws Exception {
+    /** The splits of the newest snapshot that a filter leaves, serialized. */
+    static List<String> splits(Table table, JsonNode filter) throws Exception {
         List<String> found = new ArrayList<>();
-        for (Split split : table.newReadBuilder().newScan().plan().splits()) {
+        for (Split split : builder(table, filter).newScan().plan().splits()) {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream();
             ((DataSplit) split).serialize(new DataOutputViewStreamWrapper(bytes));
             found.add(Base64.getEncoder().encodeToString(bytes.toByteArray()));
@@ -90,14 +90,15 @@ class Reads {
         return found;
     }
 
-    /** Rows of serialized splits. */
-    static List<Object> rowsOfSplits(Table table, JsonNode texts) throws Exception {
+    /** Rows of serialized splits: all, or those a filter lets through. */
+    static List<Object> rowsOfSplits(Table table, JsonNode texts, JsonNode filter)
+            throws Exception {
         List<Split> splits = new ArrayList<>();
         for (JsonNode text : texts) {
             byte[] bytes = Base64.getDecoder().decode(text.asText());
             splits.add(DataSplit.deserialize(new DataInputDeserializer(bytes)));
         }
-        return plain(table, table.newReadBuilder(), splits, false);
+        return plain(table, builder(table, filter), splits, false);
     }
 
     private static Predicate predicate(JsonNode filter, RowType type) {

@@ -12,6 +12,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.crosspartition.GlobalIndexAssigner;
+import org.apache.paimon.crosspartition.IndexBootstrap;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.deletionvectors.BitmapDeletionVector;
@@ -31,6 +33,7 @@ import org.apache.paimon.io.DataOutputViewStreamWrapper;
 import org.apache.paimon.manifest.FileKind;
 import org.apache.paimon.manifest.IndexManifestEntry;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
+import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
@@ -148,12 +151,56 @@ class Writes {
                     int hash = keys.trimmedPrimaryKey(row).hashCode();
                     write.write(row, assigner.assign(keys.partition(row), hash));
                 }
+            } else if (table.bucketMode() == BucketMode.KEY_DYNAMIC) {
+                acrossPartitions(rows, disk, write);
             } else {
                 for (InternalRow row : rows) {
                     write.write(row);
                 }
             }
             return write.prepareCommit(true, Long.MAX_VALUE);
+        }
+    }
+
+    /**
+     * Rows whose keys may change partition, as Flink's sink writes them; by turns as a batch, which
+     * loads the rows in bulk into an empty table, and as a stream.
+     */
+    private void acrossPartitions(List<InternalRow> rows, IOManager disk, TableWriteImpl<?> write)
+            throws Exception {
+        boolean isBatch = rows.size() % 2 == 0;
+        try (GlobalIndexAssigner assigner = new GlobalIndexAssigner(table)) {
+            assigner.open(
+                    0,
+                    disk,
+                    1,
+                    0,
+                    (row, bucket) -> {
+                        try {
+                            write.write(row, bucket);
+                        } catch (Exception error) {
+                            throw new IllegalStateException(error);
+                        }
+                    });
+            try (RecordReader<InternalRow> keys = new IndexBootstrap(table).bootstrap(1, 0)) {
+                keys.forEachRemaining(
+                        key -> {
+                            try {
+                                assigner.bootstrapKey(key);
+                            } catch (Exception error) {
+                                throw new IllegalStateException(error);
+                            }
+                        });
+            }
+            if (!isBatch) {
+                assigner.endBoostrap(false);
+            }
+            for (InternalRow row : rows) {
+                assigner.processInput(row);
+            }
+            if (isBatch) {
+                assigner.endBoostrap(true);
+            }
         }
     }
 

@@ -26,7 +26,6 @@ OPTIONS = {
     "file-index.bloom-filter.name.items": "50",
     "file-index.bloom-filter.name.fpp": "0.0001",
     "file-index.bitmap.columns": "kind",
-    "file-index.bsi.columns": "amount",
 }
 PLACES = {"in the manifest": "1 mb", "in a file": "1 b"}
 ROWS = tuple(

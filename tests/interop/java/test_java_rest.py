@@ -246,6 +246,16 @@ def test_what_the_server_does_not_count_is_refused_by_name(catalog, rest, db):
     assert (partition.spec, partition.record_count) == ({"dt": "x"}, 3)
 
 
+def test_only_an_empty_database_is_dropped_without_cascade(catalog, db):
+    catalog.create_database(f"{db}_2")
+    catalog.create_table(f"{db}_2.t", SCHEMA)
+    with pytest.raises(InvalidInputError, match="'t'"):
+        catalog.drop_database(f"{db}_2")
+    catalog.drop_table(f"{db}_2.t")
+    catalog.drop_database(f"{db}_2")
+    assert f"{db}_2" not in catalog.list_databases()
+
+
 def test_the_server_judges_which_columns_are_read(catalog, server, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
     write(table, [1], "a")

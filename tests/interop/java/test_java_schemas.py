@@ -1,7 +1,7 @@
 """Changed schemas: both sides change alike, and read what was written before alike."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
 from tests.testkit.oracle import Oracle
+from tests.testkit.retyped_keys import retype, write_on
+from tests.testkit.rows import plain_rows
 
 pytestmark = pytest.mark.interop
 
@@ -52,6 +54,8 @@ def _has_value(vector: dict[str, str]) -> bool:
     expected = vector["expected_java"]
     if _is_mended_later(vector):
         return False
+    if vector["src_type"] == "DATE" and vector["input"].startswith("0000"):
+        return False  # a day before Christ is not written
     if expected.startswith(("ERROR", "UNSUPPORTED", "NOT_REPRESENTABLE")):
         return False
     if NO_TEXT in vector["input"] + expected:
@@ -180,3 +184,35 @@ def test_defaults_take_the_place_of_nulls(
     found = as_java_says(table.new_read_builder().to_arrow(), fields)
     assert java_rows(java, table.name, fields) == found
     assert found == ["[1, 7, 'none', 19782, '1.50']", "[2, 3, 'none', 19782, '1.50']"]
+
+
+@pytest.mark.parametrize("bucket", ["3", "-1"])
+@pytest.mark.parametrize(("new_type", "new_key"), [("BIGINT", int), ("STRING", str)])
+def test_java_goes_on_with_what_a_rescale_gave_the_new_key_type(
+    new_type: str, new_key: Callable[[int], Any], bucket: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    name = f"schemas.retyped_{new_type.lower()}_{bucket.strip('-')}"
+    schema = Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": bucket})
+    table = ours.create(name, schema)
+    numbers = pa.array(range(-30, 30), pa.int32())
+    for run in range(3):
+        rows = pa.table({"k": numbers, "v": pa.array([run] * 60, pa.int32())})
+        table.new_write_builder().write(rows, ours.executor)
+    retype(table, "k", f"{new_type} NOT NULL")
+    table = ours.open(name)
+    newer = pa.array([new_key(number) for number in (-30, -1, 5)])
+    write_on(table, pa.table({"k": newer, "v": pa.array([7, 8, 9], pa.int32())}))
+    expected = {new_key(number): 2 for number in range(-30, 30)}
+    expected |= {new_key(-30): 7, new_key(-1): 8, new_key(5): 9}
+    table.rescale(ours.executor)
+    assert sorted(java.call("rows", table=name)) == sorted(map(list, expected.items()))
+
+    changed = {new_key(number): 10 for number in range(-35, 30, 5)}
+    java.call("put", table=name, rows=[list(row) for row in changed.items()])
+    expected |= changed
+    assert sorted(java.call("rows", table=name)) == sorted(map(list, expected.items()))
+    java.call("compact", table=name, full=True)
+    assert sorted(java.call("rows", table=name)) == sorted(map(list, expected.items()))
+    found = table.new_read_builder().to_arrow(ours.executor)
+    assert sorted(plain_rows(found, ("k", "v"))) == sorted(expected.items())

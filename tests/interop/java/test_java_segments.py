@@ -70,6 +70,17 @@ def test_java_reads_what_was_imported(
     asked = {"column": "v", "function": "equal", "literals": [2]}
     rows = java.call("rows", table=table.name, filter=asked)
     assert len(rows) == table.new_read_builder().with_filter("v = 2").to_arrow().num_rows == 5
+    asked = {"or": [asked, {"column": "day", "function": "equal", "literals": [1]}]}
+    # Java looks at bounds alone where a filter is of more than partition columns.
+    files = java.call("files", table=table.name, filter=asked)
+    read = table.new_read_builder().with_filter("day = 1 OR v = 2")
+    needed = {file.file_name for split in read.plan().splits for file in split.data_files}
+    assert needed <= set(files)
+    for day, number in ((1, 8), (9, 0)):
+        day_filter = {"column": "day", "function": "equal", "literals": [day]}
+        rows = java.call("rows", table=table.name, filter=day_filter)
+        ours = table.new_read_builder().with_filter(f"day = {day}").to_arrow()
+        assert len(rows) == ours.num_rows == number
     assert states(tmp_path) == before
 
 

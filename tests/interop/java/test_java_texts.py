@@ -1,9 +1,16 @@
-"""Texts of FLOAT and DOUBLE, which are names of folders, against those of a running Java."""
+"""Texts as a running Java has them: FLOAT and DOUBLE, the names of folders; CHAR in ORC."""
+
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.spec.evolution.schema_change import update_column_type
 from paimon_assets.engine.spec.java_float_text import java_float_text
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.interop.steps import OurSide
+from tests.testkit.compacting import compact
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop
@@ -34,3 +41,65 @@ def test_folders_of_floats_are_named_as_by_java_before_19(java: Oracle, single: 
     with np.errstate(invalid="ignore"):  # NaN that signal
         numbers = bits.view(real).astype(np.float64).tolist()
     assert [java_float_text(each, single=single) for each in numbers] == texts
+
+
+@pytest.mark.parametrize("keys", [(), ("c",)], ids=["append", "keyed"])
+def test_char_in_orc_has_no_blanks_at_its_end(
+    keys: tuple[str, ...], java: Oracle, shared_warehouse: Path
+) -> None:
+    columns = {"c": "CHAR(5)", "v": "INT", "n": "ARRAY<CHAR(5)>"}
+    options = {"file.format": "orc", "bucket": "1" if keys else "-1"}
+    ours = OurSide(shared_warehouse)
+    name = f"texts.char_{'keyed' if keys else 'append'}"
+    table = ours.create(name, Schema.of(columns, primary_keys=keys, options=options))
+    texts = ["ab   ", "ab", "  x  ", "", "abcde"]
+    rows = pa.table(
+        {
+            "c": texts,
+            "v": pa.array(range(5), pa.int32()),
+            "n": [[text] for text in texts],
+        }
+    )
+    table.new_write_builder().write(rows, ours.executor)
+    found = table.new_read_builder().to_arrow().to_pylist()
+    expected = [
+        {"c": text.rstrip(" "), "v": number, "n": [text.rstrip(" ")]}
+        for number, text in enumerate(texts)
+        if not keys or number != 0
+    ]
+    assert sorted(found, key=lambda row: row["v"]) == expected
+    theirs = java.call("rows", table=name)
+    assert sorted(theirs, key=lambda row: row[1]) == [list(row.values()) for row in expected]
+    assert table.new_read_builder().with_filter("c = 'ab'").count() == (1 if keys else 2)
+
+
+@pytest.mark.parametrize("name", ["orc", "avro", "parquet"])
+def test_bytes_that_became_texts_are_read_after_java_has_rewritten_them(
+    name: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    schema = Schema.of(
+        {"k": "INT", "b": "BYTES"},
+        primary_keys=["k"],
+        options={"file.format": name, "bucket": "1"},
+    )
+    table = ours.create(f"texts.bytes_{name}", schema)
+    values = [b"\xffab", b"plain", None, b"\xc3\x28"]
+    for start in (0, 2):
+        rows = {"k": pa.array([start, start + 1], pa.int32()), "b": values[start : start + 2]}
+        table.new_write_builder().write(pa.table(rows), ours.executor)
+    table.alter([update_column_type("b", "STRING")])
+
+    def check() -> None:
+        read = table.new_read_builder()
+        assert read.to_arrow().sort_by("k")["b"].cast(pa.binary()).to_pylist() == values
+        assert read.with_filter("b = 'plain'").count() == 1
+
+    check()
+    assert java.call("compact", table=table.name) > 0
+    check()
+    rows = {"k": pa.array([0], pa.int32()), "b": ["new"]}
+    table.new_write_builder().write(pa.table(rows), ours.executor)
+    values[0] = b"new"
+    compact(table, "full")
+    check()

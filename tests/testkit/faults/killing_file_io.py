@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import local_path
-from paimon_assets.engine.fileio.passing import PassingFileIO, made
+from paimon_assets.engine.fileio.passing import PassingFileIO, make
 
 _AUDITED = frozenset(
     {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir"}
@@ -123,7 +123,7 @@ class KillingFileIO(PassingFileIO):
 
     def _passed(self, method, *args, **_):
         self._countdown.tick()
-        return made(self._inner, method, *args)
+        return make(self._inner, method, *args)
 
     def open_output(self, path: str) -> pa.NativeFile:
         self._countdown.tick()

@@ -17,7 +17,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.data.compact.cluster import clustered
+from paimon_assets.engine.data.cluster import clustered
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of

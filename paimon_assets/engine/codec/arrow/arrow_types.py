@@ -132,9 +132,6 @@ def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> DataType
     For frames without a declared schema: unsigned integers widen, dictionaries count as their
     values, ids of nested fields are 0, 1, … per struct (`Schema.of` assigns real ones).
 
-    Raises:
-        InvalidInputError: Paimon has no such type (null, duration, interval, union, …).
-
     >>> str(from_arrow_type(pa.timestamp("us"))), str(from_arrow_type(pa.uint32()))
     ('TIMESTAMP(6)', 'BIGINT')
     """

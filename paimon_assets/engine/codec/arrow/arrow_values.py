@@ -27,15 +27,33 @@ UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Nanoseconds of one Arrow time unit."""
 
 
+def shown_value(scalar: Any) -> Any:
+    """Return a scalar as Python's value, and as text where Python has none.
+
+    >>> shown_value(pa.scalar(2**58, pa.timestamp("us")))
+    '11103-08-29 17:22:31.711744'
+    """
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):  # a year beyond 9999, nanoseconds, a text that is no UTF-8
+        return pa.repeat(scalar, 1).to_string(skip_new_lines=True)[1:-1]
+
+
+def shown_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """Return a few rows for people, by `shown_value`."""
+    columns: list[Any] = list(zip(rows.column_names, rows.columns, strict=True))
+    return [
+        {name: shown_value(column[number]) for name, column in columns}
+        for number in range(rows.num_rows)
+    ]
+
+
 def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
     """Return an internal value as an Arrow scalar, exactly.
 
     The scalar has the column's Arrow type wherever that holds the value. A literal that it does not
     hold (1.5 seconds for TIMESTAMP(0), 2³¹ for INT, 1.234 for DECIMAL(10, 2)) gets the next
     wider type of the same family, so that comparing it with the column is still right.
-
-    Raises:
-        InvalidInputError: No Arrow type of the family holds the value.
     """
     arrow_type: Any = to_arrow_type(data_type)
     if value is None:
@@ -87,7 +105,7 @@ def internals(column: Any, data_type: DataType) -> list[Internal]:
     if not same_family(column.type):
         column = pc.cast(column, target)
     if root in TIMESTAMP_ROOTS:
-        return _scaled(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
+        return _scale(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
     if root is TypeRoot.TIME:
         column = column.cast(pa.time32("ms")).cast(pa.int32())
     elif root is TypeRoot.DATE:
@@ -115,5 +133,5 @@ _FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
 
 
-def _scaled(column: Any, factor: int) -> list[Internal]:
+def _scale(column: Any, factor: int) -> list[Internal]:
     return [None if value is None else value * factor for value in column.to_pylist()]

@@ -1,1 +1,4 @@
-"""Avro containers, and the manifests that are stored in them."""
+"""Avro containers, and the manifests that are stored in them.
+
+Counts, depth and sizes are bounded.
+"""

@@ -80,30 +80,13 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def read_container(data: bytes, path: str) -> Iterator[Record]:
-    """Yield the records of an Avro file, block by block.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-
-    Raises:
-        FormatError: No Avro file, an unknown codec, or cut or damaged bytes; names the path.
-    """
+    """Yield the records of an Avro file, block by block."""
     with _naming(path):
         yield from _records(data)
 
 
 def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
     """Yield the records of an Avro file as the values of their fields; arrays are tuples.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-        wanted: Which fields, in which order, records inside records too; those the file lacks are
-            None if they have a default.
-
-    Raises:
-        FormatError: As for `read_container`, or a field without default is missing.
 
     Cost:
         About half of `read_container`.
@@ -184,11 +167,7 @@ class _Blocks:
         return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
 
     def payloads(self, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield (number of records, their bytes) of each block.
-
-        Args:
-            most_bytes: The most bytes of all blocks together; None bounds each of them alone.
-        """
+        """Yield (number of records, their bytes) of each block."""
         decompress, left = decompressor(self.codec), most_bytes
         self.source.seek(self.start)
         while self.source.tell() < self.size:
@@ -217,21 +196,17 @@ class _Blocks:
 class Container:
     """An open Avro file, read block by block: memory is that of one block.
 
-    Attributes:
-        schema: The record schema of its header, as JSON values.
+    Texts come as bytes: what was BYTES once may be no UTF-8, and stays as it is.
     """
 
     def __init__(self, source: Source, size: int, path: str) -> None:
-        """Read the header of an open file.
-
-        Raises:
-            FormatError: No Avro file, or an unknown codec; names the path.
-        """
+        """Read the header of an open file."""
         self._path = path
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
-            self._writer = RecordSchema.of(self._blocks.schema)
             written = json.loads(self._blocks.schema)
+            check_schema(written)
+            self._writer = RecordSchema.of(json.dumps(_texts_as_bytes(written)).encode())
             # Java declares records that it takes for nullable as a union with null.
             self._branches: list[Any] = written if isinstance(written, list) else []
             self.schema: Any = next(filter(_is_record, self._branches), written)
@@ -242,31 +217,39 @@ class Container:
             return sum(self._blocks.counts())
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[Sequence[Record], int]]:
-        """Yield the records of each block, with some of their fields, and its bytes.
-
-        Args:
-            names: Fields to decode; the others are skipped.
-
-        Raises:
-            FormatError: Cut or damaged bytes; names the path.
-        """
-        wanted = self._projected(names)
+        """Yield the records of each block, with some of their fields, and its bytes."""
+        wanted = self._project(names)
         with _naming(self._path):
             for count, payload in self._blocks.payloads():
                 yield _decode_block(self._writer, wanted, count, payload), len(payload)
 
-    def _projected(self, names: Sequence[str]) -> RecordSchema | None:
+    def _project(self, names: Sequence[str]) -> RecordSchema | None:
         fields = [field for field in self.schema["fields"] if field["name"] in names]
         try:
             wanted: Any = {**self.schema, "fields": fields}
             if self._branches:
                 wanted = [wanted if _is_record(each) else each for each in self._branches]
-            return RecordSchema.of(json.dumps(wanted).encode())
+            return RecordSchema.of(json.dumps(_texts_as_bytes(wanted)).encode())
         except (
             SchemaParseException,
             UnknownType,
         ):  # a type defined in a field left out: decode all
             return None
+
+
+def _texts_as_bytes(schema: Any) -> Any:
+    """Return a schema whose texts are bytes, which lie in a file alike; keys of maps stay texts."""
+    if isinstance(schema, list):
+        return [_texts_as_bytes(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return "bytes" if schema == "string" else schema
+    inner = {name: schema[name] for name in ("type", "items", "values") if name in schema}
+    changed = {**schema, **{name: _texts_as_bytes(each) for name, each in inner.items()}}
+    if "fields" in schema:
+        changed["fields"] = [
+            {**field, "type": _texts_as_bytes(field["type"])} for field in schema["fields"]
+        ]
+    return changed
 
 
 def _is_record(schema: Any) -> bool:

@@ -32,20 +32,12 @@ _CRC_BYTES = 4
 
 
 def check_schema(schema: Any) -> None:
-    """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes.
-
-    Raises:
-        FormatError: It is.
-    """
+    """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes."""
     _Size({}).of(schema, 0)
 
 
 class _Size:
-    """Counts the types of a schema, each name as often as it stands for its type.
-
-    Args:
-        known: Name → (its types, least bytes of a value).
-    """
+    """Counts the types of a schema, each name as often as it stands for its type."""
 
     def __init__(self, known: dict[str, tuple[int, int]]) -> None:
         self._known = known
@@ -84,11 +76,7 @@ class _Size:
 
 
 def decompressor(codec: str) -> Callable[[bytes, int], bytes]:
-    """Return what decompresses (a block, to at most so many bytes); it raises FormatError beyond.
-
-    Raises:
-        FormatError: The codec is unknown.
-    """
+    """Return the decompressor of (a block, most bytes of it); beyond it raises FormatError."""
     if codec not in _DECOMPRESS:
         raise FormatError(f"codec '{codec}' is unknown.")
     return _DECOMPRESS[codec]
@@ -110,7 +98,7 @@ def _plain(payload: bytes, most: int) -> bytes:
     return payload
 
 
-def _streamed(new: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
+def _stream(new: Callable[[], Any]) -> Callable[[bytes, int], bytes]:
     def decompress(payload: bytes, most: int) -> bytes:
         parts, rest, left = [], payload, most
         while True:  # a payload may be several streams, one behind the other
@@ -160,7 +148,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes, int], bytes]] = {
     "null": _plain,
     "deflate": _inflate,
     "snappy": _unsnap,
-    "zstandard": _streamed(zstd.ZstdDecompressor),
-    "bzip2": _streamed(bz2.BZ2Decompressor),
-    "xz": _streamed(lzma.LZMADecompressor),
+    "zstandard": _stream(zstd.ZstdDecompressor),
+    "bzip2": _stream(bz2.BZ2Decompressor),
+    "xz": _stream(lzma.LZMADecompressor),
 }

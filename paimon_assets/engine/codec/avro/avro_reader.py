@@ -27,19 +27,10 @@ def compile_reader(written: Any, wanted: Any) -> ReadValue:
     """Return what reads a value of a schema.
 
     Records become tuples of their values, arrays tuples of their items.
-
-    Args:
-        written: The schema of the bytes, as JSON values.
-        wanted: The schema of what is returned. Of its records' fields the names, their order and
-            whether there is a default count: a field that was not written is then None.
-
-    Raises:
-        FormatError: A field without default was not written, or a type is unknown; `ReadValue`
-            raises it, IndexError or ValueError on damaged bytes.
     """
     names: dict[str, Any] = {"long": _long, "damaged": _damaged, "numbers": _NUMBERS}
     try:
-        body = "\n".join(_indented(_Source().value(written, wanted, "found")))
+        body = "\n".join(_indent(_Source().value(written, wanted, "found")))
         # No text of the file is in it: the lines below, and names that are numbered.
         exec(f"def read(data, at):\n{body}\n    return found, at", names)  # noqa: S102
     except (SyntaxError, RecursionError, MemoryError) as error:
@@ -86,12 +77,12 @@ class _Source:
             yield from ("branch = data[at]", "at += 1", "if not branch:", f"    {target} = None")
             yield f"elif branch != {_VALUE_BRANCH}:"
             yield "    damaged('a union of two has no branch', branch >> 1)"
-            yield from ("else:", *_indented(self.value(branches[1], wanted, target)))
+            yield from ("else:", *_indent(self.value(branches[1], wanted, target)))
             return
         yield "branch, at = long(data, at)"
         for number, branch in enumerate(branches):
             yield f"{'elif' if number else 'if'} branch == {number}:"
-            yield from _indented(self.value(branch, wanted, target))
+            yield from _indent(self.value(branch, wanted, target))
         yield from ("else:", f"    damaged('a union of {len(branches)} has no branch', branch)")
 
     def _record(self, schema: Any, wanted: Any, target: str) -> Iterator[str]:
@@ -120,13 +111,13 @@ class _Source:
         yield f"        if abs({count}) > len(data) - at:"
         yield f"            damaged('an array has no room for so many items:', {count})"
         yield f"        for _ in range(abs({count})):"
-        yield from _indented(self.value(items, None, item), 3)
+        yield from _indent(self.value(items, None, item), 3)
         yield f"            {held}.append({item})"
         yield f"        {count}, at = long(data, at)"
         yield f"    {target} = tuple({held})"
 
 
-def _indented(lines: Iterable[str], steps: int = 1) -> Iterator[str]:
+def _indent(lines: Iterable[str], steps: int = 1) -> Iterator[str]:
     return ("    " * steps + line for line in lines)
 
 

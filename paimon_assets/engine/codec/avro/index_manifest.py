@@ -67,15 +67,7 @@ INDEX_MANIFEST_SCHEMA = record_schema(
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
-    """Read an index manifest.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-
-    Raises:
-        FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
-    """
+    """Read an index manifest."""
     return list(built_records(data, path, _entry, version=INDEX_MANIFEST_VERSION))
 
 

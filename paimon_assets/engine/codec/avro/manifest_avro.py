@@ -94,14 +94,6 @@ KeepEntry = Callable[[FileKind, bytes, int, int], bool]
 def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list[ManifestEntry]:
     """Read a manifest.
 
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-        keep: Runs on the raw record before an entry is built; those it refuses cost half as much.
-
-    Raises:
-        FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
-
     Cost:
         About 10 µs an entry.
     """
@@ -121,11 +113,7 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
-    """Read a manifest list.
-
-    Raises:
-        FormatError: Damaged bytes, a missing field or an unknown record version; names the path.
-    """
+    """Read a manifest list."""
     return list(built_records(data, path, _manifest_meta, version=MANIFEST_VERSION))
 
 

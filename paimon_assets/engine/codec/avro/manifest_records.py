@@ -72,17 +72,7 @@ def _attribute(name: str) -> str:
 def built_records(
     data: bytes, path: str, build: Callable[[Record], T], *, version: int
 ) -> Iterator[T]:
-    """Yield a value for every record of a manifest.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-        build: Record → value; may raise KeyError, TypeError or ValueError on a damaged record.
-        version: The `_VERSION` every record must have.
-
-    Raises:
-        FormatError: Damaged bytes, a missing field or another record version; names the path.
-    """
+    """Yield a value for every record of a manifest."""
     columnar = _columnar_records(data, path)
     for raw in read_container(data, path) if columnar is None else columnar:
         if raw.get("_VERSION") != version:
@@ -116,16 +106,7 @@ def unsupported_version(path: str, found: Any, version: int) -> FormatError:
 
 
 def manifest_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
-    """Yield the records of a manifest as values, for those that come by the hundred thousand.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-        wanted: The fields in their order, as for `read_rows`.
-
-    Raises:
-        FormatError: Damaged bytes, or a field without default is missing; names the path.
-    """
+    """Yield the records of a manifest as values, for those that come by the hundred thousand."""
     columnar = _columnar_records(data, path)
     if columnar is None:
         yield from read_rows(data, path, wanted)

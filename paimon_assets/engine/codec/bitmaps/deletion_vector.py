@@ -75,15 +75,7 @@ class DeletionVector:
 
 
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
-    """Encode a vector with its frame.
-
-    Args:
-        vector: The deleted rows.
-        bitmap64: The 64-bit form, which readers before 1.2 do not know.
-
-    Raises:
-        InvalidInputError: A position needs more than 32 bits, in the 32-bit form.
-    """
+    """Encode a vector with its frame."""
     if bitmap64:
         body = _MAGIC_64 + smallest(BitMap64(vector.rows))
     elif vector.last <= _MAX_32:
@@ -100,18 +92,7 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
 def decode_vector(
     data: bytes, path: str, *, length: int | None = None, cardinality: int | None = None
 ) -> DeletionVector:
-    """Decode a vector with its frame; its magic says which form it has.
-
-    Args:
-        data: From the length field to the checksum; more may follow.
-        path: The index file's path, for messages.
-        length: What the metadata says; other than for 64 bits it leaves the frame out.
-        cardinality: How many rows the metadata says it deletes; None is unknown.
-
-    Raises:
-        FormatError: Cut or damaged bytes, a wrong checksum, an unknown magic, or a length or a
-            number of rows other than the metadata's; names the path.
-    """
+    """Decode a vector with its frame; its magic says which form it has."""
     if len(data) < FRAME_BYTES + len(_MAGIC_32):
         raise _damaged(path, f"it ends after {len(data)} bytes")
     (body_bytes,) = _INT.unpack_from(data)
@@ -146,15 +127,7 @@ def _damaged(path: str, what: str) -> FormatError:
 def write_index_file(
     vectors: Mapping[str, DeletionVector], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
-    """Write an index file of deletion vectors.
-
-    Args:
-        vectors: Data file name → its deleted rows.
-        bitmap64: The 64-bit form.
-
-    Returns:
-        (the file's content, where each vector lies).
-    """
+    """Write an index file of deletion vectors."""
     parts, metas, offset = [INDEX_FILE_VERSION], [], len(INDEX_FILE_VERSION)
     for name, vector in vectors.items():
         encoded = encode_vector(vector, bitmap64=bitmap64)

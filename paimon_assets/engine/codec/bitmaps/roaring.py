@@ -24,11 +24,7 @@ def smallest(bitmap: BitMap | BitMap64) -> bytes:
 
 
 def read_bitmap(data: bytes, start: int) -> tuple[BitMap, int]:
-    """Return the bitmap that begins at `start`, and where it ends.
-
-    Raises:
-        FormatError: There is no whole bitmap.
-    """
+    """Return the bitmap that begins at `start`, and where it ends."""
     try:
         bitmap: Any = BitMap.deserialize(data[start:])
     except (ValueError, IndexError) as error:

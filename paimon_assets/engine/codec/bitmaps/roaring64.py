@@ -47,11 +47,7 @@ class _Container(NamedTuple):
 
 
 def read_java_bitmap64(data: bytes) -> BitMap64:
-    """Read a bitmap.
-
-    Raises:
-        FormatError: The bytes are none.
-    """
+    """Read a bitmap."""
     try:
         containers = _java_containers(data) if data[0] else []
         bitmap: BitMap64 = BitMap64.deserialize(_portable64(containers))

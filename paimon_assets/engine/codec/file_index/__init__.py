@@ -1,1 +1,1 @@
-"""File indexes: bloom filters, bitmaps and bit slices of one data file's columns."""
+"""Bloom filters and bitmaps of one data file's columns, and what they say of a filter."""

@@ -51,22 +51,14 @@ def _head(indexes: Indexes, head_bytes: int) -> bytes:
 
 
 def decode_file_index(data: bytes, path: str) -> dict[str, dict[str, bytes]]:
-    """Return the indexes of a file index by column and type; those without data are left out.
-
-    Args:
-        data: The whole file index.
-        path: Where it lies, for messages.
-
-    Raises:
-        FormatError: It is no file index, of a later version, or cut; names the path.
-    """
+    """Return the indexes of a file index by column and type; those without data are left out."""
     try:
-        return _decoded(data)
+        return _decode(data)
     except FormatError as error:
         raise damaged_index(path, error.message) from error
 
 
-def _decoded(data: bytes) -> dict[str, dict[str, bytes]]:
+def _decode(data: bytes) -> dict[str, dict[str, bytes]]:
     head = DataInput(data)
     magic, version = head.read_long(), head.read_int()
     if magic != MAGIC or version != VERSION:

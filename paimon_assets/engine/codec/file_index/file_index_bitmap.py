@@ -105,7 +105,7 @@ class BitmapBuilder:
         head = _HEAD.pack(self.version, self._rows, len(keys), len(nulls) > 0)
         if self.version == FLAT_VERSION:
             nowhere = _INT.pack(null_place[0]) if len(nulls) else b""
-            parts = [head, nowhere, *_joined(keys, places[:, :1])]
+            parts = [head, nowhere, *_join(keys, places[:, :1])]
         else:
             # Java gives the length of the bitmap even where it writes the row instead.
             length = len(serialized_bitmap(nulls))
@@ -130,7 +130,7 @@ class BitmapBuilder:
         ordered, codes = np.unique(_in_order(longs, self.data_type), return_inverse=True)
         width = _WIDTHS[self.data_type.root]
         plain = _in_order(ordered, self.data_type).astype(f">i{width}")
-        return _fixed(plain.tobytes(), width), np.full(len(plain), width), codes
+        return _fix(plain.tobytes(), width), np.full(len(plain), width), codes
 
     def _blocks(self, keys: Any, sizes: Numbers, places: Numbers) -> Iterator[bytes]:
         """Yield the table of blocks, and the blocks."""
@@ -142,7 +142,7 @@ class BitmapBuilder:
             begins.append(max(int(np.searchsorted(ends, room, "right")), begins[-1] + 1))
         blocks = []
         for start, stop in pairwise(begins):
-            entries = b"".join(_joined(keys[start:stop], places[start:stop]))
+            entries = b"".join(_join(keys[start:stop], places[start:stop]))
             blocks.append(_INT.pack(stop - start) + entries)
         yield _INT.pack(len(blocks))
         at = 0
@@ -161,7 +161,7 @@ def _in_order(longs: Numbers, data_type: DataType) -> Numbers:
     return np.where(longs < 0, longs ^ mask, longs)
 
 
-def _fixed(data: bytes, width: int) -> Any:
+def _fix(data: bytes, width: int) -> Any:
     """Return equally long parts of `data` as a column of bytes."""
     count = len(data) // width
     column: Any = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(data)])
@@ -169,7 +169,7 @@ def _fixed(data: bytes, width: int) -> Any:
 
 
 def _ints(values: Numbers) -> Any:
-    return _fixed(values.astype(">i4").tobytes(), _INT.size)
+    return _fix(values.astype(">i4").tobytes(), _INT.size)
 
 
 def _texts_joined(columns: list[Any]) -> Any:
@@ -179,7 +179,7 @@ def _texts_joined(columns: list[Any]) -> Any:
     return pc.binary_join_element_wise(*columns, nothing)
 
 
-def _joined(keys: Any, places: Numbers) -> Iterator[bytes]:
+def _join(keys: Any, places: Numbers) -> Iterator[bytes]:
     """Yield the bytes of entries: each key, then its numbers."""
     column = _texts_joined([keys, *(_ints(places[:, each]) for each in range(places.shape[1]))])
     _, offsets, data = column.buffers()
@@ -234,13 +234,9 @@ class BitmapIndex:
 
     @staticmethod
     def of(data: bytes, data_type: DataType) -> BitmapIndex:
-        """Decode the head of an index.
-
-        Raises:
-            FormatError: It is cut, damaged or of a later version.
-        """
+        """Decode the head of an index."""
         try:
-            return _opened(data, data_type)
+            return _open(data, data_type)
         except (struct.error, IndexError) as error:
             raise FormatError(f"a bitmap index ends after {len(data)} bytes") from error
 
@@ -255,14 +251,7 @@ class BitmapIndex:
         return BitMap(range(self.row_count)) - self.nulls
 
     def holding(self, literals: Iterable[Any]) -> BitMap | None:
-        """Return the rows whose value an index cannot distinguish from one of the literals.
-
-        Args:
-            literals: Internal values, not null.
-
-        Returns:
-            None if nothing is known of one of them.
-        """
+        """Return the rows whose value an index cannot distinguish from one of the literals."""
         found = BitMap()
         for literal in literals:
             keys = _literal_keys(literal, self.data_type)
@@ -294,7 +283,7 @@ class BitmapIndex:
         return bitmap
 
 
-def _opened(data: bytes, data_type: DataType) -> BitmapIndex:
+def _open(data: bytes, data_type: DataType) -> BitmapIndex:
     version, rows, count, has_null = _HEAD.unpack_from(data)
     if version not in (FLAT_VERSION, BLOCK_VERSION):
         raise FormatError(f"a bitmap index of version {version}")

@@ -82,16 +82,7 @@ class BloomBuilder:
 
 
 def may_hold(data: bytes, literal: Any, data_type: DataType) -> bool:
-    """Whether a column of the file may hold a value that equals a literal.
-
-    Args:
-        data: The index.
-        literal: An internal value, not null.
-        data_type: The column's type in the file.
-
-    Raises:
-        FormatError: The index holds no bits, or no hash functions.
-    """
+    """Whether a column of the file may hold a value that equals a literal."""
     functions = _COUNT.unpack_from(data)[0] if len(data) > _COUNT.size else 0
     if not 0 < functions <= _MOST_FUNCTIONS:
         raise FormatError(f"a Bloom filter of {len(data)} bytes has {functions} hash functions")
@@ -113,16 +104,16 @@ def _literal_hashes(literal: Any, data_type: DataType) -> Longs | None:
     numbers = equal_longs(literal, data_type)
     if numbers is None or not all(-(2**63) <= number < 2**63 for number in numbers):
         return None
-    return _mixed(np.array(numbers, np.int64))
+    return _mix(np.array(numbers, np.int64))
 
 
 def _hashes(values: Any, data_type: DataType) -> Longs:
     if data_type.root in _TEXTS:
         return xxhash64(values)
-    return _mixed(to_longs(values, data_type))
+    return _mix(to_longs(values, data_type))
 
 
-def _mixed(keys: npt.NDArray[np.int64]) -> Longs:
+def _mix(keys: npt.NDArray[np.int64]) -> Longs:
     """Thomas Wang's hash of 64 bits; Java shifts the sign along."""
     keys = ~keys + (keys << 21)
     keys = keys ^ (keys >> 24)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any, assert_never
+from typing import Any
 
 from pyroaring import BitMap
 
 from paimon_assets.engine.codec.file_index import (
     file_index_bitmap,
     file_index_bloom,
-    file_index_bsi,
 )
 from paimon_assets.engine.codec.file_index.file_index import (
     Indexes,
@@ -27,7 +26,6 @@ from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     is_indexed_by_bitmap,
 )
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_indexed_by_bloom, may_hold
-from paimon_assets.engine.codec.file_index.file_index_bsi import BsiIndex, is_indexed_by_bsi
 from paimon_assets.engine.codec.file_index.file_index_values import literal_as_long
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.predicate import (
@@ -39,7 +37,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Leaf,
     Or,
     Predicate,
-    StartsWith,
 )
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
@@ -50,17 +47,7 @@ _NOTHING = BitMap()
 def passing_rows(
     data: bytes, predicate: Predicate, fields: Mapping[str, DataField], path: str
 ) -> BitMap | None:
-    """Return the rows of a file that may pass; None if the index rules nothing out.
-
-    Args:
-        data: The file index.
-        predicate: Bound, on the file's column names and types.
-        fields: Name → column of the file.
-        path: Where the index lies, for messages.
-
-    Raises:
-        FormatError: The index is damaged; names the path.
-    """
+    """Return the rows of a file that may pass; None if the index rules nothing out."""
     indexes = decode_file_index(data, path)
     try:
         return _passing(predicate, indexes, fields)
@@ -118,8 +105,6 @@ def _by_index(leaf: Leaf, index_type: str, data: bytes, data_type: DataType) -> 
             return _by_bloom(leaf, data, data_type)
         case file_index_bitmap.INDEX_TYPE if is_indexed_by_bitmap(data_type):
             return _by_bitmap(leaf, BitmapIndex.of(data, data_type), data_type)
-        case file_index_bsi.INDEX_TYPE if is_indexed_by_bsi(data_type):
-            return _by_slices(leaf, BsiIndex.of(data), data_type)
         case _:
             return None
 
@@ -176,37 +161,3 @@ def _is_exact(literal: Any, data_type: DataType) -> bool:
         return False  # both zeros are looked up
     found = literal_as_long(literal, data_type)
     return found is not None and found[1]
-
-
-def _by_slices(leaf: Leaf, index: BsiIndex, data_type: DataType) -> BitMap | None:
-    match leaf:
-        case IsNull(negated=True):
-            return index.present
-        case IsNull():
-            return BitMap(range(index.row_count)) - index.present
-        case Comparison(op=op, literal=literal):
-            return _compared(op, literal, index, data_type)
-        case In(literals=literals, negated=negated):
-            op = CompareOp.NE if negated else CompareOp.EQ
-            rows = [_compared(op, literal, index, data_type) for literal in literals]
-            known = [each for each in rows if each is not None]
-            if len(known) < len(rows) or not known:
-                return None
-            return reduce(BitMap.intersection if negated else BitMap.union, known)
-        case StartsWith():
-            return None
-        case _:
-            assert_never(leaf)
-
-
-def _compared(op: CompareOp, literal: Any, index: BsiIndex, data_type: DataType) -> BitMap | None:
-    if literal is None:
-        return _NOTHING
-    found = literal_as_long(literal, data_type)
-    if found is None:
-        return None
-    value, exact = found
-    if exact:
-        return index.compared(op, value)
-    # The number stands for values on both sides of the literal.
-    return None if op is CompareOp.NE else index.compared(_INCLUDING.get(op, op), value)

@@ -47,16 +47,11 @@ def is_long_decimal(data_type: DataType) -> bool:
 
 
 def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
-    """Return what an index stores of each value of a column that is no text.
-
-    Args:
-        values: An array without nulls, in the Arrow type of `data_type`.
-        data_type: Any type but texts, bytes, nested ones and decimals beyond 64 bits.
-    """
+    """Return what an index stores of each value of a column that is no text."""
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
         counts = to_numpy(values.cast(pa.int64()))
-        return _scaled(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
+        return _scale(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
     if root is TypeRoot.DECIMAL:
         return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
@@ -67,7 +62,7 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
     return to_numpy(plain).astype(np.int64)
 
 
-def _scaled(counts: Any, unit_nanos: int, wanted_nanos: int) -> npt.NDArray[np.int64]:
+def _scale(counts: Any, unit_nanos: int, wanted_nanos: int) -> npt.NDArray[np.int64]:
     if unit_nanos >= wanted_nanos:
         return counts * np.int64(unit_nanos // wanted_nanos)  # type: ignore[no-any-return]
     return counts // np.int64(wanted_nanos // unit_nanos)  # type: ignore[no-any-return]
@@ -84,10 +79,6 @@ def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | Non
 
     If it is not exact, the index's number is that of the value just below the literal, or of
     several values. None means that no number stands for the literal.
-
-    Args:
-        literal: An internal value (`spec.types.literals`), not null.
-        data_type: The column's type.
     """
     root = data_type.root
     if root in TIMESTAMP_ROOTS:

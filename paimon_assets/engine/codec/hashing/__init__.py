@@ -1,1 +1,4 @@
-"""Hashes of rows and texts: bucket numbers, Hive's and XXH64."""
+"""Hashes of rows and texts.
+
+`bucket_function` is the one that writes, pruning and Spark's shuffle use.
+"""

@@ -44,20 +44,6 @@ def bucket_numbers(
 ) -> BucketNumbers:
     """Return the bucket of every row.
 
-    Args:
-        columns: The bucket-key columns, in the order the bucket key lists them; equally long.
-            Dictionaries and other widths of the same family (large strings) are fine.
-        types: The declared types of those columns; they decide the hashed bytes.
-        total_buckets: Bucket count of the rows' partition, at least 1.
-        function: `bucket-function.type` of the table.
-
-    Returns:
-        One number in [0, total_buckets) a row.
-
-    Raises:
-        InvalidInputError: Bad bucket count; `mod` with other keys than one INT or BIGINT; a type
-            that cannot be a bucket key.
-
     Cost:
         Million rows/s on one core: BIGINT 170, INT 240, strings of 5 bytes 60, of 12 bytes 33, of 9
         to 29 bytes 16. Memory: 4 bytes a row beside some megabytes.
@@ -81,9 +67,6 @@ def bucket_of(
     function: BucketFunctionType = BucketFunctionType.DEFAULT,
 ) -> int:
     """Return the bucket of one bucket key given as internal values; for pruning.
-
-    Raises:
-        InvalidInputError: As `bucket_numbers`, or a value does not fit its type: no row has it.
 
     Cost:
         About 10 µs with the default function.

@@ -38,16 +38,7 @@ _SMALL_TYPES: dict[TypeRoot, npt.DTypeLike] = {
 
 
 def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
-    """Return Hive's hash of every row, as unsigned 32 bits.
-
-    Args:
-        columns: Plain Arrow arrays of the types `codec.arrow.arrow_types` declares, equally long.
-        types: Their Paimon types.
-
-    Raises:
-        UnsupportedFeatureError: A type that Paimon's Hive function does not hash: TIME, timestamps,
-            nested types.
-    """
+    """Return Hive's hash of every row, as unsigned 32 bits."""
     hashes = np.zeros(len(columns[0]), np.uint32)
     for column, data_type in zip(columns, types, strict=True):
         values = _hashes(column, data_type)
@@ -63,7 +54,7 @@ def _hashes(column: Any, data_type: DataType) -> Words:
     if root in _SMALL_TYPES:
         return fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
     if root is TypeRoot.BIGINT:
-        return _folded(fixed_values(column, np.uint64))
+        return _fold(fixed_values(column, np.uint64))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _floating(column)
     if root in CHARACTER_ROOTS or root in BINARY_ROOTS:
@@ -75,7 +66,7 @@ def _hashes(column: Any, data_type: DataType) -> Words:
     )
 
 
-def _folded(longs: npt.NDArray[np.uint64]) -> Words:
+def _fold(longs: npt.NDArray[np.uint64]) -> Words:
     return (longs ^ longs >> np.uint64(32)).astype(np.uint32)
 
 
@@ -86,7 +77,7 @@ def _floating(column: Any) -> Words:
     # 0.0 and -0.0 are one value; so are all NaNs.
     canonical = np.where(values == 0, values.dtype.type(0), values)
     canonical[np.isnan(canonical)] = np.nan
-    return _folded(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
+    return _fold(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
 
 
 def _texts(column: Any) -> Words:

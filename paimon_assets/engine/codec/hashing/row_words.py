@@ -43,15 +43,7 @@ _LOW_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
 
 def row_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
-    """Return the murmur hash of every row's BinaryRow.
-
-    Args:
-        columns: Plain Arrow arrays of the types `codec.arrow.arrow_types` declares, equally long.
-        types: Their Paimon types.
-
-    Returns:
-        The hash as unsigned 32 bits; Java's is the same bits, signed.
-    """
+    """Return the murmur hash of every row's BinaryRow."""
     parts = [_column(column, data_type) for column, data_type in zip(columns, types, strict=True)]
     length = len(columns[0])
     hashes = np.empty(length, np.uint32)
@@ -135,17 +127,17 @@ def _rotated(value: int, by: int) -> int:
     return (value << by | value >> (32 - by)) & _MASK
 
 
-def _scrambled(word: int) -> int:
+def _scramble(word: int) -> int:
     return _rotated(word * _C1 & _MASK, 15) * _C2 & _MASK
 
 
 def _mixed_number(state: int, word: int) -> int:
-    return (_rotated(state ^ _scrambled(word), 13) * 5 + 0xE6546B64) & _MASK
+    return (_rotated(state ^ _scramble(word), 13) * 5 + 0xE6546B64) & _MASK
 
 
 def _mix(state: Words, word: Word, scratch: Words) -> None:
     if isinstance(word, int):
-        state ^= np.uint32(_scrambled(word))
+        state ^= np.uint32(_scramble(word))
     else:
         mixed = word * np.uint32(_C1)
         _rotate(mixed, 15, scratch)
@@ -249,14 +241,14 @@ def _column(column: Any, data_type: DataType) -> _Column:
     nulls = null_mask(column)
     root = data_type.root
     if root in _SLOT_TYPES:
-        return _fixed(fixed_values(column, _SLOT_TYPES[root]), nulls)
+        return _fix(fixed_values(column, _SLOT_TYPES[root]), nulls)
     if root in CHARACTER_ROOTS or root in BINARY_ROOTS:
         return _text(column, nulls)
     if root in TIMESTAMP_ROOTS and isinstance(data_type, AtomicType):
         return _timestamp(column, nulls, data_type)
     if root is TypeRoot.DECIMAL and isinstance(data_type, AtomicType):
         high, low = decimal_halves(column)
-        return _fixed(low, nulls) if is_compact(data_type) else _long_decimal(high, low, nulls)
+        return _fix(low, nulls) if is_compact(data_type) else _long_decimal(high, low, nulls)
     raise UnsupportedFeatureError(
         f"A column of type {data_type} cannot be a bucket key.", kind="bucket-key"
     )
@@ -278,7 +270,7 @@ def fixed_values(column: Any, slot_type: npt.DTypeLike) -> npt.NDArray[Any]:
     return data[column.offset : column.offset + len(column)]
 
 
-def _fixed(values: npt.NDArray[Any], nulls: Bools | None) -> _Plain:
+def _fix(values: npt.NDArray[Any], nulls: Bools | None) -> _Plain:
     if nulls is not None:
         values = np.where(nulls, values.dtype.type(0), values)
     if values.dtype.itemsize < 8:
@@ -316,7 +308,7 @@ _NANOS = {"us": 1000, "ns": 1}
 def _timestamp(column: Any, nulls: Bools | None, data_type: AtomicType) -> _Column:
     if is_compact(data_type):
         millis = column.cast(pa.timestamp("ms", tz=column.type.tz))
-        return _fixed(fixed_values(millis, np.uint64), nulls)
+        return _fix(fixed_values(millis, np.uint64), nulls)
     values = fixed_values(column, np.uint64).view(np.int64)
     a_milli = 1_000_000 // _NANOS[column.type.unit]
     millis = values // a_milli

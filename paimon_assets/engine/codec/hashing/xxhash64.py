@@ -35,9 +35,6 @@ _SEEDS = (
 def xxhash64(values: Any) -> Longs:
     """Return the hash of each value.
 
-    Args:
-        values: A string or binary array without nulls.
-
     Cost:
         O(bytes), in O(longest value) steps of numpy.
     """
@@ -72,12 +69,12 @@ def _words(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]) -> Lon
     return windows[positions]  # type: ignore[no-any-return]
 
 
-def _rotated(values: Longs, by: int) -> Longs:
+def _rotate(values: Longs, by: int) -> Longs:
     return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
 
 
 def _round(state: Longs, words: Longs) -> Longs:
-    return _rotated(state + words * _P2, 31) * _P1
+    return _rotate(state + words * _P2, 31) * _P1
 
 
 def _stripes(
@@ -89,9 +86,9 @@ def _stripes(
         for number, lane in enumerate(lanes):
             positions = starts[:live] + (stripe * _STRIPE + 8 * number)
             lane[:live] = _round(lane[:live], _words(data, positions))
-    state = _rotated(lanes[0], 1)
+    state = _rotate(lanes[0], 1)
     for lane, by in zip(lanes[1:], (7, 12, 18), strict=True):
-        state = state + _rotated(lane, by)
+        state = state + _rotate(lane, by)
     for lane in lanes:
         state = (state ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
     return state
@@ -109,20 +106,20 @@ def _tail(
         rows = np.flatnonzero(lengths >= 8 * (number + 1))
         if len(rows):
             mixed = state[rows] ^ _round(np.zeros(len(rows), np.uint64), _words(data, at[rows]))
-            state[rows] = _rotated(mixed, 27) * _P1 + _P4
+            state[rows] = _rotate(mixed, 27) * _P1 + _P4
             at[rows] += 8
     rows = np.flatnonzero(lengths % 8 >= _LANES)
     if len(rows):
         halves = np.zeros(len(rows), np.uint64)
         for byte in range(_LANES):
             halves |= data[at[rows] + byte].astype(np.uint64) << np.uint64(8 * byte)
-        state[rows] = _rotated(state[rows] ^ halves * _P1, 23) * _P2 + _P3
+        state[rows] = _rotate(state[rows] ^ halves * _P1, 23) * _P2 + _P3
         at[rows] += _LANES
     for number in range(_LANES - 1):
         rows = np.flatnonzero(lengths % _LANES > number)
         if len(rows):
             mixed = state[rows] ^ data[at[rows]].astype(np.uint64) * _P5
-            state[rows] = _rotated(mixed, 11) * _P1
+            state[rows] = _rotate(mixed, 11) * _P1
             at[rows] += 1
 
 

@@ -1,1 +1,4 @@
-"""Metadata files in JSON: snapshots, schemas, tags, statistics, segments."""
+"""Metadata files in JSON: snapshots, schemas, tags, statistics, segments.
+
+Unknown fields are kept.
+"""

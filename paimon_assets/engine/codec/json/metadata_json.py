@@ -8,7 +8,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeGuard, TypeVar, cast
 
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,
@@ -20,22 +24,14 @@ from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, Tabl
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
 
 T = TypeVar("T")
+_AROUND = 20
+"""Characters shown on each side of what is no text."""
 _PARQUET_DEFAULT_SINCE = 3
 """Schema version from which a table without `file.format` holds Parquet, not ORC."""
 
 
 def snapshot_from_json(data: bytes, path: str) -> Snapshot:
-    """Parse a `snapshot-N` file.
-
-    Args:
-        data: The file's content.
-        path: Its path, for messages.
-
-    Raises:
-        FormatError: Damaged JSON, or a member is missing or of the wrong type; names path and
-            member.
-        UnsupportedFeatureError: A newer snapshot version than this engine knows.
-    """
+    """Parse a `snapshot-N` file."""
     return snapshot_from_members(json_object(data, path), path)
 
 
@@ -115,11 +111,6 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
 
     Defaults that changed with the schema version (one bucket in version 1, ORC before version 3)
     become explicit options.
-
-    Raises:
-        FormatError: Damaged JSON, a bad type, or a member is missing or of the wrong type; names
-            path and member.
-        UnsupportedFeatureError: A newer schema version than this engine knows.
     """
     members = _Members(json_object(data, path), path)
     version = members.version(CURRENT_SCHEMA_VERSION, "schema")
@@ -178,15 +169,20 @@ def _written(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> dict[str
 
 def json_bytes(members: Mapping[str, Json]) -> bytes:
     """Write a JSON object as Java's printer does: UTF-8, no blanks."""
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        around = text[max(0, error.start - _AROUND) : error.end + _AROUND]
+        raise InvalidInputError(
+            f"Half a character (U+{ord(text[error.start]):04X}) stands in {around!a}; that is "
+            "no text. Correct it.",
+            kind="half-character",
+        ) from None
 
 
 def json_object(data: bytes, path: str) -> dict[str, Json]:
-    """Parse a JSON object.
-
-    Raises:
-        FormatError: No JSON, or no object; names the path.
-    """
+    """Parse a JSON object."""
     try:
         parsed = json.loads(data)
         if b"\\u" in data:  # half a character is legal JSON, and no text

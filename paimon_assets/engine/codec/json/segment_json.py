@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.segments.segment import (
@@ -41,13 +42,8 @@ class SegmentList:
 
 
 def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
-    """Encode a registry.
-
-    Args:
-        listed: What it holds.
-        writer: The writer of this one write, so that nobody takes another's for their own.
-    """
-    members = {
+    """Encode a registry."""
+    members: dict[str, Any] = {
         "version": _VERSION,
         "writer": writer,
         "nextId": listed.next_id,
@@ -55,15 +51,11 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
         "loads": [_load_json(load) for load in listed.loads],
         "mark": _commit_json(listed.mark),
     }
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    return json_bytes(members)
 
 
 def segments_from_json(data: bytes, path: str) -> SegmentList:
-    """Decode a registry.
-
-    Raises:
-        FormatError: Damaged, or of a later version; names the file.
-    """
+    """Decode a registry."""
     try:
         return _segment_list(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -100,6 +92,7 @@ def _segment_json(segment: Segment) -> dict[str, Any]:
         "loadEndTime": segment.load_end_ms,
         "added": _commit_json(segment.added),
         "removed": _commit_json(segment.removed),
+        "refreshed": _commit_json(segment.refreshed),
         "removedTime": segment.removed_ms,
         "options": dict(segment.options),
         "roots": list(segment.roots),
@@ -125,6 +118,7 @@ def _segment(item: dict[str, Any]) -> Segment:
         load_end_ms=item["loadEndTime"],
         added=_commit(item["added"]),
         removed=_commit(item["removed"]),
+        refreshed=_commit(item.get("refreshed")),
         removed_ms=item["removedTime"],
         options=item["options"],
         roots=tuple(item.get("roots", ())),

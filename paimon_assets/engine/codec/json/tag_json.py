@@ -18,11 +18,7 @@ _LEAST_PARTS, _MOST_PARTS = 5, 7
 
 
 def tag_from_json(name: str, data: bytes, path: str) -> Tag:
-    """Parse a tag file.
-
-    Raises:
-        FormatError: The file is damaged; names the path.
-    """
+    """Parse a tag file."""
     snapshot = snapshot_from_json(data, path)
     others = dict(snapshot.unknown)
     try:

@@ -32,14 +32,7 @@ ABSENT = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """The kind of a member: how its value is read and written.
-
-    Attributes:
-        read: JSON → value; raises FormatError or ValueError.
-        write: Value → JSON.
-        dlf: Value → JSON with DLF's names; None is `write`.
-        empty: Makes the value of an absent or null member; None: the member is required.
-    """
+    """The kind of a member: how its value is read and written."""
 
     read: Callable[[Json], T]
     write: Callable[[T], Json]
@@ -72,16 +65,7 @@ def member(
     dlf_as_text: bool = False,
     default: Any = MISSING,
 ) -> Any:
-    """Declare a member of a structure.
-
-    Args:
-        kind: How it is read and written.
-        also: Other names it is read by.
-        omitted: The value with which it is not written.
-        dlf: Its name in `to_dlf`; None: it is left out.
-        dlf_as_text: Whether `to_dlf` writes its number or truth value as a text.
-        default: The attribute's default value.
-    """
+    """Declare a member of a structure."""
     declared = _Member(kind, "", also, omitted, dlf, dlf_as_text)
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata={_KEY: declared})
@@ -110,23 +94,15 @@ class Structure:
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
-        """Read a document.
-
-        Raises:
-            FormatError: A member is missing or of the wrong type; names structure and member.
-        """
+        """Read a document."""
         if not isinstance(json, dict):
-            raise _wrong(cls.__name__, f"expected an object, not {_shown(json)}")
+            raise _wrong(cls.__name__, f"expected an object, not {_show(json)}")
         json = cls.reshaped(json)
         return cls(**{key: _read(cls, each, json) for key, each in cls.MEMBERS.items()})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read a body; an empty one is an empty object.
-
-        Raises:
-            FormatError: No JSON, or not this structure.
-        """
+        """Read a body; an empty one is an empty object."""
         return cls.from_json(json_object(data, cls.__name__) if data.strip() else {})
 
     @classmethod
@@ -147,11 +123,7 @@ class Structure:
         return json_bytes(self.to_json())
 
     def to_dlf(self) -> dict[str, Json]:
-        """Write the document with DLF's own names.
-
-        Raises:
-            UnsupportedFeatureError: DLF's documents cannot say it.
-        """
+        """Write the document with DLF's own names."""
         written: dict[str, Json] = {}
         for each, value in self._values():
             if each.dlf is None or value == each.omitted:
@@ -177,11 +149,11 @@ def _read(cls: type[Structure], each: _Member, json: Mapping[str, Json]) -> Any:
     except PaimonError as error:
         raise _wrong(cls.__name__, f"member '{name}': {error.message}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        shown = _shown(json[name])
+        shown = _show(json[name])
         raise _wrong(cls.__name__, f"member '{name}' cannot be {shown} ({error})") from error
 
 
-def _shown(json: Json) -> str:
+def _show(json: Json) -> str:
     """Return what kind of JSON this is; the value may be a secret, or long."""
     return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
         type(json), f"a {type(json).__name__}"
@@ -204,13 +176,7 @@ def nested(cls: type[Any]) -> Kind[Any]:
 def one_of(
     tag: str, kinds: Mapping[str, type[Any]], *, also: Mapping[str, str] | None = None
 ) -> Kind[Any]:
-    """Return the kind of a member whose structure is said by its member `tag`.
-
-    Args:
-        tag: Name of that member.
-        kinds: Its value → structure.
-        also: Other values → those of `kinds`.
-    """
+    """Return the kind of a member whose structure is said by its member `tag`."""
     names = {cls: name for name, cls in kinds.items()}
 
     def read(json: Json) -> Any:

@@ -65,10 +65,6 @@ def is_compact(data_type: AtomicType) -> bool:
 def serialize_row(values: Sequence[RowValue], types: Sequence[DataType]) -> bytes:
     """Encode one row, with its 4-byte arity.
 
-    Raises:
-        InvalidInputError: A value is no value of its type.
-        UnsupportedFeatureError: A MAP, MULTISET, VECTOR or VARIANT that is not null.
-
     >>> from paimon_assets.engine.spec.types.data_types import integer
     >>> serialize_row([10], [integer()]).hex(" ", 4)
     '00000001 00000000 00000000 0a000000 00000000'
@@ -144,7 +140,7 @@ class _Writer:
         elif root in _BYTES_ROOTS:
             self._put_bytes(at, bytes(memoryview(value)))
         elif root is TypeRoot.DECIMAL:
-            self._put_decimal(at, unscaled(value, _atomic(data_type)), _atomic(data_type))
+            self._put_decimal(at, unscale(value, _atomic(data_type)), _atomic(data_type))
         elif root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
             millis, nanos = divmod(value, _NANOS_PER_MILLI)
             if _is_long_timestamp(data_type):
@@ -203,12 +199,8 @@ def _unsupported(data_type: DataType) -> UnsupportedFeatureError:
     )
 
 
-def unscaled(value: Decimal, data_type: AtomicType) -> int:
-    """Return a decimal as a count of its type's smallest unit.
-
-    Raises:
-        InvalidInputError: The value does not fit precision and scale.
-    """
+def unscale(value: Decimal, data_type: AtomicType) -> int:
+    """Return a decimal as a count of its type's smallest unit."""
     sign, digits, exponent = value.as_tuple()
     shift = (data_type.scale or 0) + int(exponent)
     number = int("".join(map(str, digits)) or "0")
@@ -221,9 +213,6 @@ def unscaled(value: Decimal, data_type: AtomicType) -> int:
 
 def deserialize_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
     """Decode a row with its 4-byte arity into internal values.
-
-    Raises:
-        FormatError: The arity differs from `types`, or the bytes are cut or damaged.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint, string
     >>> deserialize_row(serialize_row([None, 5], [string(), bigint()]), [string(), bigint()])
@@ -239,11 +228,7 @@ def deserialize_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
 
 
 def row_values(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
-    """Decode a row without arity.
-
-    Raises:
-        FormatError: The bytes are cut or damaged.
-    """
+    """Decode a row without arity."""
     slots = null_bits_bytes(len(types))
     try:
         return tuple(

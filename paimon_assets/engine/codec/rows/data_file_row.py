@@ -4,14 +4,17 @@ The row grew with the releases of Paimon; a shorter one lacks the last fields.
 Source: `org.apache.paimon.io.DataFileMetaSerializer` and its predecessors.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row, row_bytes, row_values
+from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
+from paimon_assets.engine.spec.predicate.prune import Bounds
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,
@@ -66,11 +69,7 @@ _row_of = attrgetter(*_FIELDS)
 
 
 def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
-    """Encode a file as a row of the first `arity` fields, without arity prefix.
-
-    Raises:
-        InvalidInputError: A later field is not null; its loss would make reads wrong.
-    """
+    """Encode a file as a row of the first `arity` fields, without arity prefix."""
     created = file.creation_time
     if created is not None:
         file = file._replace(creation_time=created * _NANOS_PER_MILLI)
@@ -86,11 +85,7 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
 
 
 def file_from_row(data: bytes, arity: int = len(FILE_ROW_TYPES)) -> DataFileMeta:
-    """Decode a file from a row of the first `arity` fields, without arity prefix.
-
-    Raises:
-        FormatError: The bytes are cut or damaged.
-    """
+    """Decode a file from a row of the first `arity` fields, without arity prefix."""
     values = row_values(data, FILE_ROW_TYPES[:arity])
     padded = values + (None,) * (len(FILE_ROW_TYPES) - arity)
     try:
@@ -117,3 +112,32 @@ def _stats(
     min_values: bytes, max_values: bytes, null_counts: tuple[int | None, ...] | None
 ) -> SimpleStats:
     return SimpleStats(min_values=min_values, max_values=max_values, null_counts=null_counts or ())
+
+
+def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
+    """Return the columns that a file's value statistics are of; `written` is the file's schema."""
+    if file.value_stats_cols is not None:
+        return file.value_stats_cols
+    return written.field_names if file.write_cols is None else file.write_cols
+
+
+def value_bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
+    """Return what a file's statistics say of its columns, by the names it knows them by."""
+    names = stats_columns(file, schema)
+    fields = [schema.by_name[name] for name in names if name in schema.by_name]
+    if len(fields) != len(names):
+        return {}
+    types = [column.type for column in fields]
+    stats = file.value_stats
+    try:
+        lows = deserialize_row(stats.min_values, types)
+        highs = deserialize_row(stats.max_values, types)
+    except PaimonError:  # some writers leave statistics out
+        return {}
+    nulls = (*stats.null_counts, *[None] * len(fields))
+    return {
+        column.name: Bounds(
+            minimum=low, maximum=high, null_count=null_count, row_count=file.row_count
+        )
+        for column, low, high, null_count in zip(fields, lows, highs, nulls, strict=False)
+    }

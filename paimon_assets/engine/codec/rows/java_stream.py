@@ -27,11 +27,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Inverse of `encode_modified_utf8`.
-
-    Raises:
-        FormatError: The bytes are not modified UTF-8.
-    """
+    """Inverse of `encode_modified_utf8`."""
     try:
         halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return halves.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
@@ -60,11 +56,7 @@ class DataOutput:
         self._parts.append(_LONG.pack(value))
 
     def write_utf(self, text: str) -> None:
-        """Write a two-byte length and modified UTF-8.
-
-        Raises:
-            InvalidInputError: The text has more than 65 535 bytes.
-        """
+        """Write a two-byte length and modified UTF-8."""
         data = encode_modified_utf8(text)
         if len(data) > _MAX_UTF_BYTES:
             raise InvalidInputError(

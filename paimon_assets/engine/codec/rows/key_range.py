@@ -21,12 +21,7 @@ _NAN = (2,)
 
 
 def key_range(file: DataFileMeta, types: Sequence[DataType]) -> tuple[ComparableKey, ComparableKey]:
-    """Return the smallest and the largest key of a file of a primary-key table.
-
-    Args:
-        file: Its metadata.
-        types: The types of the trimmed primary key.
-    """
+    """Return the smallest and the largest key of a file of a primary-key table."""
     return comparable_key(file.min_key, types), comparable_key(file.max_key, types)
 
 

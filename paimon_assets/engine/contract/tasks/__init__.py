@@ -1,1 +1,1 @@
-"""Tasks that are neither reads of splits nor writes of rows, as values and bytes."""
+"""Tasks that are neither reads of splits nor writes of rows: a name, a context and bytes."""

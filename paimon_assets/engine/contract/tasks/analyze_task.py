@@ -52,21 +52,16 @@ class RowSummary:
         return -(-column.total_bytes // known) if known else None
 
 
-def joined(parts: Iterable[RowSummary], width: int) -> RowSummary:
-    """Add up what is in several splits.
-
-    Args:
-        parts: In any order.
-        width: Number of columns.
-    """
+def join(parts: Iterable[RowSummary], width: int) -> RowSummary:
+    """Add up what is in several splits."""
     listed = list(parts)
     return RowSummary(
         rows=sum(part.rows for part in listed),
-        columns=tuple(_joined([part.columns[n] for part in listed]) for n in range(width)),
+        columns=tuple(_join([part.columns[n] for part in listed]) for n in range(width)),
     )
 
 
-def _joined(parts: list[ColumnSummary]) -> ColumnSummary:
+def _join(parts: list[ColumnSummary]) -> ColumnSummary:
     def first(bound: Bound) -> Any:
         return bound[0]
 

@@ -71,11 +71,7 @@ def dump_footers(footers: Sequence[FileFooter]) -> bytes:
 
 
 def load_footers(data: bytes) -> list[FileFooter]:
-    """Inverse of `dump_footers`.
-
-    Raises:
-        FormatError: Damaged, or of another version.
-    """
+    """Inverse of `dump_footers`."""
     found = load(_Footers, data)
     layouts = (found.layouts[number] for number in found.numbers)
     return [

@@ -23,11 +23,7 @@ _UNKNOWN_CARDINALITY = -1
 
 
 def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
-    """Encode a split as Java Paimon does: 1.3 to 2.0 version 8, older releases 2 to 7.
-
-    Raises:
-        InvalidInputError: There is no such version, or it has no place for what a reader must know.
-    """
+    """Encode a split as Java Paimon does: 1.3 to 2.0 version 8, older releases 2 to 7."""
     if version not in _FILE_ARITY:
         raise InvalidInputError(
             f"DataSplit version {version} is not written; versions 2 to {SPLIT_VERSION} are.",
@@ -54,13 +50,7 @@ def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
 
 
 def load_split(data: bytes) -> DataSplit:
-    """Decode a split of Java Paimon 0.9 to 2.0 (versions 2 to 8).
-
-    Raises:
-        FormatError: Damaged bytes.
-        UnsupportedFeatureError: Version 1, a version above 8, another kind of split, or a
-            streaming split that carries files of before a compaction.
-    """
+    """Decode a split of Java Paimon 0.9 to 2.0 (versions 2 to 8)."""
     source = DataInput(data)
     split = _read_split(source)
     if not source.at_end():
@@ -169,11 +159,7 @@ def read_optional_int(source: DataInput) -> int | None:
 
 
 def write_files(out: DataOutput, files: Sequence[DataFileMeta], arity: int = FILE_ARITY) -> None:
-    """Write data files as Java file rows of the first `arity` members.
-
-    Raises:
-        InvalidInputError: A later member says something that a reader must know.
-    """
+    """Write data files as Java file rows of the first `arity` members."""
     out.write_int(len(files))
     for file in files:
         out.write_bytes(file_to_row(file, arity))

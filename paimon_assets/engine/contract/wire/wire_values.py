@@ -56,11 +56,7 @@ _BY_NAME = {kind.__name__: load for kind, (_, load) in _OWN_FORMS.items()}
 
 
 def dump(value: Any) -> bytes:
-    """Encode a value of the contract; storage options, credentials included, are in the bytes.
-
-    Raises:
-        InvalidInputError: A literal of a predicate or an expression is no internal value.
-    """
+    """Encode a value of the contract; storage options, credentials included, are in the bytes."""
     parts: list[bytes] = []
     header = {"what": type(value).__name__, "version": WIRE_VERSION, "value": _json(value, parts)}
     out = DataOutput()
@@ -71,15 +67,7 @@ def dump(value: Any) -> bytes:
 
 
 def load(kind: type[T], data: bytes) -> T:
-    """Inverse of `dump`.
-
-    Args:
-        kind: The class of the value.
-        data: Its bytes.
-
-    Raises:
-        FormatError: Damaged, another kind of value, or written by another version.
-    """
+    """Inverse of `dump`."""
     source, what, asked = DataInput(data), kind.__name__, cast("Any", kind)
     try:
         members = json.loads(source.read_bytes())
@@ -196,11 +184,7 @@ def dump_error(error: PaimonError) -> bytes:
 
 
 def load_error(data: bytes) -> PaimonError:
-    """Inverse of `dump_error`; an unknown class becomes a plain PaimonError.
-
-    Raises:
-        FormatError: Damaged bytes, or written by another version.
-    """
+    """Inverse of `dump_error`; an unknown class becomes a plain PaimonError."""
     found = load(RaisedError, data)
     error_class = ERROR_CLASSES.get(found.name, PaimonError)
     return error_class.of_parts(found.message, found.kind, found.details)

@@ -13,16 +13,26 @@ Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifi
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.control.features import check_readable
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+
+_LONGEST_NAME = 250
+"""Bytes of a name; file systems take 255, and what is added to it counts too."""
 
 
 def check_name(kind: str, name: str) -> str:
@@ -34,7 +44,8 @@ def check_name(kind: str, name: str) -> str:
 
     Raises:
         InvalidInputError: The name is blank, has blanks around it, begins with a dot, or holds a
-            slash, a backslash, `..` or a control character; a database name holds a dot.
+            slash, a backslash, `..` or a control character, or is too long; a database name holds
+            a dot.
     """
     reason = _name_fault(name)
     if reason is None and kind == "database" and "." in name:
@@ -59,6 +70,8 @@ def _name_fault(name: str) -> str | None:
         return "must not hold '..'"
     if any(not character.isprintable() for character in name):
         return "holds a control character"
+    if len(name.encode()) > _LONGEST_NAME:
+        return f"is longer than {_LONGEST_NAME} bytes"
     return None
 
 
@@ -159,10 +172,10 @@ class Catalog(Protocol):
         ...
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it.
+        """Drop a database; with `cascade` also what is in it.
 
         Raises:
-            InvalidInputError: It holds tables and `cascade` is not set.
+            InvalidInputError: It holds something and `cascade` is not set.
         """
         ...
 
@@ -364,3 +377,34 @@ class VersionedCatalog(Catalog, Protocol):
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
         ...
+
+
+@runtime_checkable
+class QueryAuth(Protocol):
+    """A catalog that judges reads."""
+
+    def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
+        """Whether a reader may read these columns as they are.
+
+        Returns:
+            False if rows must be filtered or values masked.
+
+        Raises:
+            AccessDeniedError: The reader may not.
+        """
+        ...
+
+
+def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb: str) -> None:
+    """Refuse to make a schema that every read and write would refuse; other engines may make it."""
+    if isinstance(catalog, QueryAuth):  # it says which reads may go on
+        schema = replace(schema, options={**schema.options, QUERY_AUTH_ENABLED.key: "false"})
+    try:
+        check_readable(table, schema)
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(
+            f"Table '{table}' is not {verb}, because nothing here could read or write it."
+            f" {error.message}",
+            kind=error.kind,
+            details=error.details,
+        ) from None

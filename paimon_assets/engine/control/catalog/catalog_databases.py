@@ -13,28 +13,15 @@ _OPTIONS = "options"
 
 
 class CatalogDatabases:
-    """The properties of databases; the directory of one says whether there is such a database.
-
-    Args:
-        catalog: Knows the databases.
-        state: Where their properties lie.
-    """
+    """The properties of databases; the directory of one says whether there is such a database."""
 
     def __init__(self, state: CatalogState) -> None:
         self._state = state
 
-    def get(self, name: str, *, identifies: bool = True) -> DatabaseResponse:
-        """Return a database and its properties.
-
-        Args:
-            name: Which.
-            identifies: Whether it gets an id if it has none yet.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+    def get(self, name: str) -> DatabaseResponse:
+        """Return a database and its properties; its id if a change gave it one."""
         state = self._state
-        identity = state.own_identity(name) if identifies else state.identity(name)
+        identity = state.identity(name)
         members = state.read(name, PROPERTIES)
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
@@ -51,12 +38,7 @@ class CatalogDatabases:
         )
 
     def create(self, name: str, options: Mapping[str, str], *, existed: bool, by: str = "") -> None:
-        """Note the properties of a database that has just been made.
-
-        Raises:
-            AlreadyExistsError: It existed, or another has noted some: of two that create it at
-                once, the first one that writes here does.
-        """
+        """Note the properties of a database that has just been made."""
         refuse_location(name, options)
 
         def first(members: Members) -> Members:
@@ -73,12 +55,7 @@ class CatalogDatabases:
     def alter(
         self, name: str, *, removals: Sequence[str], updates: Mapping[str, str], by: str = ""
     ) -> AlterDatabaseResponse:
-        """Remove and set properties.
-
-        Raises:
-            NotFoundError: There is no such database.
-            InvalidInputError: The location was to be changed.
-        """
+        """Remove and set properties."""
         refuse_location(name, updates)
         removed = set[str]()
 
@@ -102,11 +79,7 @@ class CatalogDatabases:
 
 
 def refuse_location(name: str, options: Mapping[str, str]) -> None:
-    """Refuse a property that says where a database lies.
-
-    Raises:
-        InvalidInputError: Kind `database-location`.
-    """
+    """Refuse a property that says where a database lies."""
     if _LOCATION in options:
         raise InvalidInputError(
             f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen.",

@@ -17,6 +17,7 @@ from paimon_assets.engine.control.catalog.identity import (
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.errors import NotFoundError
 
 if TYPE_CHECKING:
     from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
@@ -25,15 +26,12 @@ STATE_DIRECTORY = ".catalog"
 PROPERTIES = "properties"
 TABLES = "tables"
 """Names of tables that lie outside the warehouse."""
+CONTENTS = ("views", "functions", TABLES)
+"""Documents whose members lie in a database: one that holds some is not empty."""
 
 
 class CatalogState:
-    """The state of all databases of a warehouse.
-
-    Args:
-        catalog: Knows the databases.
-        clock: Says when something is made.
-    """
+    """The state of all databases of a warehouse."""
 
     def __init__(self, catalog: "FilesystemCatalog", *, clock: Clock | None = None) -> None:
         self.catalog = catalog
@@ -41,22 +39,12 @@ class CatalogState:
         self.clock = clock or SystemClock()
 
     def identity(self, database: str) -> Identity | None:
-        """Return who a database is, None if nobody has asked for an id yet.
-
-        Raises:
-            NotFoundError: There is no such database.
-            FormatError: Its file is damaged.
-        """
+        """Return who a database is, None if nobody has asked for an id yet."""
         path = self.catalog.database_path(database)
         return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
 
     def own_identity(self, database: str, by: str = "") -> Identity:
-        """Return who a database is; it gets an id if it has none.
-
-        Raises:
-            NotFoundError: There is no such database.
-            CommitUnknownError: The storage's answer was lost.
-        """
+        """Return who a database is; it gets an id if it has none."""
         found = self.identity(database)
         if found is not None:
             return found
@@ -66,27 +54,32 @@ class CatalogState:
     def read(self, database: str, kind: str) -> Members:
         """Return one document of a database, empty if there is none.
 
-        Raises:
-            NotFoundError: There is no such database.
-            FormatError: It is damaged.
-
         Cost:
             Two reads, one listing, and whether the database exists.
         """
         found = self.identity(database)
-        return {} if found is None else self._document(found, kind).read()
+        return {} if found is None else self.document(found, kind).read()
 
     def change(
         self, database: str, kind: str, changed: Callable[[Members], Members], *, by: str = ""
     ) -> Members:
         """Change one document of a database; see `NumberedDocument.change`."""
-        return self._document(self.own_identity(database, by), kind).change(changed)
+        identity = self.own_identity(database, by)
+        members = self.document(identity, kind).change(changed)
+        if self.identity(database) != identity:
+            raise NotFoundError(
+                f"Database '{database}' was dropped meanwhile.",
+                kind="database-not-found",
+                details={"database": database},
+            )
+        return members
 
     def forget(self, identity: Identity) -> None:
         """Delete what was known of a database that was dropped."""
         self._file_io.delete_directory(self._directory(identity))
 
-    def _document(self, identity: Identity, kind: str) -> NumberedDocument:
+    def document(self, identity: Identity, kind: str) -> NumberedDocument:
+        """Return one document of the database of an id."""
         return NumberedDocument(self._file_io, self._directory(identity), kind)
 
     def _directory(self, identity: Identity) -> str:

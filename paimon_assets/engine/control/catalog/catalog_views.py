@@ -1,16 +1,74 @@
-"""CatalogViews: the views of a warehouse, as values."""
+"""CatalogViews: the views of a warehouse, as values.
 
-from collections.abc import Mapping, Sequence
+What changes make of a view.
+
+Source: `org.apache.paimon.view.ViewChange`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
-from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
+from paimon_assets.engine.codec.rest.resources import (
+    AddDialect,
+    DropDialect,
+    RemoveViewOption,
+    SetViewOption,
+    UpdateDialect,
+    UpdateViewComment,
+    ViewChange,
+    ViewSchema,
+)
 from paimon_assets.engine.codec.rest.rest_responses import ViewResponse
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import CatalogState
 from paimon_assets.engine.control.catalog.named_items import NamedItems
 from paimon_assets.engine.control.catalog.numbered_document import Members
-from paimon_assets.engine.control.catalog.view_changes import changed_view
+from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
+
+
+def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
+    """Return a view after changes, made in their order."""
+    for change in changes:
+        view = _changed(view, change)
+    return view
+
+
+def _changed(view: ViewSchema, change: ViewChange) -> ViewSchema:
+    options, dialects = dict(view.options), dict(view.dialects)
+    match change:
+        case SetViewOption(key=key, value=value):
+            options[key] = value
+        case RemoveViewOption(key=key):
+            options.pop(key, None)
+        case UpdateViewComment(comment=comment):
+            return replace(view, comment=comment)
+        case AddDialect(dialect=dialect, query=query):
+            if dialect in dialects:
+                raise AlreadyExistsError(
+                    f"The view has a dialect '{dialect}' already.",
+                    kind="dialect-exists",
+                    details={"dialect": dialect},
+                )
+            dialects[dialect] = query
+        case UpdateDialect(dialect=dialect, query=query):
+            _existing(dialects, dialect)
+            dialects[dialect] = query
+        case DropDialect(dialect=dialect):
+            _existing(dialects, dialect)
+            del dialects[dialect]
+    return replace(view, options=options, dialects=dialects)
+
+
+def _existing(dialects: dict[str, str], dialect: str) -> None:
+    if dialect not in dialects:
+        raise NotFoundError(
+            f"The view has no dialect '{dialect}'.",
+            kind="dialect-not-found",
+            details={"dialect": dialect},
+        )
+
 
 _SCHEMA = "schema"
 

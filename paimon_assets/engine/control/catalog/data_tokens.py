@@ -58,14 +58,7 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class TableStorage:
-    """The storage of one table, opened with the token the catalog hands out for it.
-
-    Args:
-        path: Where the table lies.
-        options: Those of the catalog; its credentials are left out, the token's serve.
-        ask: Asks the catalog for a token.
-        clock: Says the time.
-    """
+    """The storage of one table, opened with the token the catalog hands out for it."""
 
     def __init__(
         self,
@@ -86,16 +79,7 @@ class TableStorage:
         self._asked_again_ms = 0
 
     def opened(self, refused: FileIOSpec | None = None) -> tuple[FileIO, int]:
-        """Return the storage, opened with a token that serves for a while, and when that ends.
-
-        Args:
-            refused: What opened it when the storage refused it; such a token is asked for anew,
-                unless another thread has done that.
-
-        Raises:
-            PaimonError: The catalog gives no token, or the storage does not open. A token that
-                serves is kept where the catalog does not answer.
-        """
+        """Return the storage, opened with a token that serves for a while, and when that ends."""
         with self._lock:
             now, held = self._clock.now_millis(), self._opened
             serves = None

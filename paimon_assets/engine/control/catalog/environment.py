@@ -56,21 +56,6 @@ class CatalogEnvironment:
 
         Nobody sees it before, everybody after. What it names is written. A catalog judges what it
         is built on; without one the caller looks at that, afterwards.
-
-        Args:
-            file_io: The storage of the table.
-            paths: Those of the branch.
-            snapshot: The snapshot.
-            base_uuid: Of the snapshot it is built on, None if it has none or there is none.
-            statistics: What it changes in each partition; empty where no catalog wants it.
-
-        Returns:
-            True if it was published. False if the id was taken, perhaps by this very snapshot in an
-            earlier call whose answer was lost: the caller looks.
-
-        Raises:
-            CommitUnknownError: Whether it was published is unknown; call again, as the same bytes.
-            PaimonError: Surely nothing was published by this call.
         """
         managed = self.of_branch(paths.branch)
         if managed is None:

@@ -7,6 +7,7 @@ other catalog of the file system looks (`catalog_state`).
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
@@ -29,35 +30,38 @@ from paimon_assets.engine.control.catalog.catalog_databases import (
     CatalogDatabases,
     refuse_location,
 )
-from paimon_assets.engine.control.catalog.catalog_state import CatalogState
+from paimon_assets.engine.control.catalog.catalog_state import CONTENTS, CatalogState
 from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
+from paimon_assets.engine.control.catalog.identity import DATABASE_FILE, Identity
 from paimon_assets.engine.control.catalog.named_items import NamedItems, function_of
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     FormatError,
     InvalidInputError,
     NotFoundError,
+    PaimonError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
-from paimon_assets.engine.spec.words import counted
 
 _SUFFIX = ".db"
+_DROPPED = ".dropped"
+_LEFTOVER = re.compile(
+    rf"{re.escape(DATABASE_FILE)}|\.{re.escape(DATABASE_FILE)}\.[0-9a-f]{{32}}\.tmp"
+    rf"|\..+\.[0-9a-f]{{32}}{re.escape(_DROPPED)}",
+    re.DOTALL,
+)
+"""What a database's folder may hold when it is empty: its id, and what killed processes left."""
 _RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
 
 
 class FilesystemCatalog:
-    """Catalog over the directories of a warehouse.
-
-    Args:
-        warehouse: Path of the warehouse; it is created with the first database.
-        file_io: The storage the warehouse lies on.
-        clock: Says when tables are created.
-    """
+    """Catalog over the directories of a warehouse."""
 
     def __init__(self, warehouse: str, file_io: FileIO, *, clock: Clock | None = None) -> None:
         if not warehouse.strip():
@@ -109,7 +113,7 @@ class FilesystemCatalog:
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and who made it."""
-        return self.databases.get(name, identifies=False)
+        return self.databases.get(name)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
@@ -131,23 +135,62 @@ class FilesystemCatalog:
         return function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it."""
-        tables = self.list_tables(name)
-        if tables and not cascade:
-            raise InvalidInputError(
-                f"Database '{name}' holds {counted(len(tables), 'table')}, among them "
-                f"'{tables[0]}'; drop them first, or drop it with cascade.",
-                kind="database-not-empty",
-                details={"database": name},
-            )
+        """Drop a database; with `cascade` its folder with all that lies in it.
+
+        Without `cascade` the folder goes only if it is empty, in the storage's one step for that:
+        a table or view that another process creates meanwhile stays, and so does the database.
+        """
         state = self._state
+        if not cascade:
+            self._drop_empty(name, state)
+            return
         identity = None
         with suppress(FormatError):  # it is dropped all the same
             identity = state.identity(name)
-        if not self._deleted(self._database_path(name)):
+        if not self._delete(self._database_path(name)):
             self.database_path(name)
         if identity is not None:
             state.forget(identity)
+
+    def _drop_empty(self, name: str, state: CatalogState) -> None:
+        identity = state.identity(name)
+        path = self._database_path(name)
+        identity_file, content = f"{path}/{DATABASE_FILE}", b""
+        if identity is not None:
+            content = self.file_io.read_bytes(identity_file)
+        for leftover in self._refuse_content(name, identity, state):
+            if leftover.endswith(_DROPPED):
+                self.file_io.delete_directory(leftover)
+            elif leftover != identity_file or identity is not None:  # else it came meanwhile
+                self.file_io.delete_file(leftover)
+        # Who makes a view publishes it and looks at the database then, so one of the two sees it.
+        try:
+            self._refuse_content(name, identity, state)
+            if not self.file_io.delete_empty_directory(path) and self.file_io.exists(path):
+                self._refuse_content(name, identity, state)
+                raise _not_empty(name, "something that came meanwhile")
+        except PaimonError:
+            if identity is not None:
+                published(self.file_io, identity_file, content)
+            raise
+        if identity is not None:
+            state.forget(identity)
+
+    def _refuse_content(
+        self, name: str, identity: Identity | None, state: CatalogState
+    ) -> list[str]:
+        """Return what is left in a database's folder that no catalog counts as its content."""
+        for kind in CONTENTS:
+            items = {} if identity is None else state.document(identity, kind).read()
+            if items:
+                raise _not_empty(name, f"the {kind.removesuffix('s')} '{min(items)}'")
+        leftovers = []
+        for entry in self.file_io.list_directory(self._database_path(name)):
+            if not _LEFTOVER.fullmatch(entry.name):
+                is_table = entry.is_directory and self._schemas(entry.path).list_ids()
+                raise _not_empty(name, f"'{entry.name}'{'' if is_table else ', which is no table'}")
+            leftovers.append(entry.path)
+        return leftovers
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted. Cost: one listing a directory."""
@@ -156,9 +199,6 @@ class FilesystemCatalog:
     def table_names(self, database: str) -> Iterator[str]:
         """Yield the names of a database's tables, sorted, as far as they are asked for.
 
-        Raises:
-            NotFoundError: There is no such database.
-
         Cost:
             One listing, and one of each table that is yielded.
         """
@@ -166,11 +206,7 @@ class FilesystemCatalog:
         return (name for name in names if self.has_table(Identifier(database, name)))
 
     def directory_names(self, database: str) -> list[str]:
-        """Return the names of what may be a database's tables, sorted. Cost: one listing.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return the names of what may be a database's tables, sorted. Cost: one listing."""
         return sorted(
             entry.name
             for entry in self.file_io.list_directory(self.database_path(database))
@@ -229,7 +265,7 @@ class FilesystemCatalog:
             if ignore_if_missing:
                 return
             raise missing_table(identifier)
-        if not self._deleted(path):
+        if not self._delete(path):
             raise missing_table(identifier)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -242,6 +278,8 @@ class FilesystemCatalog:
             self.file_io.rename_directory(path, self.get_table_location(target))
         except AlreadyExistsError as error:
             raise taken_table(target) from error
+        except NotFoundError as error:  # dropped since
+            raise missing_table(source) from error
 
     @property
     def views(self) -> CatalogViews:
@@ -286,7 +324,7 @@ class FilesystemCatalog:
                 details={"view": identifier.table},
             )
 
-    def _deleted(self, path: str) -> bool:
+    def _delete(self, path: str) -> bool:
         """Delete a directory, at once where a rename is one step; whether it was there.
 
         A writer that is at work there finds no table then, and no half of one either. Killed in
@@ -294,7 +332,7 @@ class FilesystemCatalog:
         """
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
-            dropped = f"{parent}/.{name}.{uuid4().hex}.dropped"
+            dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
             try:
                 self.file_io.rename_directory(path, dropped)
             except NotFoundError:
@@ -307,11 +345,7 @@ class FilesystemCatalog:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
 
     def database_path(self, name: str) -> str:
-        """Return the directory of a database.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return the directory of a database."""
         path = self._database_path(name)
         if not self.file_io.exists(path):
             raise NotFoundError(
@@ -323,3 +357,12 @@ class FilesystemCatalog:
 
     def _schemas(self, table_path: str) -> SchemaManager:
         return SchemaManager(self.file_io, TablePaths(table=table_path))
+
+
+def _not_empty(name: str, content: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Database '{name}' holds {content}; drop or move it first, or drop the database with "
+        "cascade, which deletes all that its folder holds.",
+        kind="database-not-empty",
+        details={"database": name},
+    )

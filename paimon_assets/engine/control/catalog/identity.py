@@ -32,11 +32,7 @@ class Identity:
 
 
 def read_identity(file_io: FileIO, path: str) -> Identity | None:
-    """Return the identity a file holds, None if there is no file.
-
-    Raises:
-        FormatError: The file is damaged.
-    """
+    """Return the identity a file holds, None if there is no file."""
     try:
         members = json.loads(file_io.read_bytes(path))
         return Identity(
@@ -57,12 +53,7 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
 def new_identity(
     file_io: FileIO, path: str, *, by: str, now_millis: int, id_: str | None = None
 ) -> Identity:
-    """Publish an identity, and return the one that is there: ours, or of who was faster.
-
-    Raises:
-        NotFoundError: What it belongs to was dropped meanwhile.
-        CommitUnknownError: The storage's answer was lost.
-    """
+    """Publish an identity, and return the one that is there: ours, or of who was faster."""
     made = Identity(id=id_ or str(uuid4()), created_at=now_millis, created_by=by)
     members = {"id": made.id, "createdAt": made.created_at, "createdBy": made.created_by}
     if published(file_io, path, json.dumps(members, separators=(",", ":")).encode()):

@@ -63,16 +63,7 @@ class ManagedBranch:
 
 
 class CatalogSchemaManager(SchemaManager):
-    """Schemas of a table whose catalog changes them.
-
-    Args:
-        catalog: Knows the newest, and changes it.
-        identifier: The table and the branch.
-        loaded: The table as it was opened.
-        file_io: The storage.
-        paths: Where the files of older schemas are.
-        snapshots: Those of the branch.
-    """
+    """Schemas of a table whose catalog changes them."""
 
     def __init__(
         self,
@@ -98,16 +89,16 @@ class CatalogSchemaManager(SchemaManager):
 
     def latest(self) -> TableSchema | None:
         """Return the newest schema, None if there is no table."""
-        loaded = self._loaded()
+        loaded = self._load()
         return None if loaded is None else self.schema(loaded.schema.id)
 
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened. Cost: one request."""
-        return self._loaded() is not None
+        return self._load() is not None
 
     def latest_id(self, known: TableSchema) -> int:
         """Return the newest id. Cost: one request."""
-        loaded = self._loaded()
+        loaded = self._load()
         if loaded is None:
             raise self.not_the_same(known)
         return loaded.schema.id
@@ -157,7 +148,7 @@ class CatalogSchemaManager(SchemaManager):
             raise unknown
         return newest
 
-    def _loaded(self) -> LoadedTable | None:
+    def _load(self) -> LoadedTable | None:
         """Return the table, None if it was dropped, renamed or made anew."""
         try:
             loaded = self._catalog.load_table(self._identifier)
@@ -208,19 +199,11 @@ class CatalogTagManager(TagManager):
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        """Refuse: no request does it in one step.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
+        """Refuse: no request does it in one step."""
         raise self._managed.refused("let a tag name another snapshot", "make another tag")
 
     def rename(self, name: str, new_name: str) -> Tag:
-        """Refuse: no request does it in one step.
-
-        Raises:
-            UnsupportedFeatureError: Always.
-        """
+        """Refuse: no request does it in one step."""
         raise self._managed.refused("rename a tag", "make another one and delete this")
 
     def delete(self, name: str) -> Tag:

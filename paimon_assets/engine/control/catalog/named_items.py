@@ -24,10 +24,6 @@ class NamedItems:
 
     Each item has the members it was made with, and `id`, `createdAt`, `createdBy`, `updatedAt`,
     `updatedBy`: epoch milliseconds, and names that may be empty.
-
-    Args:
-        state: Where they lie.
-        noun: `view` or `function`: for messages and kinds of errors.
     """
 
     def __init__(self, state: CatalogState, noun: str) -> None:
@@ -36,32 +32,19 @@ class NamedItems:
         self._kind = f"{noun}s"
 
     def all(self, database: str) -> dict[str, Members]:
-        """Return name → members, by name.
-
-        Raises:
-            NotFoundError: There is no such database.
-        """
+        """Return name → members, by name."""
         found = cast("dict[str, Members]", self._state.read(database, self._kind))
         return dict(sorted(found.items()))
 
     def get(self, name: Identifier) -> Members:
-        """Return the members of one.
-
-        Raises:
-            NotFoundError: There is no such database, or none of this name in it.
-        """
+        """Return the members of one."""
         found = self.all(name.database).get(name.table)
         if found is None:
             raise self._missing(name)
         return found
 
     def create(self, name: Identifier, members: Members, *, by: str = "") -> Members:
-        """Add one, and return it with its id.
-
-        Raises:
-            AlreadyExistsError: There is one of this name.
-            NotFoundError: There is no such database.
-        """
+        """Add one, and return it with its id."""
         now = self._state.clock.now_millis()
         made: Members = {
             **members,
@@ -83,11 +66,7 @@ class NamedItems:
     def alter(
         self, name: Identifier, altered: Callable[[Members], Members], *, by: str = ""
     ) -> Members:
-        """Replace the members of one by what a function makes of them.
-
-        Raises:
-            NotFoundError: There is none of this name.
-        """
+        """Replace the members of one by what a function makes of them."""
         now = self._state.clock.now_millis()
 
         def changed(items: Members) -> Members:
@@ -104,11 +83,7 @@ class NamedItems:
         )
 
     def drop(self, name: Identifier) -> None:
-        """Remove one.
-
-        Raises:
-            NotFoundError: There is none of this name.
-        """
+        """Remove one."""
 
         def without(items: Members) -> Members:
             if items.pop(name.table, None) is None:
@@ -118,12 +93,7 @@ class NamedItems:
         self._state.change(name.database, self._kind, without)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Give one another name, perhaps in another database.
-
-        Raises:
-            NotFoundError: There is none of the old name, or no database for the new one.
-            AlreadyExistsError: There is another of the new name.
-        """
+        """Give one another name, perhaps in another database."""
         moved = self.get(source)
 
         def added(items: Members) -> Members:

@@ -13,9 +13,10 @@ on the own change, which each remembers of the last ones.
 import json
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import uuid4
 
+from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
@@ -43,13 +44,7 @@ _REMEMBERED = 256
 
 
 class NumberedDocument:
-    """One document, and what is needed to change it.
-
-    Args:
-        file_io: The storage.
-        directory: Where its numbers lie; others may lie there, too.
-        name: What its files are called in front of the number.
-    """
+    """One document, and what is needed to change it."""
 
     def __init__(self, file_io: FileIO, directory: str, name: str) -> None:
         self._file_io = file_io
@@ -58,9 +53,6 @@ class NumberedDocument:
 
     def read(self) -> Members:
         """Return the newest members; none if nothing was published yet.
-
-        Raises:
-            FormatError: The file is damaged.
 
         Cost:
             One listing and one read.
@@ -72,11 +64,6 @@ class NumberedDocument:
 
         The function is called again if somebody else was faster; what it raises ends the change.
         Nothing is published if it changes nothing.
-
-        Raises:
-            CommitConflictError: Others were faster too often; nothing was changed.
-            CommitUnknownError: The storage's answer was lost; look at the document first.
-            FormatError: The file is damaged.
         """
         for _ in range(_MOST_TRIES):
             newest = self._newest()
@@ -85,7 +72,7 @@ class NumberedDocument:
                 return after
             own = uuid4().hex[:16]
             file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
-            data = json.dumps(file, ensure_ascii=False, separators=(",", ":")).encode()
+            data = json_bytes(cast("Members", file))
             number = newest.number + 1
             if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after
@@ -104,7 +91,7 @@ class NumberedDocument:
                 return _Newest([], {}, [])
             path = self._path(numbers[-1])
             try:
-                return _Newest(numbers, *_parsed(self._file_io.read_bytes(path), path))
+                return _Newest(numbers, *_parse(self._file_io.read_bytes(path), path))
             except NotFoundError:
                 continue  # it was deleted, because there are many newer ones
         raise self._ghosts()
@@ -170,7 +157,7 @@ class _Newest(NamedTuple):
         return self.numbers[-1] if self.numbers else 0
 
 
-def _parsed(data: bytes, path: str) -> tuple[Members, list[Json]]:
+def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
     try:
         file = json.loads(data)
         members, history = file[_MEMBERS], file[_HISTORY]

@@ -76,6 +76,7 @@ from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
+    UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -90,6 +91,7 @@ from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOU
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.rest_options import (
     DATA_TOKEN_ENABLED,
+    DROPS_EMPTY,
     PREFIX,
     TABLE_DEFAULT_PREFIX,
     URI,
@@ -105,15 +107,7 @@ from paimon_assets.engine.spec.words import counted
 
 
 class RestCatalog:
-    """Catalog behind a REST server; threads may share it.
-
-    Args:
-        options: Those of Paimon's REST catalog, and of the storages its tables lie on.
-
-    Raises:
-        InvalidInputError: An option is missing or wrong.
-        AccessDeniedError, StorageError: The server's configuration is not to be had.
-    """
+    """Catalog behind a REST server; threads may share it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._clock = SystemClock()
@@ -177,30 +171,47 @@ class RestCatalog:
             return self._api.post(("databases", name), body, AlterDatabaseResponse)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also the tables in it."""
-        tables = self.list_tables(name)
-        if tables and not cascade:
-            raise InvalidInputError(
-                f"Database '{name}' holds {counted(len(tables), 'table')}, among them "
-                f"'{tables[0]}'; drop them first, or drop it with cascade.",
-                kind="database-not-empty",
-                details={"database": name},
-            )
+        """Drop a database; with `cascade` also what is in it.
+
+        Without, `cascade=false` is sent to a server that says it takes it, as ours, and it looks
+        again. Of others, what comes between the look here and their drop goes.
+        """
+        if cascade:
+            with naming(database=check_name("database", name)):
+                self._api.delete(("databases", name))
+            return
+        for noun, list_names in (
+            ("table", self.list_tables),
+            ("view", self.list_views),
+            ("function", self.list_functions),
+        ):
+            try:
+                names = list_names(name)
+            except UnsupportedFeatureError:  # a server without views or functions
+                continue
+            if names:
+                raise InvalidInputError(
+                    f"Database '{name}' holds {counted(len(names), noun)}, among them "
+                    f"'{names[0]}'; drop them first, or drop it with cascade.",
+                    kind="database-not-empty",
+                    details={"database": name},
+                )
         with naming(database=name):
-            self._api.delete(("databases", name))
+            takes = self._options.get(DROPS_EMPTY) == "true"
+            self._api.delete(("databases", name), {"cascade": "false"} if takes else None)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
-        return self._listed(database, "tables", ListTablesResponse)
+        return self._list(database, "tables", ListTablesResponse)
 
-    def _listed(self, database: str, kind: str, into: type[Page]) -> list[str]:
+    def _list(self, database: str, kind: str, into: type[Page]) -> list[str]:
         """Return the names of what a database holds of a kind, sorted."""
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """Return what opens a table or a branch. Cost: one request."""
-        return self._loaded(identifier, self._got(identifier))
+        return self._load(identifier, self._got(identifier))
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
@@ -398,7 +409,7 @@ class RestCatalog:
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
-        return self._listed(database, "functions", ListFunctionsResponse)
+        return self._list(database, "functions", ListFunctionsResponse)
 
     def get_function(self, identifier: Identifier) -> FunctionResponse:
         """Return a function."""
@@ -406,7 +417,7 @@ class RestCatalog:
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        return self._listed(database, "views", ListViewsResponse)
+        return self._list(database, "views", ListViewsResponse)
 
     def get_view(self, identifier: Identifier) -> ViewResponse:
         """Return a view."""
@@ -449,7 +460,7 @@ class RestCatalog:
             details={"table": str(identifier), "branch": identifier.branch},
         )
 
-    def _loaded(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
+    def _load(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
         path = location_of(got)
         return LoadedTable(
             location=path,

@@ -31,11 +31,7 @@ def raced(identifier: Identifier, from_snapshot: int | None) -> CommitConflictEr
 
 
 def headers_of(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that options ask for.
-
-    Raises:
-        InvalidInputError: One holds what no header may; shows no value.
-    """
+    """Return the headers that options ask for."""
     headers = {
         key.removeprefix(HEADER_PREFIX): value
         for key, value in options.items()
@@ -132,13 +128,7 @@ def naming(
     database: str | None = None,
     taken: Identifier | None = None,
 ) -> Iterator[None]:
-    """Let errors name the table as the other catalogs do.
-
-    Args:
-        identifier: The table of the request.
-        database: Its database, where there is no table.
-        taken: The table that may exist already, if it is another.
-    """
+    """Let errors name the table as the other catalogs do."""
     try:
         yield
     except PaimonError as error:

@@ -1,11 +1,15 @@
-"""Messages → snapshot.
+"""Commit messages → a snapshot.
 
-Concept → files:
-    the optimistic loop          file_store_commit, request
-    messages → changes           changes
-    what an overwrite replaces   overwrite, partition_filter
-    what may not be combined     checks, strict_mode; conflict, index_files (pure)
-    manifests and lists          commit_files
-    when to try again            retry
-    giving up                    abort
+Concept → modules:
+    the optimistic loop                    file_store_commit, request
+    messages → changes                     changes
+    what an overwrite replaces             overwrite, partition_filter
+    what may not be combined               checks, strict_mode, conflict, index_files
+    what the changes were planned on       planned_on
+    external files that leave the table    foreign
+    manifests and lists                    commit_files, partition_sums
+    version of the data                    data_version
+    a snapshot that another engine made    given_snapshot
+    when to try again                      retry
+    giving up                              abort
 """

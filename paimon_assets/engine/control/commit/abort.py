@@ -22,12 +22,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def undone_on_sure_failure(undo: Callable[[], object]) -> Iterator[None]:
-    """Undo what a commit was prepared with, if it surely failed.
-
-    Args:
-        undo: Called for every error of this engine but `CommitUnknownError`; nothing else says
-            that there is no snapshot.
-    """
+    """Undo what a commit was prepared with, if it surely failed."""
     try:
         yield
     except CommitUnknownError:
@@ -42,12 +37,6 @@ def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
 
     Files with an external path are left alone: this engine writes none, so they are somebody's.
     Files that a compaction only moved to another level were there before and stay.
-
-    Returns:
-        How many files were deleted (or were gone already).
-
-    Raises:
-        StorageError: A file could not be deleted; the rest was not tried.
     """
     return _delete(store, made_paths(store, messages))
 
@@ -58,13 +47,7 @@ def made_paths(store: FileStore, messages: Iterable[CommitMessage]) -> Iterator[
 
 
 def discard(store: FileStore, messages: Iterable[CommitMessage], what: str) -> None:
-    """Delete the files nobody will commit, as far as the storage lets us.
-
-    Args:
-        store: The table.
-        messages: As for `abort`.
-        what: Made the files; for the log.
-    """
+    """Delete the files nobody will commit, as far as the storage lets us."""
     try:
         abort(store, messages)
     except StorageError as failure:

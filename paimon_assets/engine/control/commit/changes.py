@@ -62,17 +62,7 @@ class CommitChanges:
 def changes_of(
     messages: Iterable[CommitMessage], kind: CommitKind, *, default_buckets: int
 ) -> CommitChanges:
-    """Return what messages change, in their order; deleted files before added ones.
-
-    Args:
-        messages: The messages of one write or compaction.
-        kind: The kind of the snapshot to be: APPEND, OVERWRITE or COMPACT.
-        default_buckets: The table's `bucket`, for messages that do not say theirs.
-
-    Raises:
-        InvalidInputError: Kind `commit-kind`; a message holds changes that a snapshot of this kind
-            would drop.
-    """
+    """Return what messages change, in their order; deleted files before added ones."""
     entries: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexManifestEntry] = []
@@ -139,19 +129,19 @@ def _check_kind(message: CommitMessage, kind: CommitKind) -> None:
             kind="commit-kind",
         )
     if kind is CommitKind.COMPACT and data != DataIncrement():
-        raise _dropped("newly written files", kind)
+        raise _drop("newly written files", kind)
     if kind is not CommitKind.COMPACT and compact != CompactIncrement():
-        raise _dropped("compacted files", kind)
+        raise _drop("compacted files", kind)
     if kind is CommitKind.APPEND and data.deleted_files:
-        raise _dropped("deleted files", kind)
+        raise _drop("deleted files", kind)
     index = (*data.new_index_files, *data.deleted_index_files)
     if kind is CommitKind.APPEND and any(
         file.index_type == DELETION_VECTORS_INDEX for file in index
     ):
-        raise _dropped("deletion vectors", kind)
+        raise _drop("deletion vectors", kind)
 
 
-def _dropped(what: str, kind: CommitKind) -> InvalidInputError:
+def _drop(what: str, kind: CommitKind) -> InvalidInputError:
     return InvalidInputError(
         f"A commit message holds {what}, which a snapshot of kind {kind} would drop or hide from "
         "streaming readers; commit it as the kind it is (OVERWRITE for deletes, COMPACT for "

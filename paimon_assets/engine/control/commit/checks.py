@@ -23,7 +23,7 @@ from paimon_assets.engine.control.commit.conflict import (
     check_conflicts,
     check_delta,
 )
-from paimon_assets.engine.control.commit.index_files import applied, check_vectors, holds_vectors
+from paimon_assets.engine.control.commit.index_files import apply, check_vectors, holds_vectors
 from paimon_assets.engine.control.commit.overwrite import overwritten
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import check_known_keys
@@ -53,12 +53,7 @@ class CommitChecks:
     store: FileStore
 
     def plan(self, request: CommitRequest, latest: Snapshot | None) -> CheckedChanges:
-        """Return what a commit changes on top of the newest snapshot.
-
-        Raises:
-            CommitConflictError: Another commit is in the way; the kind says how.
-            InvalidInputError: The changes contradict themselves.
-        """
+        """Return what a commit changes on top of the newest snapshot."""
         changes, scope = request.changes, request.overwrites
         looks_at_files = request.kind in (CommitKind.OVERWRITE, CommitKind.COMPACT)
         index = self._live_index(latest) if looks_at_files or changes.index else ()
@@ -85,7 +80,7 @@ class CommitChecks:
         after = index
         if changes.index:
             has_buckets = self.store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
-            after = applied(index, changes.index, has_buckets=has_buckets)
+            after = apply(index, changes.index, has_buckets=has_buckets)
         check_known_keys(self.store, latest, changes)
         if looks_at_files:
             check_conflicts(base, changes.entries, self.key_range)

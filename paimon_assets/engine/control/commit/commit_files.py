@@ -63,13 +63,7 @@ class CommitFiles:
         latest: Snapshot | None,
         index: Sequence[IndexManifestEntry] | None,
     ) -> WrittenLists:
-        """Write what a snapshot on top of `latest` names.
-
-        Args:
-            changes: The same object as in the last try if the commit was not planned anew.
-            latest: The newest snapshot.
-            index: All live index files after the commit; None leaves them as they are.
-        """
+        """Write what a snapshot on top of `latest` names."""
         if self._changes is not changes:
             self._delete(self._of_changes())
             self._delta = self._manifests(changes.entries)

@@ -19,26 +19,14 @@ KeyRange = Callable[[DataFileMeta], tuple[Any, Any]]
 
 
 def check_delta(delta: Sequence[ManifestEntry]) -> None:
-    """Check that a commit names each file once: a file added twice would be read twice.
-
-    Raises:
-        InvalidInputError: Kind `delta-inconsistent`; names the file.
-    """
+    """Check that a commit names each file once: a file added twice would be read twice."""
     added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
     for identifier in added.keys() & deleted.keys():
         raise _inconsistent(added[identifier], "both added and deleted")
 
 
 def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry]) -> None:
-    """Check that a partition's files agree on their bucket count.
-
-    Args:
-        live: Partition → fixed bucket count of its live files.
-        delta: Entries to commit; counts below 1 (unaware, dynamic) are free.
-
-    Raises:
-        CommitConflictError: Kind `bucket-count`.
-    """
+    """Check that a partition's files agree on their bucket count."""
     counts = dict(live)
     for entry in delta:
         if entry.total_buckets < 1:
@@ -59,16 +47,7 @@ def check_conflicts(
     delta: Sequence[ManifestEntry],
     key_range: KeyRange | None,
 ) -> None:
-    """Check that a commit which deletes or moves files fits the files that are live now.
-
-    Args:
-        base: Live files of the changed partitions in the newest snapshot.
-        delta: Entries to commit.
-        key_range: For primary-key tables, else None.
-
-    Raises:
-        CommitConflictError: Kind `file-gone`, `file-added-twice` or `key-range`; names a file.
-    """
+    """Check that a commit which deletes or moves files fits the files that are live now."""
     added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
     live = _identifiers(base, FileKind.ADD)
     for identifier, entry in deleted.items():

@@ -36,7 +36,7 @@ from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.commit.data_version import inherited_properties
 from paimon_assets.engine.control.commit.foreign import protect_foreign
 from paimon_assets.engine.control.commit.given_snapshot import stands_on
-from paimon_assets.engine.control.commit.overwrite import check_new_files, upgraded
+from paimon_assets.engine.control.commit.overwrite import check_new_files, upgrade
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.partition_sums import partition_statistics
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
@@ -45,6 +45,7 @@ from paimon_assets.engine.control.commit.retry import RetryPolicy
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
+from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests.manifest_merge import MergeLimits
 from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.errors import (
@@ -81,15 +82,7 @@ class _Lost:
 
 
 class FileStoreCommit:
-    """Commits to one table.
-
-    Args:
-        store: The table; its schema is the one the files were written with.
-        clock: Says the time of the snapshot, and waits.
-        planned_on: What must not have changed since the messages of `commit` were planned.
-        condition: Called in each try with the newest snapshot, None if there is none; raises if
-            nothing may be committed on top of it.
-    """
+    """Commits to one table."""
 
     def __init__(
         self,
@@ -117,27 +110,7 @@ class FileStoreCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
     ) -> Snapshot:
-        """Make what the messages say visible, in one snapshot; without messages, an empty one.
-
-        Args:
-            messages: The messages of one write.
-            commit_user: Who commits; with the identifier it makes the commit happen once only.
-            commit_identifier: Which of the user's commits.
-            kind: APPEND, or OVERWRITE or COMPACT for messages that delete files.
-            properties: Stored in the snapshot.
-            watermark: Event time in epoch milliseconds; the table's never goes back.
-
-        Returns:
-            The snapshot, perhaps of an earlier try by the same user with the same identifier.
-
-        Raises:
-            CommitConflictError: Another commit is in the way, or was faster too often; nothing was
-                committed and everything but the files of the messages was cleaned up.
-            CommitUnknownError: It may have been committed; nothing was deleted.
-            StorageError: The storage failed; nothing was committed.
-            InvalidInputError: The messages contradict themselves, or the kind.
-            UnsupportedFeatureError: The table is not one this engine writes.
-        """
+        """Make what the messages say visible, in one snapshot; without messages, an empty one."""
         request = CommitRequest(
             changes=self._changes(messages, kind),
             commit_user=commit_user,
@@ -165,14 +138,6 @@ class FileStoreCommit:
         these partitions meanwhile go too. Bytes of files that go are not deleted. The files that
         come may have another bucket count; changelog files of the messages are not committed.
 
-        Args:
-            messages: The messages of one write; they add files only. None empties the partitions.
-            commit_user: As in `commit`.
-            commit_identifier: As in `commit`.
-            partitions: Serialized partitions to replace; None chooses by `predicate`.
-            predicate: Bound, over partition columns only; None, too, replaces the whole table.
-            properties: Stored in the snapshot.
-
         Returns, raises:
             As `commit`; also InvalidInputError, kind `overwrite-partition`, for files that lie in
             other partitions.
@@ -189,7 +154,7 @@ class FileStoreCommit:
         )
         check_new_files(self._store, scope, new)
         options = self._store.schema.typed_options
-        entries = upgraded(new.entries, self._checks.key_range, options)
+        entries = upgrade(new.entries, self._checks.key_range, options)
         request = CommitRequest(
             changes=CommitChanges(entries=entries, index=new.index),
             overwrites=scope,
@@ -206,11 +171,6 @@ class FileStoreCommit:
         """Write statistics and name them in a snapshot of kind ANALYZE; no file changes.
 
         Later snapshots keep them until the schema changes.
-
-        Args:
-            statistics: The statistics of the table's newest schema.
-            commit_user: As in `commit`.
-            commit_identifier: As in `commit`.
 
         Returns, raises:
             As `commit`; a CommitConflictError of kind `schema-changed` if the schema has changed.
@@ -277,6 +237,8 @@ class FileStoreCommit:
             gap = None if latest is None else self._store.snapshots.break_at(latest)
             if gap is not None:
                 return _Lost(gap=gap)
+            if latest is not None:
+                check_follows(latest.id, "snapshot", self._store.table_path)
             if self._condition is not None:
                 self._condition(latest)
             schema_id = self._store.schemas.latest_id(self._store.schema)
@@ -298,7 +260,7 @@ class FileStoreCommit:
             if self._store.managed is not None
             else ()
         )
-        if self._published(snapshot, latest, statistics, files) and self._looked_back(
+        if self._publish(snapshot, latest, statistics, files) and self._looked_back(
             snapshot, latest, files
         ):
             self._report(snapshot, request)
@@ -329,10 +291,6 @@ class FileStoreCommit:
         """Whether what a published snapshot is built on stands; else it is taken back.
 
         A catalog that manages the table has judged that when it published.
-
-        Raises:
-            NotFoundError: The table was renamed or dropped before; the snapshot was taken back.
-            CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
         """
         store = self._store
         if store.managed is not None:
@@ -358,7 +316,7 @@ class FileStoreCommit:
         files.clean_all()
         raise store.schemas.not_the_same(store.schema)
 
-    def _published(
+    def _publish(
         self,
         snapshot: Snapshot,
         base: Snapshot | None,

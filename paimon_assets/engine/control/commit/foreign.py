@@ -24,12 +24,7 @@ def protect_foreign(
     entries: Iterable[ManifestEntry],
     request: CommitRequest,
 ) -> None:
-    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_foreign`.
-
-    Raises:
-        UnsupportedFeatureError: A compaction would rewrite foreign files.
-        InvalidInputError: An overwrite meets a segment that no manifest lists; names it.
-    """
+    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_foreign`."""
     if request.overwrites is not None:
         _refuse_text_segments(store, latest, request.overwrites)
     foreign = foreign_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))

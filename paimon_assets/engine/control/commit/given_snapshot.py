@@ -28,23 +28,7 @@ logger = logging.getLogger(__name__)
 def publish_given(
     store: FileStore, snapshot: Snapshot, *, base_uuid: str | None, compares_base: bool = True
 ) -> bool:
-    """Publish a snapshot if it is the next one of the table.
-
-    Args:
-        store: The table, as it is now.
-        snapshot: The snapshot.
-        base_uuid: Uuid of the snapshot it was made on; None: of none, or of one without.
-        compares_base: Whether `base_uuid` says anything: old clients send none.
-
-    Returns:
-        True if it is the table's now, be it since an earlier call; False if another is.
-
-    Raises:
-        InvalidInputError: It names what is not there; nothing was published.
-        NotFoundError: The table was dropped meanwhile; nothing was published, or it is gone again.
-        CommitUnknownError: It may have been published.
-        StorageError: The storage failed before.
-    """
+    """Publish a snapshot if it is the next one of the table."""
     latest = store.newest()
     if latest is not None and snapshot.id <= latest.id:
         known = store.snapshots.snapshot_or_none(snapshot.id)
@@ -56,7 +40,7 @@ def publish_given(
     if latest is not None and store.snapshots.break_at(latest) is not None:
         return False
     _check_named(store, snapshot)
-    if not _published(store, snapshot):
+    if not _publish(store, snapshot):
         return False
     if not _looked_back(store, snapshot, latest):
         return False
@@ -113,7 +97,7 @@ def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputErr
     )
 
 
-def _published(store: FileStore, snapshot: Snapshot) -> bool:
+def _publish(store: FileStore, snapshot: Snapshot) -> bool:
     """Publish; whether the snapshot of this id is this one, now or since before."""
     path = store.paths.snapshot(snapshot.id)
     if published(store.file_io, path, snapshot_to_json(snapshot)):
@@ -123,12 +107,7 @@ def _published(store: FileStore, snapshot: Snapshot) -> bool:
 
 
 def _looked_back(store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Whether what a published snapshot is built on stands; else it is taken back.
-
-    Raises:
-        NotFoundError: The table was dropped before; the snapshot was taken back.
-        CommitUnknownError: It was renamed or dropped after; or the snapshot cannot be deleted.
-    """
+    """Whether what a published snapshot is built on stands; else it is taken back."""
     try:
         same_table = store.schemas.is_same(store.schema)
         if same_table and stands_on(store, base):

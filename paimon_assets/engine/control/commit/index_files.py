@@ -26,15 +26,10 @@ DataFileKey = tuple[bytes, int, str]
 """(partition, bucket, file name): of a data file, what a deletion vector belongs to."""
 
 
-def applied(
+def apply(
     live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, has_buckets: bool
 ) -> tuple[IndexManifestEntry, ...]:
-    """Return the live index files after a commit, in order of their addition.
-
-    Raises:
-        CommitConflictError: Kind `index-gone` if a file to be deleted is not live, `index-changed`
-            if a file would stand beside another that holds the same; names the file.
-    """
+    """Return the live index files after a commit, in order of their addition."""
     deleted = {_key(entry): entry for entry in changes if entry.kind is FileKind.DELETE}
     added = [entry for entry in changes if entry.kind is FileKind.ADD]
     present = {_key(entry) for entry in live}
@@ -74,18 +69,7 @@ def check_vectors(
     base: Iterable[ManifestEntry],
     delta: Iterable[ManifestEntry],
 ) -> None:
-    """Check that deletion vectors and data files go together.
-
-    Args:
-        before: Live index files of the newest snapshot.
-        after: Those after the commit.
-        base: Live data files of the changed partitions in the newest snapshot.
-        delta: Data files of the commit.
-
-    Raises:
-        CommitConflictError: Kind `vector-without-file` if a new vector's data file is not live,
-            `vector-left` if rows of a file that goes were deleted meanwhile; names the data file.
-    """
+    """Check that deletion vectors and data files go together."""
     entries = list(delta)
     added = {_key(entry) for entry in entries if entry.kind is FileKind.ADD}
     removed = {_key(entry) for entry in entries if entry.kind is FileKind.DELETE} - added

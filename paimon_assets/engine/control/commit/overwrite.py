@@ -26,14 +26,7 @@ def overwritten(
     index: Iterable[IndexManifestEntry],
     new: CommitChanges,
 ) -> CommitChanges:
-    """Return what empties partitions and fills them anew; a changelog is not committed.
-
-    Args:
-        partitions: To be emptied.
-        base: Their live files.
-        index: All live index files.
-        new: Files written for the partitions.
-    """
+    """Return what empties partitions and fills them anew; a changelog is not committed."""
     gone = [entry._replace(kind=FileKind.DELETE) for entry in base]
     index_gone = [
         replace(entry, kind=FileKind.DELETE) for entry in index if partitions.takes(entry.partition)
@@ -43,11 +36,7 @@ def overwritten(
 
 
 def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitChanges) -> None:
-    """Check that an overwrite adds files to the partitions it empties, and does nothing else.
-
-    Raises:
-        InvalidInputError: Kind `overwrite-partition`; names the partition and a file.
-    """
+    """Check that an overwrite adds files to the partitions it empties, and does nothing else."""
     for entry in new.entries:
         if entry.kind is FileKind.DELETE:
             raise InvalidInputError(
@@ -68,18 +57,13 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
             )
 
 
-def upgraded(
+def upgrade(
     entries: tuple[ManifestEntry, ...], key_range: KeyRange | None, options: Options
 ) -> tuple[ManifestEntry, ...]:
     """Return new files with those of a bucket on the highest level, if they share no key.
 
     Nothing else is left in the bucket: so they need no merging, and tables that read no level 0
     show them at once.
-
-    Args:
-        entries: Files an overwrite adds.
-        key_range: For primary-key tables, else None.
-        options: The options of the table.
     """
     is_fresh = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
     if key_range is None or not is_fresh or not options.get(OVERWRITE_UPGRADE):

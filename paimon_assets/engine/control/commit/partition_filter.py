@@ -33,18 +33,7 @@ PartitionSpec = Mapping[str, Literal]
 
 
 def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predicate | None:
-    """Return the predicate of a partition spec; None (every partition) for an empty one.
-
-    Args:
-        schema: The schema of the table.
-        spec: May name some of the partition columns only; the text `partition.default-name`
-            stands for null, as in directories.
-        table: Its name, for messages.
-
-    Raises:
-        InvalidInputError: Kind `partition-spec` for a column that is none of the partition keys,
-            `literal` for a value that is none of its column.
-    """
+    """Return the predicate of a partition spec; None (every partition) for an empty one."""
     for name in spec:
         if name not in schema.partition_keys:
             keys = ", ".join(schema.partition_keys) or "none"
@@ -75,11 +64,7 @@ class PartitionFilter:
 
     @classmethod
     def where(cls, store: FileStore, predicate: Predicate | None) -> Self:
-        """Return a filter by a bound predicate over the partition keys; None takes all.
-
-        Raises:
-            InvalidInputError: Kind `partition-spec`; the predicate looks at other columns.
-        """
+        """Return a filter by a bound predicate over the partition keys; None takes all."""
         keys = store.schema.partition_keys
         others = fields_of(predicate) - set(keys)
         if others:
@@ -105,10 +90,6 @@ class PartitionFilter:
         self, snapshot: Snapshot | None, buckets: frozenset[tuple[bytes, int]] | None = None
     ) -> list[ManifestEntry]:
         """Return the live files of these partitions, in manifest order.
-
-        Args:
-            snapshot: The snapshot of the table; None has no files.
-            buckets: Only files of these (partition, bucket); None takes all.
 
         Cost:
             Manifests whose partition bounds rule them out are not read.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import TextChanges
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
@@ -45,21 +46,14 @@ class PlannedOn:
     ) -> None:
         """Check that the change still holds.
 
-        Args:
-            store: The table.
-            latest: The newest snapshot.
-            buckets: (partition, bucket) that the commit changes.
-
-        Raises:
-            CommitConflictError: Kind `bucket-changed` or `rows-added`; names the snapshot.
-
         Cost:
             Reads the delta manifests of the snapshots between.
         """
         for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]
-                for entry in FileStoreScan(store).added_files(lists, self.predicate):
+                added = FileStoreScan(store).added_files(lists, self.predicate)
+                for entry in (*added, *TextChanges(store, self.predicate).added(other)):
                     what = f"snapshot {other.id} added '{entry.file.file_name}'"
                     raise _conflict(store, other.id, what, kind="rows-added")
                 continue
@@ -72,9 +66,6 @@ class PlannedOn:
 
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
     """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
-
-    Raises:
-        CommitConflictError: Kind `keys-changed`; names the snapshot.
 
     Cost:
         Nothing if nobody committed meanwhile; else the snapshots between and two index manifests.

@@ -41,19 +41,7 @@ class CommitRequest:
         time_millis: int,
         inherited: Mapping[str, str],
     ) -> Snapshot:
-        """Return the snapshot that follows `latest`.
-
-        Args:
-            changes: As planned on `latest`.
-            lists: What was written for it.
-            latest: The newest snapshot.
-            schema_id: The id of the table's newest schema.
-            time_millis: Now.
-            inherited: Properties it takes over from `latest`.
-
-        Raises:
-            CommitConflictError: Kind `schema-changed`; statistics are about another schema.
-        """
+        """Return the snapshot that follows `latest`."""
         changelog_name, changelog_size = lists.changelog or (None, None)
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,

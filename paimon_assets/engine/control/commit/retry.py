@@ -40,24 +40,12 @@ class RetryPolicy:
         )
 
     def is_over(self, lost: int, elapsed_ms: float) -> bool:
-        """Whether a commit gives up.
-
-        Args:
-            lost: Races lost so far.
-            elapsed_ms: Since the first try.
-        """
+        """Whether a commit gives up."""
         late = self.timeout_ms is not None and elapsed_ms >= self.timeout_ms
         return late or lost > self.max_retries
 
     def wait_ms(self, lost: int, random: Callable[[], float]) -> float:
         """Return how long to wait.
-
-        Args:
-            lost: Races lost so far, at least 1.
-            random: Returns numbers in [0, 1).
-
-        Returns:
-            Milliseconds, between half of a doubling ceiling and all of it.
 
         >>> RetryPolicy(max_retries=9, min_wait_ms=10, max_wait_ms=1000).wait_ms(3, lambda: 0.5)
         30.0

@@ -23,18 +23,7 @@ def check_strict_mode(
     commit_user: str,
     kind: CommitKind,
 ) -> None:
-    """Check what other users did since `commit.strict-mode.last-safe-snapshot`.
-
-    Args:
-        store: The table; nothing is checked unless its options name a snapshot of 0 or more.
-        latest: The newest snapshot.
-        partitions: That the commit changes.
-        commit_user: Its snapshots are no conflict.
-        kind: The kind of the commit; an OVERWRITE also minds what others appended to real buckets.
-
-    Raises:
-        CommitConflictError: Kind `strict-mode`; names the snapshot.
-    """
+    """Check what other users did since `commit.strict-mode.last-safe-snapshot`."""
     safe = store.schema.typed_options.get(COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT)
     if safe is None or safe < 0 or latest is None:
         return

@@ -66,7 +66,7 @@ class AppendPlanner:
             is_full=self.is_full,
         )
         for files in self._groups(bucket, rules):
-            yield self._planned(bucket, files)
+            yield self._plan(bucket, files)
 
     def _groups(self, bucket: LiveBucket, rules: AppendCompaction) -> list[list[DataFileMeta]]:
         if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
@@ -108,7 +108,7 @@ class AppendPlanner:
         ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
         return vector.cardinality is None or vector.cardinality > file.row_count * ratio
 
-    def _planned(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
+    def _plan(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
         names = {file.file_name for file in files}
         touched = tuple(
             index

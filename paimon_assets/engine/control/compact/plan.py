@@ -1,12 +1,22 @@
 """A snapshot ─▶ units of work: which files to compact together, bucket by bucket.
 
 Planned from manifests alone; no data file is opened.
+
+What to sort: the files of each partition of a table without key and buckets, not foreign ones.
+
+Source: `org.apache.paimon.flink.action.SortCompactAction`. Java replaces partitions, and rows that
+others append meanwhile are lost; here the files that were read are compacted, and no others.
+
+What to compact in one bucket of a primary-key table.
+
+Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -15,18 +25,185 @@ from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.compact.append import AppendPlanner
 from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.compact.clustering import check_order, clustering_units
-from paimon_assets.engine.control.compact.keyed import KeyedPlanner
-from paimon_assets.engine.control.compact.unit import PlannedUnit
-from paimon_assets.engine.control.features import check_key_types, check_writable
+from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
+from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
+from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.lsm.levels import Levels
+from paimon_assets.engine.lsm.universal_compaction import (
+    CompactUnit,
+    UniversalCompaction,
+    drops_deletes,
+    pick_full,
+)
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.options.compaction_options import (
+    COMPACTION_REWRITE_ALL_FILES,
+    COMPACTION_SMALL_FILE_RATIO,
+)
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlanner:
+    """Plans buckets of one table."""
+
+    schema: TableSchema
+    is_full: bool
+    now_ms: int
+    """The local wall clock, as files say their creation."""
+
+    def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
+        """Return what to compact in a bucket, None if nothing is due."""
+        levels = Levels.of(bucket.files, self.schema.typed_options)
+        unit = self._pick(levels, bucket)
+        if unit is None:
+            return None
+        strategy = LookupStrategy.of(self.schema)
+        task = CompactTask(
+            split=bucket.split(unit.files),
+            above=self._above(unit, bucket, strategy),
+            output_level=unit.output_level,
+            max_level=levels.max_level,
+            drops_deletes=drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
+            rewrites_files=unit.rewrites_files,
+            index_files=bucket.index_files,
+            index_directory=bucket.index_directory,
+        )
+        return self._plan(unit, levels, bucket, task)
+
+    def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
+        if self.is_full:
+            every = self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+            marked = [f for f in bucket.files if every or f.file_name in bucket.vectors]
+            return pick_full(levels, marked)
+        rules = UniversalCompaction.of(
+            self.schema.typed_options,
+            needs_lookup=LookupStrategy.of(self.schema).is_needed,
+            hour=self.now_ms // _HOUR_MS % 24,
+        )
+        top = [file for file in bucket.files if file.level == levels.max_level]
+        written = max((file.creation_time or 0 for file in top), default=None)
+        since = None if written is None else self.now_ms - written
+        return rules.pick(levels, since_full_ms=since)
+
+    def _above(
+        self, unit: CompactUnit, bucket: LiveBucket, strategy: LookupStrategy
+    ) -> DataSplit | None:
+        """Return the files in which keys of level 0 are looked up."""
+        taken = {file.file_name for file in unit.files}
+        if not strategy.is_needed or not any(file.level == 0 for file in unit.files):
+            return None
+        above = [
+            file
+            for file in bucket.files
+            if file.level > unit.output_level and file.file_name not in taken
+        ]
+        return bucket.split(above) if above else None
+
+    def _plan(
+        self, unit: CompactUnit, levels: Levels, bucket: LiveBucket, task: CompactTask
+    ) -> PlannedUnit:
+        options = self.schema.typed_options
+        target = target_bytes_of(self.schema)
+        shape = UnitShape(
+            output_level=unit.output_level,
+            max_level=levels.max_level,
+            min_file_size=int(target * options.get(COMPACTION_SMALL_FILE_RATIO)),
+            to_rewrite=bucket.vectors.keys(),
+            rewrites_files=unit.rewrites_files,
+            moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
+        )
+        steps = compact_steps(interval_partition(unit.files, self._key_range), shape)
+        rewritten = [
+            sum(file.file_size for section in group for run in section for file in run)
+            for group in steps.rewrites
+        ]
+        taken = {file.file_name for file in unit.files}
+        left = [run for run in levels.runs if run.files[0].file_name not in taken]
+        stays = unit.rewrites_files or any(run.level == unit.output_level for run in left)
+        return PlannedUnit(
+            task=task,
+            reason=str(unit.reason),
+            upgrades=len(steps.upgrades),
+            runs_before=len(levels.runs),
+            runs_after=len(left) + (not stays),
+            expected_files=len(steps.upgrades)
+            + sum(files_of_size(size, target) for size in rewritten),
+        )
+
+    def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
+        return key_range(file, [field.type for field in self.schema.key_fields])
+
+
+_CLUSTERING = "clustering"
+_MOST_COLUMNS = 16
+_UNORDERED = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
+
+
+def check_order(table: str, schema: TableSchema, order: ClusterOrder | None) -> None:
+    """Refuse what cannot be sorted."""
+
+    def refused(reason: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"Table '{table}' cannot be sorted: {reason}.",
+            kind="cluster-order",
+            details={"table": table},
+        )
+
+    if schema.has_primary_key or schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        raise refused("it has a primary key or buckets, which order its rows")
+    names = () if order is None else order.columns
+    if not 0 < len(names) <= _MOST_COLUMNS or len(set(names)) < len(names):
+        raise refused(f"name 1 to {_MOST_COLUMNS} different columns to sort by")
+    for name in names:
+        column = schema.by_name.get(name)
+        if column is None:
+            raise refused(f"it has no column '{name}'")
+        if not isinstance(column.type, AtomicType) or column.type.root in _UNORDERED:
+            raise refused(f"values of column '{name}' ({column.type}) have no order")
+
+
+def clustering_units(schema: TableSchema, buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
+    """Yield a unit for each partition that has files of its own."""
+    target = target_bytes_of(schema)
+    for bucket in buckets:
+        files = [file for file in bucket.files if file.external_path is None]
+        if not files:
+            continue
+        names = {file.file_name for file in files}
+        for index in bucket.index_files:
+            if not names.issuperset(v.data_file_name for v in index.deletion_vectors or ()):
+                raise InvalidInputError(
+                    f"Table '{bucket.store.label}' cannot be sorted: index file "
+                    f"'{index.file_name}' marks deleted rows of files that are not the table's.",
+                    kind="cluster-order",
+                    details={"table": bucket.store.label, "file": index.file_name},
+                )
+        expected = files_of_size(sum(file.file_size for file in files), target)
+        yield PlannedUnit(
+            task=CompactTask(
+                split=bucket.split(files),
+                index_files=bucket.index_files,
+                index_directory=bucket.index_directory,
+            ),
+            reason=_CLUSTERING,
+            runs_before=len(bucket.files),
+            runs_after=len(bucket.files) - len(files) + expected,
+            expected_files=expected,
+        )
+
 
 _WAITING_ROWS = "waiting-rows"
 
@@ -81,12 +258,6 @@ class CompactionPlan:
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
     """Plan a compaction of the newest snapshot.
 
-    Raises:
-        InvalidInputError: Kind `partition-spec`, the predicate looks at other columns; or
-            `cluster-order`, the table cannot be sorted so.
-        UnsupportedFeatureError: The table is not one this engine writes.
-        CommitConflictError: Kind `schema-changed`; the schema is not the newest any more.
-
     Cost:
         Reads the manifests of the chosen partitions.
     """
@@ -102,14 +273,12 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
         entries = _idle(entries, now_ms - scope.idle_ms)
     places = scope.buckets
     chosen = [e for e in entries if places is None or (e.partition, e.bucket) in places]
+    store.refuse_retyped("compact", {entry.file.schema_id for entry in chosen})
     placed = [entry for entry in chosen if entry.bucket >= 0]
     units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))
     waiting = tuple(_waiting(store, snapshot, chosen))
     schema_ids = sorted({file.schema_id for unit in (*units, *waiting) for file in _files(unit)})
     store.refuse_newer(schema_ids)
-    if store.schema.has_primary_key:
-        for schema_id in schema_ids:
-            check_key_types(store.label, store.schema, store.schemas.schema(schema_id))
     context = _context(store, schema_ids)
     return CompactionPlan(snapshot=snapshot, context=context, units=units, waiting=waiting)
 

@@ -9,6 +9,7 @@ Source: `org.apache.paimon.tag.TagAutoCreation`, `TagPeriodHandler`.
 """
 
 import datetime as dt
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -86,50 +87,38 @@ class Periods:
 def due_tags(
     periods: Periods,
     times: Iterable[tuple[Snapshot, dt.datetime]],
-    last: dt.datetime | None,
+    tagged: Iterable[dt.datetime],
     delay: dt.timedelta,
     *,
     completes: bool = False,
 ) -> Iterator[tuple[str, Snapshot]]:
-    """Yield the tags that snapshots deserve.
-
-    Args:
-        periods: See `Periods`.
-        times: Snapshots with their local times, oldest first.
-        last: Begin of the newest period that has a tag.
-        delay: A snapshot counts for a period that was over so long before.
-        completes: A snapshot that comes late is called by the oldest period without a tag, and not
-            by the newest one that is over.
-    """
+    """Yield the tags that snapshots deserve."""
+    begins = sorted(tagged)
     for snapshot, time in times:
+        past = bisect_right(begins, time)
+        last = begins[past - 1] if past else None
         if last is None or time - delay >= last + 2 * periods.length:
             if last is None or not completes:
                 last = periods.begin(time) - 2 * periods.length
             last += periods.length
+            insort(begins, last)
             yield periods.name(last), snapshot
 
 
 def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
-    """Make the automatic tags that are due on a branch, and delete those beyond the most to keep.
-
-    Args:
-        store: The branch.
-        dry_run: Make and delete nothing; tags that would go are not reported.
-
-    Raises:
-        As `delete_tag`.
-    """
+    """Make the automatic tags that are due on a branch, and delete the oldest beyond the limit."""
     options = store.schema.typed_options
     mode = options.get(TAG_AUTOMATIC_CREATION)
     if mode is TagCreation.NONE:
         return AutoTags(created=(), deleted=())
     periods = Periods.of(options)
     tagged = _auto_tags(store, periods)
-    last_id, last = (tagged[-1].snapshot_id, tagged[-1].begin) if tagged else (0, None)
+    last_id = tagged[-1].snapshot_id if tagged else 0
+    begins = [tag.begin for tag in tagged]
     later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
     delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
     completes = options.get(TAG_AUTOMATIC_COMPLETION)
-    due = list(due_tags(periods, _timed(later, mode), last, delay, completes=completes))
+    due = list(due_tags(periods, _time(later, mode), begins, delay, completes=completes))
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
     kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
@@ -142,7 +131,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     return AutoTags(created=tuple(name for name, _ in due), deleted=gone)
 
 
-def _timed(
+def _time(
     snapshots: Iterable[Snapshot], mode: TagCreation
 ) -> Iterator[tuple[Snapshot, dt.datetime]]:
     for snapshot in snapshots:

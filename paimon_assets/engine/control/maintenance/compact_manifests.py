@@ -36,15 +36,6 @@ def compact_manifests(
 ) -> CompactedManifests:
     """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
 
-    Args:
-        store: The branch.
-        commit_user: Who commits; compacting again under one name finds the first time.
-        dry_run: Only count.
-
-    Raises:
-        CommitConflictError: Others were faster too often.
-        CommitUnknownError: It may have been committed.
-
     Cost:
         Reads and writes the manifests that are folded.
     """

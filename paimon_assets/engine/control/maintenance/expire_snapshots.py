@@ -76,18 +76,6 @@ def expire_snapshots(
 ) -> ExpiredSnapshots:
     """Let the snapshots of a branch expire that are old enough.
 
-    Args:
-        store: The branch.
-        retention: What to keep; by default what the table's options say.
-        clock: Says how old snapshots are.
-        dry_run: Delete nothing.
-
-    Raises:
-        InvalidInputError: Kind `retention`; the table's options contradict each other.
-        NotFoundError: Something that stays lacks a manifest; nothing was deleted.
-        FormatError: The table's segment registry is damaged; nothing was deleted.
-        StorageError: A file could not be deleted. Call it again: it goes on.
-
     Cost:
         See `plan_expiry`; at most `snapshot.expire.limit` snapshots.
     """
@@ -220,11 +208,7 @@ def _delete(
 
 
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:
-    """Delete files of a table; several at once where the storage is far.
-
-    Raises:
-        FormatError: One lies outside what the table owns; see `fileio.owned`.
-    """
+    """Delete files of a table; several at once where the storage is far."""
     listed = list(paths)
 
     def delete(path: str) -> None:
@@ -247,7 +231,10 @@ def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
     """Delete the directories of files that are gone, up to the table's, as far as they are empty.
 
     Only directories of partitions; those of external paths and of tables without partitions stay.
+    Only on local storage: elsewhere an empty directory costs nothing, and a look at each does.
     """
+    if store.file_io.spec.scheme != "file":
+        return
     buckets = {path.rpartition("/")[0] for path in paths} if store.schema.partition_keys else ()
     for bucket in buckets:
         directory = bucket

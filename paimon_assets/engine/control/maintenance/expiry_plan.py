@@ -127,15 +127,6 @@ def plan_expiry(
 ) -> list[ExpiryStep]:
     """Return what goes with each of the oldest snapshots, oldest first.
 
-    Args:
-        store: The table.
-        expired: All snapshots older than the survivor, oldest first.
-        survivor: The oldest snapshot that stays.
-        newest: The newest snapshot; may be the survivor.
-
-    Raises:
-        NotFoundError: Something that stays lacks a manifest: then nothing can be judged.
-
     Cost:
         Reads the deltas of the expired snapshots and of the survivor; of the survivor, the newest
         and the nearest tags the manifests of partitions where files go; all of other branches.
@@ -157,7 +148,7 @@ def _plan_data(
     chain = [*(step.snapshot for step in steps), holders.survivors[0]]
     for position, snapshot in enumerate(chain):
         step = steps[max(position - 1, 0)]
-        dropped = _dropped(store, snapshot)
+        dropped = _drop(store, snapshot)
         tagged = holders.tag_before(snapshot.id)
         if tagged is not None:
             for key in live_among(store, tagged, dropped):
@@ -173,7 +164,7 @@ def _plan_data(
         step.add(store, entry)
 
 
-def _dropped(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
+def _drop(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
     """An expiration by another engine may have died when half of the metadata was gone."""
     try:
         return dropped_by(store, snapshot)

@@ -73,18 +73,6 @@ def clean_orphan_files(
 ) -> OrphanFiles:
     """Find, and perhaps delete, the files of a table that nothing needs.
 
-    Args:
-        store: The table, be it one of its branches; all branches are looked at.
-        older_than_ms: Younger files may belong to a write that is still to be committed.
-        dry_run: Only list them.
-        clock: Says how old files are.
-
-    Raises:
-        InvalidInputError: The age is negative.
-        NotFoundError: A snapshot or tag lacks a manifest; nothing was deleted.
-        CommitConflictError: Others changed tags and branches all the time; nothing was deleted.
-        StorageError: A file could not be deleted, or the storage failed.
-
     Cost:
         Lists the table; reads every manifest of every snapshot and tag once. Memory for the paths
         of the table's old files, and for the names of its manifests.
@@ -116,15 +104,6 @@ def clean_orphan_files(
 
 def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[str]) -> set[str]:
     """Return which names of files a table needs.
-
-    Args:
-        store: The table, be it one of its branches.
-        names: Names to look for.
-        besides: Branches that do not count.
-
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest.
-        CommitConflictError: Others changed tags and branches all the time.
 
     Cost:
         Reads every manifest of every snapshot and tag that counts, once.
@@ -228,11 +207,7 @@ def _needed_by_all(
 
 
 def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:
-    """Yield the names of the files a branch needs, but for those that seen manifests name.
-
-    Returns:
-        Whether its newest snapshot was there: what is built on that has old files of it alone.
-    """
+    """Yield the names of the files a branch needs, but for those that seen manifests name."""
     snapshots = existing_snapshots(store)
     is_whole = True
     for snapshot in reversed(snapshots):

@@ -69,12 +69,6 @@ class PastSegments:
 def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
     """Forget the segments of a branch that nothing can read any more, and what held their files.
 
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest; nothing was changed.
-        FormatError: The registry is damaged.
-        CommitConflictError: Others changed the registry too often.
-        StorageError: A file could not be deleted. Call it again: it goes on.
-
     Cost:
         A few listings and the manifests of the newest snapshot if no segment is over. Else those of
         each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
@@ -113,10 +107,6 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
 
 def readable_segments(store: FileStore) -> set[int]:
     """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them.
-
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest.
-        FormatError: The registry is damaged.
 
     Cost: that of `forget_past` without hold tags.
     """
@@ -192,7 +182,7 @@ def _needless_segments(
         if (segment.id in past and named.isdisjoint(past[segment.id]))
         or (
             segment.id in texts
-            and not any(is_live_in(store, segment, reader) for reader in readers)
+            and not any(is_live_in(branch, segment, reader) for branch, reader in readers)
         )
     ]
 
@@ -201,10 +191,10 @@ def _keys(segment: Segment) -> set[FileKey]:
     return {(segment.partition, 0, file.file_name) for file in segment.files}
 
 
-def _readers(store: FileStore, besides: frozenset[str]) -> list[Snapshot]:
-    """Return all snapshots and tags of all branches."""
+def _readers(store: FileStore, besides: frozenset[str]) -> list[tuple[FileStore, Snapshot]]:
+    """Return all snapshots and tags, each with its branch."""
     return [
-        snapshot
+        (branch, snapshot)
         for branch in (store, *other_branches(store))
         for snapshot in (
             *existing_snapshots(branch),

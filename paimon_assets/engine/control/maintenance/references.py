@@ -59,9 +59,6 @@ def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
     """Return manifest lists, manifests, index files, statistics and ledgers of a snapshot.
 
     Its changelog is not among them; see `changelog_paths`.
-
-    Raises:
-        NotFoundError: A list or an index manifest is missing.
     """
     lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
     names = {*lists, *(meta.file_name for meta in store.manifests.manifests_of(snapshot))}
@@ -96,11 +93,7 @@ def changelog_entries(store: FileStore, snapshot: Snapshot) -> Iterator[Manifest
 
 
 def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield what a snapshot changed.
-
-    Raises:
-        NotFoundError: Its list or a manifest is missing.
-    """
+    """Yield what a snapshot changed."""
     return store.manifests.read_all(store.manifests.read_list(snapshot.delta_manifest_list))
 
 
@@ -152,9 +145,6 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
     in pages may have none: then nothing would seem to be needed. What is committed after the newest
     has no other old files.
 
-    Raises:
-        CommitConflictError: The newest one expired again and again.
-
     Cost:
         Finds the newest, lists, and reads each.
     """
@@ -204,14 +194,6 @@ def named_by_branch(
     branch: FileStore, candidates: Collection[FileKey], *, besides: Container[str] = ()
 ) -> set[FileKey]:
     """Return the files among some candidates that a branch names, be it as deleted.
-
-    Args:
-        branch: The branch; its snapshots, changelogs and tags are looked at.
-        candidates: The files.
-        besides: Names of tags that do not count.
-
-    Raises:
-        NotFoundError: A snapshot or tag lacks a manifest.
 
     Cost:
         The deltas of all snapshots and changelogs; of the oldest snapshot and the tags the

@@ -41,16 +41,6 @@ class RefusedBatches:
 def drop_refused(store: FileStore, *, before_millis: int, dry_run: bool = False) -> RefusedBatches:
     """Drop the batches of a table that were staged before a time, with the files only they have.
 
-    Args:
-        store: The table.
-        before_millis: Epoch milliseconds. A batch that is staged now and to be committed later
-            loses its files if it is older.
-        dry_run: Delete nothing.
-
-    Raises:
-        NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
-        StorageError: A file could not be deleted; what is left are orphans.
-
     Cost:
         A listing, and a snapshot a batch; if one is old, every manifest of the table, once.
     """

@@ -22,11 +22,7 @@ from paimon_assets.engine.spec.options.option import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The retention rule for numbered snapshots.
-
-    Raises:
-        InvalidInputError: Kind `retention`; the numbers keep nothing, or contradict each other.
-    """
+    """The retention rule for numbered snapshots."""
 
     min_count: int
     """The newest ones that stay, however old they are; at least 1."""
@@ -88,12 +84,6 @@ class Retention:
     ) -> int:
         """Return the id of the oldest one that stays; all before it go.
 
-        Args:
-            earliest: The oldest one there is.
-            latest: The newest snapshot.
-            now_ms: Epoch milliseconds.
-            time_of: Id → when it was made, None if it does not exist.
-
         >>> keep = Retention(min_count=2, max_count=5, time_ms=10, limit=50)
         >>> keep.first_kept(1, 9, now_ms=100, time_of=lambda number: 10 * number)
         8
@@ -103,11 +93,29 @@ class Retention:
         if self.before is not None:
             return max(min(self.before, latest, earliest + self.limit), earliest)
         end = min(latest - self.min_count + 1, earliest + self.limit)
+        judged, made = 0, None
         for number in range(max(latest - self.max_count + 1, earliest), end):
-            made = time_of(number + 1)
+            if number >= judged:
+                judged, made = self._make(number + 1, latest, now_ms, time_of)
             if made is not None and now_ms - self.time_ms <= made:
                 return max(number, earliest)
         return max(end, earliest)
+
+    def _make(
+        self, number: int, latest: int, now_ms: int, time_of: Callable[[int], int | None]
+    ) -> tuple[int, int | None]:
+        """Return when one was made, with its number, or that of a later one which says it.
+
+        A clock that is ahead by more than `time_ms` would hold all that follow until it is right:
+        so the time is taken of the next one whose clock is not. If there is none, it is now.
+        """
+        for later in range(number, latest + 1):
+            made = time_of(later)
+            if made is None and later > number:
+                continue
+            if made is None or made - now_ms <= self.time_ms:
+                return later, made
+        return latest, now_ms
 
 
 def changelogs_live_longer(options: Options) -> bool:

@@ -41,11 +41,6 @@ class DeletedTag:
 def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> DeletedTag:
     """Delete a tag with the files that only it kept.
 
-    Raises:
-        NotFoundError: There is no tag of this name; or a snapshot beside it lacks a manifest, and
-            nothing was deleted.
-        InvalidInputError: Kind `tag-hold`; the tag keeps segment files from other engines.
-
     Cost:
         Reads the manifests of the tag and of its neighbours, and those of other branches.
     """
@@ -82,13 +77,7 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
 def expire_tags(
     store: FileStore, *, clock: Clock | None = None, dry_run: bool = False
 ) -> list[DeletedTag]:
-    """Delete the tags whose time is over; see `delete_tag`.
-
-    Args:
-        store: The branch.
-        clock: Says how old tags are.
-        dry_run: Delete nothing.
-    """
+    """Delete the tags whose time is over; see `delete_tag`."""
     now_ms = (clock or SystemClock()).now_millis()
     now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # tags say the local time
     over = [

@@ -33,12 +33,7 @@ AUDIT_PREFIX = "audit_"
 
 
 class BranchManager:
-    """Branches of a table, made from and merged into one of them: main, as a rule.
-
-    Args:
-        file_io: The storage.
-        paths: The paths of the branch that others are made from.
-    """
+    """Branches of a table, made from and merged into one of them: main, as a rule."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -47,9 +42,6 @@ class BranchManager:
     def list(self) -> dict[str, int]:
         """Return branch → epoch milliseconds of its last change, by name; main is not listed.
 
-        Raises:
-            StorageError: The storage failed.
-
         Cost:
             One listing.
         """
@@ -57,12 +49,7 @@ class BranchManager:
         return {name: status.modified_ms for name, status in found.items() if status.is_directory}
 
     def exists(self, name: str) -> bool:
-        """Whether there is a branch of this name.
-
-        Raises:
-            InvalidInputError: The name is no part of a path.
-            StorageError: The storage failed.
-        """
+        """Whether there is a branch of this name."""
         return name == MAIN_BRANCH or bool(SchemaManager(self._file_io, self._of(name)).list_ids())
 
     def create(
@@ -76,17 +63,6 @@ class BranchManager:
         """Make a branch: empty, or with the state of a tag or a snapshot.
 
         The branch appears whole or not at all (on object stores: as whole as a renamed directory).
-
-        Args:
-            name: The name of the branch.
-            tag: Begin with the snapshot of this tag; keep the tag as long as the branch.
-            snapshot_id: Begin with this snapshot; a tag must keep it, or its files will expire.
-            ignore_if_exists: Do nothing if there is a branch of this name.
-
-        Raises:
-            AlreadyExistsError: There is a branch of this name.
-            InvalidInputError: The name is none, or both a tag and a snapshot are given.
-            NotFoundError: No such tag or snapshot; or it was deleted meanwhile: there is no branch.
         """
         _check_new_name(name)
         if tag is not None and snapshot_id is not None:
@@ -100,22 +76,11 @@ class BranchManager:
         self._make(name, tag, snapshot_id)
 
     def delete(self, name: str) -> None:
-        """Delete a branch; its data files stay until a cleaning finds them.
-
-        Raises:
-            InvalidInputError: It is main.
-            NotFoundError: There is no such branch.
-        """
+        """Delete a branch; its data files stay until a cleaning finds them."""
         self._file_io.delete_directory(self._existing(name).branch_directory)
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give a branch another name (on object stores: as whole as a renamed directory).
-
-        Raises:
-            AlreadyExistsError: There is a branch of the new name.
-            InvalidInputError: It is main, or the new name is none.
-            NotFoundError: There is no such branch.
-        """
+        """Give a branch another name (on object stores: as whole as a renamed directory)."""
         source = self._existing(name)
         _check_new_name(new_name)
         if self.exists(new_name):
@@ -131,16 +96,6 @@ class BranchManager:
 
         That is its first snapshot, or that of an older tag. A crash leaves main at a state it had
         before or at one of the branch's; call it again.
-
-        Returns:
-            The newest snapshot.
-
-        Raises:
-            InvalidInputError: It is main, has no snapshot, or holds nothing but a refused batch.
-            CommitConflictError: Others rolled main back again and again; call it again.
-            NotFoundError: There is no such branch; or others renamed or deleted it, or let its
-                snapshots expire, before it was read, and main stayed as it was.
-            FormatError, StorageError: Metadata is damaged, or the storage failed; call it again.
         """
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):

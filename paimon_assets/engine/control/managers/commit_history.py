@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Self
+from uuid import uuid4
 
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
@@ -41,13 +43,30 @@ _SEEN: OrderedDict[TableKey, _Seen] = OrderedDict()
 _LOCK = Lock()
 
 
-class CommitHistory:
-    """Commits of one table, by user and identifier.
+class NewUser(str):
+    """A commit user that was just made up: nobody has committed under its name before.
 
-    Args:
-        table: Key of what this process remembers.
-        read: Snapshot id → snapshot, None if there is none.
+    So only snapshots are looked at that came after the first look for it. Sent elsewhere it is a
+    text like others.
     """
+
+    __slots__ = ("first_looks",)
+    first_looks: dict[TableKey, Snapshot | None]
+    """Table → its newest snapshot at the first look."""
+
+    def __new__(cls, prefix: str = "") -> Self:
+        """Make one up."""
+        made = super().__new__(cls, f"{prefix}{uuid4()}")
+        made.first_looks = {}
+        return made
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Be a plain text where it is sent."""
+        return str, (str(self),)
+
+
+class CommitHistory:
+    """Commits of one table, by user and identifier."""
 
     def __init__(self, table: TableKey, read: Callable[[int], Snapshot | None]) -> None:
         self._table = table
@@ -61,8 +80,19 @@ class CommitHistory:
         kinds: frozenset[CommitKind],
     ) -> Snapshot | None:
         """Return the newest snapshot of a commit, None if there is none."""
+        if isinstance(commit_user, NewUser) and self._table not in commit_user.first_looks:
+            commit_user.first_looks[self._table] = latest
+            return None
         if latest is None:
             return None
+        if isinstance(commit_user, NewUser):
+            first = commit_user.first_looks[self._table]
+            if first is None or self._still_true(first, latest):
+                after = 0 if first is None else first.id
+                later = self._newer(after, latest) if after < latest.id else iter(())
+                key = (commit_user, commit_identifier)
+                found = (s for s in later if (s.commit_user, s.commit_identifier) == key)
+                return next((s for s in found if s.commit_kind in kinds), None)
         by_kind = self._up_to(latest).commits.get((commit_user, commit_identifier), {})
         ids = [snapshot_id for kind, snapshot_id in by_kind.items() if kind in kinds]
         return self._one(latest, max(ids)) if ids else None

@@ -26,12 +26,7 @@ class ConsumerManager:
         self._clock = clock or SystemClock()
 
     def next_snapshot(self, consumer_id: str) -> int | None:
-        """Return the next snapshot a consumer will read, None if there is no such consumer.
-
-        Raises:
-            FormatError: The file is damaged.
-            InvalidInputError: The id is no part of a path.
-        """
+        """Return the next snapshot a consumer will read, None if there is no such consumer."""
         path = self._path(consumer_id)
         try:
             data = self._file_io.read_bytes(path)
@@ -46,11 +41,7 @@ class ConsumerManager:
         return value
 
     def list(self) -> dict[str, int]:
-        """Return consumer → next snapshot, by name. Cost: one listing, and each is read.
-
-        Raises:
-            FormatError: The file of a consumer is damaged.
-        """
+        """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""
         names = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
         found = {name: self.next_snapshot(name) for name in names}
         return {name: number for name, number in found.items() if number is not None}
@@ -59,17 +50,6 @@ class ConsumerManager:
         """Note that a consumer has dealt with everything before a snapshot; it never goes back.
 
         Calling it again, or with an older number after a retry, changes nothing.
-
-        Args:
-            consumer_id: Which; a new one is made.
-            next_snapshot: `Plan.next_snapshot` of what was dealt with.
-
-        Returns:
-            The consumer's next snapshot now.
-
-        Raises:
-            InvalidInputError: The number is none of a snapshot, or the id none of a consumer.
-            FormatError: The consumer's file is damaged.
         """
         known = self.next_snapshot(consumer_id)
         if known is not None and known >= next_snapshot:
@@ -78,11 +58,7 @@ class ConsumerManager:
         return next_snapshot
 
     def reset(self, consumer_id: str, next_snapshot: int) -> None:
-        """Let a consumer continue at a snapshot, be it an earlier one.
-
-        Raises:
-            InvalidInputError: The number is none of a snapshot.
-        """
+        """Let a consumer continue at a snapshot, be it an earlier one."""
         if next_snapshot < FIRST_SNAPSHOT_ID:
             raise InvalidInputError(
                 f"Consumer '{consumer_id}' cannot continue at snapshot {next_snapshot}; the first"
@@ -93,27 +69,15 @@ class ConsumerManager:
         self._write(consumer_id, next_snapshot)
 
     def delete(self, consumer_id: str) -> None:
-        """Forget a consumer; fine if there is none.
-
-        Raises:
-            InvalidInputError: The id is no part of a path.
-        """
+        """Forget a consumer; fine if there is none."""
         self._file_io.delete_file(self._path(consumer_id))
 
     def min_next_snapshot(self) -> int | None:
-        """Return the oldest snapshot some consumer still needs, None without consumers.
-
-        Raises:
-            FormatError: The file of a consumer is damaged.
-        """
+        """Return the oldest snapshot some consumer still needs, None without consumers."""
         return min(self.list().values(), default=None)
 
     def expire(self, time_retained_ms: int) -> tuple[str, ...]:
-        """Forget the consumers that did not advance for a time, and return their names.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Forget the consumers that did not advance for a time, and return their names."""
         before = self._clock.now_millis() - time_retained_ms
         files = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
         old = [name for name, status in files.items() if 0 < status.modified_ms < before]

@@ -7,16 +7,7 @@ _FORBIDDEN = "/\\$"
 
 
 def check_file_name(noun: str, name: str) -> str:
-    """Return a name that may become a part of a path.
-
-    Args:
-        noun: What it names, for the message.
-        name: What a person gave.
-
-    Raises:
-        InvalidInputError: It is blank, or holds blanks at an end, a slash, a backslash, a dollar
-            sign or a control character.
-    """
+    """Return a name that may become a part of a path."""
     fault = None
     if not name.strip() or name != name.strip():
         fault = "is blank, or has blanks around it"
@@ -30,15 +21,7 @@ def check_file_name(noun: str, name: str) -> str:
 
 
 def known_file_name(noun: str, name: str) -> str:
-    """Return a name of something that may be there, be it made by others with other rules.
-
-    Args:
-        noun: What it names, for the message.
-        name: What a person gave, or what a listing says.
-
-    Raises:
-        InvalidInputError: It is no part of a path.
-    """
+    """Return a name of something that may be there, be it made by others with other rules."""
     try:
         return plain_name(name)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import re
 
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
 
 
@@ -37,7 +38,20 @@ def number_of(name: str) -> int | None:
     >>> number_of("7"), number_of("007"), number_of("9" * 20)
     (7, None, None)
     """
-    return int(name) if _NUMBER.fullmatch(name) else None
+    number = int(name) if _NUMBER.fullmatch(name) else None
+    return None if number is None or number > HIGHEST else number
 
 
+def check_follows(number: int, what: str, path: str) -> None:
+    """Refuse to write what would have a number that readers do not know: they have 64 bits."""
+    if number >= HIGHEST:
+        raise InvalidInputError(
+            f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "
+            "none can follow. If no writer made that file, delete it; else copy the table.",
+            kind="number-highest",
+            details={"path": path},
+        )
+
+
+HIGHEST = 2**63 - 1
 _NUMBER = re.compile("0|[1-9][0-9]{0,18}")

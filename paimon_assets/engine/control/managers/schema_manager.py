@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.control.managers.numbered_files import numbered_files
+from paimon_assets.engine.control.managers.numbered_files import check_follows, numbered_files
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
@@ -51,11 +51,7 @@ class SchemaManager:
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def existing(self, name: str) -> TableSchema:
-        """Return the newest schema.
-
-        Raises:
-            NotFoundError: There is no table, or no such branch.
-        """
+        """Return the newest schema."""
         schema, path, branch = self.latest(), self._paths.table, self._paths.branch
         if schema is None and branch != MAIN_BRANCH:
             raise NotFoundError(
@@ -96,9 +92,6 @@ class SchemaManager:
         """Return the newest id, given a schema that a writer opened the table with.
 
         Ids are contiguous, so this asks for the next ones instead of listing.
-
-        Raises:
-            NotFoundError: The table is not there any more, or another one is there.
         """
         if not self.is_same(known):
             raise self.not_the_same(known)
@@ -115,12 +108,7 @@ class SchemaManager:
         )
 
     def schema(self, schema_id: int) -> TableSchema:
-        """Return one schema.
-
-        Raises:
-            NotFoundError: There is none of that id.
-            FormatError: The file is damaged.
-        """
+        """Return one schema."""
         found = self._schemas.get(schema_id)
         if found is None:
             path = self._paths.schema(schema_id)
@@ -129,28 +117,19 @@ class SchemaManager:
         return found
 
     def schema_or_none(self, schema_id: int) -> TableSchema | None:
-        """Return one schema, None if its file is gone.
-
-        Raises:
-            FormatError: The file is damaged.
-        """
+        """Return one schema, None if its file is gone."""
         try:
             return self.schema(schema_id)
         except NotFoundError:
             return None
 
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
-        """Create a table by publishing its first schema.
-
-        Raises:
-            AlreadyExistsError: Somebody else created the table.
-            InvalidInputError: A rule of `schema_validation` or `option_rules` is broken.
-        """
+        """Create a table by publishing its first schema."""
         first = first_table_schema(schema, time_millis=time_millis)
         check_options(first, {})
         validate_schema(first)
         self._warn_of_slips(first.options)
-        if not self._published(first):
+        if not self._publish(first):
             raise AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
                 kind="table-exists",
@@ -159,15 +138,11 @@ class SchemaManager:
         return first
 
     def evolved(self, changes: Sequence[SchemaChange], *, time_millis: int) -> TableSchema:
-        """Return what `commit_changes` would make of the newest schema; writes nothing.
-
-        Raises:
-            NotFoundError: There is no table.
-            InvalidInputError: A change is refused (`spec.evolution.schema_evolution`).
-        """
+        """Return what `commit_changes` would make of the newest schema; writes nothing."""
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
+        check_follows(newest.id, "schema", self._paths.table)
         has_snapshots = self._snapshots.latest() is not None
         return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
 
@@ -181,20 +156,6 @@ class SchemaManager:
         """Publish one schema with all changes applied to the newest, or none.
 
         Who loses a race against another change applies its own to what the other made.
-
-        Args:
-            changes: In the order to apply them.
-            time_millis: When; epoch milliseconds.
-            base: The schema the changes were judged on; None takes whatever is the newest.
-
-        Returns:
-            The new schema; the newest, if the changes change nothing.
-
-        Raises:
-            NotFoundError: There is no table.
-            InvalidInputError: A change is refused; nothing was written.
-            CommitConflictError: The newest schema is not `base`, or others were faster too often.
-            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         for _ in range(_MOST_TRIES):
             new = self.evolved(changes, time_millis=time_millis)
@@ -205,7 +166,7 @@ class SchemaManager:
                 )
             if changes_nothing(newest, new):
                 return newest
-            if self._published(new):
+            if self._publish(new):
                 self._look_back(new, newest)
                 self._warn_of_slips(set(new.options) - set(newest.options))
                 return new
@@ -231,9 +192,11 @@ class SchemaManager:
         self._file_io.delete_file(self._paths.schema(new.id))
         raise self.not_the_same(before)
 
-    def _published(self, new: TableSchema) -> bool:
+    def _publish(self, new: TableSchema) -> bool:
         """Publish a schema; whether it is ours that has the id now."""
-        return published(self._file_io, self._paths.schema(new.id), schema_to_json(new))
+        path, data = self._paths.schema(new.id), schema_to_json(new)
+        schema_from_json(data, path)  # or nobody could open the table
+        return published(self._file_io, path, data)
 
     def _warn_of_slips(self, keys: Iterable[str]) -> None:
         """Keys of others are kept; that one of them was to be one of ours can only be guessed."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
-from paimon_assets.engine.control.managers.numbered_files import number_of, numbered_files
+from paimon_assets.engine.control.managers.numbered_files import HIGHEST, number_of, numbered_files
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
@@ -56,12 +56,7 @@ class SnapshotManager:
         )
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Return one snapshot.
-
-        Raises:
-            NotFoundError: It never was, or has expired.
-            FormatError: The file is damaged.
-        """
+        """Return one snapshot."""
         found = self.snapshot_or_none(snapshot_id)
         if found is None:
             raise NotFoundError(
@@ -79,7 +74,7 @@ class SnapshotManager:
             data = self._file_io.read_bytes(path)
         except NotFoundError:
             return None
-        return _parsed(data, path)
+        return _parse(data, path)
 
     def is_same(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is still there as it was read; ids are used twice, lists are not."""
@@ -87,11 +82,7 @@ class SnapshotManager:
         return found is not None and found.delta_manifest_list == snapshot.delta_manifest_list
 
     def published(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot a commit has published under an id, None if none has.
-
-        Raises:
-            StorageError: It cannot be said.
-        """
+        """Return the snapshot a commit has published under an id, None if none has."""
         if self._newest_of is None:
             return self.snapshot_or_none(snapshot_id)
         newest = self.latest()
@@ -161,19 +152,14 @@ class SnapshotManager:
         return ids[0] if ids else None
 
     def list_ids(self) -> list[int]:
-        """Return the ids of all snapshots, ascending. Cost: one listing.
-
-        Raises:
-            StorageError: A catalog has a newest snapshot that the table's directory does not list:
-                who went by the listing would delete what snapshots need.
-        """
+        """Return the ids of all snapshots, ascending. Cost: one listing."""
         if self._newest_of is None:
-            return self._listed()
+            return self._list()
         newest, missing = self.latest(), 0
         for _ in range(_MOST_LISTINGS):
             if newest is None:
                 return []
-            missing, ids, newest = newest.id, self._listed(), self.latest()
+            missing, ids, newest = newest.id, self._list(), self.latest()
             if newest is not None and missing in ids:
                 return [number for number in ids if number <= newest.id]
         raise self._ghost(missing, "The catalog names")
@@ -206,9 +192,6 @@ class SnapshotManager:
 
     def at_watermark(self, watermark: int) -> Snapshot | None:
         """Return the first snapshot whose watermark is not below one, None if there is none.
-
-        Args:
-            watermark: Epoch milliseconds of event time.
 
         Cost:
             O(log n) snapshots read: a table's watermark never goes back.
@@ -244,12 +227,6 @@ class SnapshotManager:
         latest: Snapshot | None = None,
     ) -> Snapshot | None:
         """Return the snapshot of one commit of a user, None if it did not happen (or expired).
-
-        Args:
-            commit_user: Who committed.
-            commit_identifier: Which of the user's commits.
-            kinds: Kinds to look for; one write may leave an APPEND and a COMPACT.
-            latest: The newest snapshot, if the caller has just read it.
 
         Cost:
             As `latest_of_user`.
@@ -287,11 +264,12 @@ class SnapshotManager:
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
 
-    def _listed(self) -> list[int]:
+    def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
 
     def _exists(self, snapshot_id: int) -> bool:
-        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+        path = self._paths.snapshot(snapshot_id)
+        return snapshot_id <= HIGHEST and self._file_io.exists(path)
 
     def _read_hint(self, name: str) -> int | None:
         try:
@@ -326,7 +304,7 @@ class SnapshotManager:
 
 
 @lru_cache(maxsize=64)
-def _parsed(data: bytes, path: str) -> Snapshot:
+def _parse(data: bytes, path: str) -> Snapshot:
     """Parse a snapshot; one commit reads the same few bytes again and again."""
     return snapshot_from_json(data, path)
 

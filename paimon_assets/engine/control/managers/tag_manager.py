@@ -39,20 +39,7 @@ class TagManager:
         time_retained: dt.timedelta | None = None,
         ignore_if_exists: bool = False,
     ) -> Tag:
-        """Give a snapshot a name.
-
-        Args:
-            name: The name of the tag.
-            snapshot: Must not have expired.
-            time_retained: How long the tag is kept; None is for ever.
-            ignore_if_exists: Return the tag there is, be it of another snapshot.
-
-        Raises:
-            AlreadyExistsError: There is a tag of this name.
-            InvalidInputError: The name or the time is none.
-            NotFoundError: The snapshot expired, or was undone, meanwhile; there is no tag.
-            CommitUnknownError: The storage's answer was lost; look whether the tag is there.
-        """
+        """Give a snapshot a name."""
         tag = self._new(name, snapshot, time_retained)
         if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
@@ -70,13 +57,7 @@ class TagManager:
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        """Let a tag name another snapshot.
-
-        Raises:
-            NotFoundError: There is no tag of this name; or the snapshot expired, or was undone,
-                meanwhile, and the tag names what it did.
-            InvalidInputError: The time is none.
-        """
+        """Let a tag name another snapshot."""
         before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
         self._file_io.replace(self._paths.tag(name), tag_to_json(tag))
@@ -86,14 +67,7 @@ class TagManager:
         return tag
 
     def rename(self, name: str, new_name: str) -> Tag:
-        """Give a tag another name; after a crash it may have both.
-
-        Raises:
-            AlreadyExistsError: There is a tag of the new name.
-            NotFoundError: There is no tag of the old name.
-            InvalidInputError: The new name is none.
-            CommitUnknownError: The storage's answer was lost; the tag may have both names.
-        """
+        """Give a tag another name; after a crash it may have both."""
         check_file_name("tag", new_name)
         self.get(name)
         data = self._file_io.read_bytes(self._paths.tag(name))
@@ -103,23 +77,13 @@ class TagManager:
         return self.get(new_name)
 
     def delete(self, name: str) -> Tag:
-        """Delete a tag's file and return what it held; data files stay (see the module).
-
-        Raises:
-            NotFoundError: There is no tag of this name.
-            FormatError: Its file is damaged.
-        """
+        """Delete a tag's file and return what it held; data files stay (see the module)."""
         tag = self.get(name)
         self._file_io.delete_file(self._paths.tag(name))
         return tag
 
     def get(self, name: str) -> Tag:
-        """Return a tag.
-
-        Raises:
-            NotFoundError: There is no tag of this name.
-            FormatError: Its file is damaged.
-        """
+        """Return a tag."""
         tag = self.get_or_none(name)
         if tag is None:
             raise NotFoundError(
@@ -130,12 +94,7 @@ class TagManager:
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
-        """Return a tag, None if there is none of this name.
-
-        Raises:
-            InvalidInputError: The name is no part of a path.
-            FormatError: Its file is damaged.
-        """
+        """Return a tag, None if there is none of this name."""
         path = self._paths.tag(known_file_name("tag", name))
         try:
             data = self._file_io.read_bytes(path)
@@ -144,22 +103,14 @@ class TagManager:
         return tag_from_json(name, data, path)
 
     def list(self) -> list[Tag]:
-        """Return all tags, by name. Cost: one listing, and each is read.
-
-        Raises:
-            FormatError: The file of a tag is damaged.
-        """
+        """Return all tags, by name. Cost: one listing, and each is read."""
         names = prefixed_files(self._file_io, self._paths.tag_directory, TAG_PREFIX)
         return [tag for name in names if (tag := self.get_or_none(name)) is not None]
 
     def delete_after(
         self, snapshot_id: int, *, keep: Callable[[Snapshot], bool] = lambda _: False
     ) -> tuple[str, ...]:
-        """Delete the tags of later snapshots, but for those to keep, and return their names.
-
-        Raises:
-            FormatError: The file of a tag is damaged; nothing was deleted.
-        """
+        """Delete the tags of later snapshots, but for those to keep, and return their names."""
         later = sorted(
             (
                 tag

@@ -1,1 +1,1 @@
-"""Manifests and manifest lists: read, written, kept and folded together."""
+"""Manifests and manifest lists: read, written, cached and merged."""

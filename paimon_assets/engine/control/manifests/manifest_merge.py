@@ -123,14 +123,14 @@ def _minor(
         group.append(meta)
         group_bytes += meta.file_size
         if group_bytes >= limits.target_bytes:
-            result += _folded(group, limits, storage)
+            result += _fold(group, limits, storage)
             group, group_bytes = [], 0
     if len(group) >= limits.min_count:
-        return result + _folded(group, limits, storage)
+        return result + _fold(group, limits, storage)
     return result + group
 
 
-def _folded(
+def _fold(
     group: list[ManifestFileMeta], limits: MergeLimits, storage: ManifestStorage
 ) -> list[ManifestFileMeta]:
     if len(group) == 1:

@@ -44,11 +44,7 @@ _FETCHES_AT_ONCE = 8
 
 
 class ManifestCache:
-    """Decoded manifests and lists by path; the least recently used ones go first.
-
-    Args:
-        max_bytes: Estimated memory to keep.
-    """
+    """Decoded manifests and lists by path; the least recently used ones go first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -146,13 +142,7 @@ class ManifestStore:
     def read(
         self, meta: ManifestFileMeta, keep: KeepEntry | None = None
     ) -> Sequence[ManifestEntry]:
-        """Read a manifest, or take it from the cache.
-
-        Args:
-            meta: From a manifest list.
-            keep: Which entries are wanted; large manifests that are not in the cache are filtered
-                before entries are built, and then not kept.
-        """
+        """Read a manifest, or take it from the cache."""
         return self._read(meta, keep, None)
 
     def _read(
@@ -180,12 +170,7 @@ class ManifestStore:
     def read_all(
         self, metas: Sequence[ManifestFileMeta], keep: KeepEntry | None = None
     ) -> Iterator[ManifestEntry]:
-        """Yield the entries of many manifests, in order; the next ones are fetched meanwhile.
-
-        Args:
-            metas: From manifest lists.
-            keep: As for `read`.
-        """
+        """Yield the entries of many manifests, in order; the next ones are fetched meanwhile."""
         missing = [meta for meta in metas if self._cache.get(self._key(meta.file_name)) is None]
         if len(missing) < _FETCHES_AT_ONCE:
             for meta in metas:
@@ -253,11 +238,7 @@ class ManifestStore:
     def write_list(
         self, metas: Iterable[ManifestFileMeta], names: ManifestNames
     ) -> tuple[str, int]:
-        """Write a manifest list, perhaps an empty one.
-
-        Returns:
-            (file name, bytes).
-        """
+        """Write a manifest list, perhaps an empty one."""
         items = tuple(metas)
         data = write_manifest_list(items)
         name = names.next("manifest-list")

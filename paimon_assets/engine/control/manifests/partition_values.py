@@ -74,11 +74,12 @@ class PartitionValues:
 
     def may_match(self, predicate: Predicate | None, partition: bytes) -> bool:
         """Whether a partition passes a bound predicate over its columns."""
-        if predicate is None:
-            return True
+        return predicate is None or may_match(predicate, self.exact(partition).__getitem__)
+
+    def exact(self, partition: bytes) -> dict[str, Bounds]:
+        """Return column → its one value in a partition, as bounds."""
         values = zip(self.fields, self.values(partition), strict=True)
-        bounds = {field.name: exactly(value) for field, value in values}
-        return may_match(predicate, bounds.__getitem__)
+        return {field.name: exactly(value) for field, value in values}
 
     def may_be_in(self, predicate: Predicate | None, meta: ManifestFileMeta) -> bool:
         """Whether a manifest may name partitions that pass a bound predicate over their columns."""
@@ -109,12 +110,7 @@ class PartitionValues:
         )
 
     def bounds(self, stats: SimpleStats, entry_count: int) -> dict[str, Bounds]:
-        """Return column → bounds of a manifest's partitions.
-
-        Args:
-            stats: The stats of a manifest list.
-            entry_count: Entries of the manifest.
-        """
+        """Return column → bounds of a manifest's partitions."""
         if not self._types:
             return {}
         lows = deserialize_row(stats.min_values, self._types)

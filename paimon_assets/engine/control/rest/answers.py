@@ -68,15 +68,7 @@ class Answer:
 def error_of(
     answer: Answer, what: str, *, is_change: bool, in_doubt: bool, secrets: Collection[str]
 ) -> PaimonError:
-    """Return the error that a bad answer means.
-
-    Args:
-        answer: A bad one.
-        what: Method and path, for the message.
-        is_change: Whether the request changes something.
-        in_doubt: Whether an earlier try of the same change may have been done.
-        secrets: What no message may show.
-    """
+    """Return the error that a bad answer means."""
     said = _said(answer)
     sure = _SURE.get(answer.status)
     reason = said.message or _reason(answer.status, said)

@@ -74,11 +74,7 @@ Auth = BearerAuth | DlfAuth
 
 
 def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth:
-    """Return who asks, as a catalog's options say.
-
-    Raises:
-        InvalidInputError: An option is missing, or says something unknown; shows no value.
-    """
+    """Return who asks, as a catalog's options say."""
     typed = Options(options)
     match typed.get(TOKEN_PROVIDER):
         case "bear" | "bearer":

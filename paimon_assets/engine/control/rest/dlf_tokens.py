@@ -34,11 +34,7 @@ TokenSource = Callable[[], DlfToken]
 
 
 def token_from_json(data: bytes, where: str) -> DlfToken:
-    """Read the JSON of a token file or of the machine's role.
-
-    Raises:
-        InvalidInputError: A member is missing or damaged; says where, and no value.
-    """
+    """Read the JSON of a token file or of the machine's role."""
     try:
         members = json.loads(data)
         ends = members.get("Expiration")
@@ -62,11 +58,7 @@ def _epoch_ms(text: str) -> int:
 
 
 def read_token_file(path: str) -> DlfToken:
-    """Read the token file.
-
-    Raises:
-        InvalidInputError: It is not there, or holds no token.
-    """
+    """Read the token file."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -77,12 +69,7 @@ def read_token_file(path: str) -> DlfToken:
 
 
 class RenewedToken:
-    """A token that is loaded again when less than an hour of it is left; threads share it.
-
-    Args:
-        load: Reads or asks for one.
-        clock: Says the time.
-    """
+    """A token that is loaded again when less than an hour of it is left; threads share it."""
 
     def __init__(self, load: TokenSource, clock: Clock) -> None:
         self._load = load

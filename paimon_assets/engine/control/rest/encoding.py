@@ -14,9 +14,6 @@ _DOTS = frozenset({"", ".", ".."})
 def path_of(*parts: str) -> str:
     """Return a path of encoded names, beginning with a slash.
 
-    Raises:
-        InvalidInputError: A name is empty or made of dots, and would lead to another path.
-
     >>> path_of("v1", "databases", "a b*~$/%")
     '/v1/databases/a+b*%7E%24%2F%25'
     """

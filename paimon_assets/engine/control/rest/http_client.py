@@ -111,9 +111,6 @@ def _session(process: int) -> Any:
 def checked_uri(uri: str) -> str:
     """Return the URI of a catalog with its scheme and without a slash at its end.
 
-    Raises:
-        InvalidInputError: It is blank or no URI of HTTP, or carries a user or a query.
-
     >>> checked_uri("host:8080/catalog/")
     'http://host:8080/catalog'
     """
@@ -144,15 +141,7 @@ class Pace:
 
 
 class HttpClient:
-    """Sends requests to one server.
-
-    Args:
-        uri: As `checked_uri` takes it.
-        auth: Who asks; None asks as nobody.
-        headers: Of every request.
-        secrets: What no message may show.
-        pace: How long it waits.
-    """
+    """Sends requests to one server."""
 
     def __init__(
         self,
@@ -179,16 +168,8 @@ class HttpClient:
         return other
 
     def ask(self, request: Request, into: type[S]) -> S:
-        """Send a request and read its answer.
-
-        Raises:
-            AccessDeniedError, NotFoundError, AlreadyExistsError, InvalidInputError,
-            UnsupportedFeatureError: What the server said; nothing was changed.
-            StorageError: The server is busy, not there, or failed at what only reads.
-            CommitUnknownError: Of a change: it may have been done.
-            FormatError: The answer is none of this kind.
-        """
-        answer, in_doubt = self._answered(request)
+        """Send a request and read its answer."""
+        answer, in_doubt = self._answer(request)
         if answer.is_good:
             try:
                 return into.from_bytes(answer.body)
@@ -209,25 +190,21 @@ class HttpClient:
         )
 
     def fetch(self, url: str) -> bytes:
-        """Return what lies at another URL, asked as nobody.
-
-        Raises:
-            StorageError: It is not there, or the server failed.
-        """
+        """Return what lies at another URL, asked as nobody."""
         bare = HttpClient(url, pace=self._pace)
         suffix = "/" if url.endswith("/") else ""
-        answer, _ = bare._answered(Request(method="GET", path=suffix))
+        answer, _ = bare._answer(Request(method="GET", path=suffix))
         if not answer.is_good:
             raise StorageError(f"'{url}' answered {answer.status}.", kind="server-failed")
         return answer.body
 
-    def _answered(self, request: Request) -> tuple[Answer, bool]:
+    def _answer(self, request: Request) -> tuple[Answer, bool]:
         """Return the answer, and whether a try before it may have been done."""
         in_doubt = False
         for tried in range(_MOST_RETRIES + 1):
             is_last = tried == _MOST_RETRIES
             try:
-                answer = self._sent(request)
+                answer = self._send(request)
             except _NotSentError as error:
                 if in_doubt and request.is_change:
                     raise self._unknown(request, str(error)) from None
@@ -247,7 +224,7 @@ class HttpClient:
             self._pace.clock.sleep_millis(wait_s * 1000)
         raise AssertionError
 
-    def _sent(self, request: Request) -> Answer:
+    def _send(self, request: Request) -> Answer:
         requests = import_module("requests")
         signed = SignedRequest(
             method=request.method,
@@ -278,7 +255,7 @@ class HttpClient:
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(response.status_code, headers, body)
         except requests.exceptions.RequestException as error:
-            raise _judged(requests, error) from None
+            raise _judge(requests, error) from None
 
     def _wait_s(self, tried: int, asked: str | None) -> float:
         if asked is not None and (seconds := self._asked_s(asked)) is not None:
@@ -324,7 +301,7 @@ def _read(response: Any) -> bytes:
     return b"".join(pieces)
 
 
-def _judged(requests: Any, error: Exception) -> Exception:
+def _judge(requests: Any, error: Exception) -> Exception:
     """Return whether a request was surely not sent, or may have been; the text shows no URL."""
     kinds = requests.exceptions
     name = type(error).__name__

@@ -19,12 +19,7 @@ _TOKEN = "pageToken"  # noqa: S105  # because it is a query's name
 
 
 class RestApi:
-    """The requests of one catalog.
-
-    Args:
-        client: Sends them.
-        prefix: What the server wants in front of its paths, as its configuration says.
-    """
+    """The requests of one catalog."""
 
     def __init__(self, client: HttpClient, prefix: str = "") -> None:
         self._client = client
@@ -44,9 +39,10 @@ class RestApi:
         request = Request(method="GET", path=self._path(parts), query=query or {})
         return self._client.ask(request, into)
 
-    def delete(self, parts: Sequence[str]) -> None:
+    def delete(self, parts: Sequence[str], query: Mapping[str, str] | None = None) -> None:
         """Delete what lies at the parts of a path."""
-        request = Request(method="DELETE", path=self._path(parts), is_change=True)
+        path = self._path(parts)
+        request = Request(method="DELETE", path=path, query=query or {}, is_change=True)
         self._client.ask(request, Nothing)
 
     def post(
@@ -64,11 +60,7 @@ class RestApi:
         return self._client.ask(request, cast("type[S]", into or Nothing))
 
     def listed(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
-        """Return the members of all pages of a list.
-
-        Raises:
-            StorageError: The server would go round in circles.
-        """
+        """Return the members of all pages of a list."""
         asked: dict[str, str] = {}
         seen: set[str] = set()
         found: list[Any] = []

@@ -1,1 +1,1 @@
-"""Deleting and updating rows: which files a change must look at, and which go as wholes."""
+"""Plans of deletes and updates: which files a change must read, and which go as wholes."""

@@ -11,13 +11,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 def dropped_rows(
     store: FileStore, snapshot: Snapshot, deleted: Sequence[ManifestEntry]
 ) -> int | None:
-    """Return the live rows of files before a snapshot deleted them; None if it is unknown.
-
-    Args:
-        store: The table.
-        snapshot: The one that deleted the files.
-        deleted: Their entries.
-    """
+    """Return the live rows of files before a snapshot deleted them; None if it is unknown."""
     before = store.snapshots.snapshot_or_none(snapshot.id - 1)
     if store.schema.has_primary_key or before is None:
         return None

@@ -6,10 +6,15 @@
     and of these    files all of whose rows go, by their statistics, are not opened
 
 Planned from manifests alone.
+
+The rows for which a predicate is not true: false, or unknown.
+
+If statistics rule these out in a file, the predicate is true for all of its rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -18,7 +23,6 @@ from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
 from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.row_change.complement import complement
 from paimon_assets.engine.control.row_change.rules import check_settled
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -41,8 +45,57 @@ from paimon_assets.engine.spec.options.all_options import (
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
-from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+    all_of,
+    any_of,
+)
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.types.data_types import TypeRoot
+
+_HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+
+
+def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
+    """Return a bound predicate that is true wherever `predicate` is not.
+
+    None if there is no such predicate: of a prefix, of a comparison with null, and of comparisons
+    of floating point, because NaN is in no statistics.
+    """
+    match predicate:
+        case And(children=children):
+            parts = _all(children, schema)
+            return None if parts is None else any_of(parts)
+        case Or(children=children):
+            parts = _all(children, schema)
+            return None if parts is None else all_of(parts)
+        case IsNull(field=name, negated=negated):
+            return IsNull(name, negated=not negated)
+        case StartsWith():
+            return None
+        case Comparison(field=name, op=op, literal=literal):
+            if literal is None or schema.column(name).type.root in _HAS_NAN:
+                return None
+            return Or((Comparison(name, op.negated, literal), IsNull(name)))
+        case In(field=name, literals=literals, negated=negated):
+            if None in literals or schema.column(name).type.root in _HAS_NAN:
+                return None
+            return Or((In(name, literals, negated=not negated), IsNull(name)))
+        case _:
+            assert_never(predicate)
+
+
+def _all(children: Iterable[Predicate], schema: TableSchema) -> list[Predicate] | None:
+    parts = [complement(child, schema) for child in children]
+    known = [part for part in parts if part is not None]
+    return known if len(known) == len(parts) else None
+
 
 _TASKS = 16
 """So many tasks write the files of a small table again; of a large one, more of the usual size."""
@@ -73,20 +126,7 @@ class RowChangePlan:
 def plan_row_change(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None, *, deletes: bool
 ) -> RowChangePlan:
-    """Plan a change of the rows of a snapshot.
-
-    Args:
-        store: The table, with its newest schema.
-        snapshot: What to change.
-        predicate: Bound; None matches every row.
-        deletes: Rows are deleted, not updated: files may go without being read.
-
-    Raises:
-        UnsupportedFeatureError: The table is not one this engine writes, holds segments of other
-            formats, or rows that wait for a compaction.
-        InvalidInputError: A file of a segment changed since it was added.
-        CommitConflictError: Kind `schema-changed`; the schema is not the newest any more.
-    """
+    """Plan a change of the rows of a snapshot."""
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
@@ -112,11 +152,7 @@ def plan_row_change(
 
 
 def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None:
-    """Refuse a change of rows while a live segment has another format than the table.
-
-    Raises:
-        UnsupportedFeatureError: Kind `segment-mixed-formats`.
-    """
+    """Refuse a change of rows while a live segment has another format than the table."""
     if may_have_segments(store):
         check_row_changes(store, FileStoreScan(store).live_files(snapshot), operation)
 

@@ -29,11 +29,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
 def check_deletable(store: FileStore) -> None:
-    """Refuse tables in which a record of kind -D does not remove its row.
-
-    Raises:
-        UnsupportedFeatureError: Kind `row-delete`; names the option and the way out.
-    """
+    """Refuse tables in which a record of kind -D does not remove its row."""
     if not store.schema.has_primary_key:
         return
     rules = merge_rules_of(store.schema)
@@ -61,13 +57,7 @@ def check_deletable(store: FileStore) -> None:
 
 
 def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
-    """Refuse tables and columns in which a new record does not replace its row.
-
-    Raises:
-        UnsupportedFeatureError: Kind `row-update`; names the option and the way out.
-        InvalidInputError: Kind `update-column`; the column decides where the row lies, or which
-            record of its key wins.
-    """
+    """Refuse tables and columns in which a new record does not replace its row."""
     schema = store.schema
     options = schema.typed_options
     for names, what in (
@@ -113,11 +103,7 @@ def _check_padding(store: FileStore, verb: str) -> None:
 
 
 def check_settled(store: FileStore, snapshot: Snapshot) -> None:
-    """Refuse a change while rows wait for a compaction: they would come back, or be lost.
-
-    Raises:
-        UnsupportedFeatureError: Kind `rows-wait`.
-    """
+    """Refuse a change while rows wait for a compaction: they would come back, or be lost."""
     postponed = store.schema.bucket_mode is BucketMode.POSTPONE
     hidden = skips_level_0(store.schema)
     if not postponed and not hidden:

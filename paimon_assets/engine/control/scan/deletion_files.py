@@ -23,9 +23,6 @@ def deletion_files(
 ) -> DeletionFiles:
     """Return the deletion vectors of a snapshot's data files in some buckets.
 
-    Raises:
-        FormatError: The index manifest is damaged, or gives a data file two vectors.
-
     Cost:
         One entry a vector of these buckets; the index manifest is decoded once a process.
     """

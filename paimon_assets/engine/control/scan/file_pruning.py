@@ -14,7 +14,8 @@ hold a newer record of its keys:
     keys are settled above level 0
     any other bucket, merged                  all files or none
 
-A file index that lies in the manifest counts as value statistics do.
+A file index that lies in the manifest counts as value statistics do. Partition columns have the
+values of the file's entry, whatever the file holds: files of others may hold such a column, too.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
 """
@@ -26,8 +27,11 @@ from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.data_file_row import stats_columns
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.control.scan.visibility import needs_no_merge
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -43,7 +47,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     fields_of,
     only_on,
-    renamed,
+    rename,
 )
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -68,13 +72,7 @@ class _StatsLayout:
 
 
 class FilePruning:
-    """Decides by statistics which live files a predicate needs.
-
-    Args:
-        schema: The schema to read as.
-        predicate: Bound to it.
-        schema_of: Schema id → schema, for those of the files; without one no statistics count.
-    """
+    """Decides by statistics which live files a predicate needs."""
 
     def __init__(
         self,
@@ -84,6 +82,7 @@ class FilePruning:
     ) -> None:
         self._schema = schema
         self._schema_of = schema_of
+        self._partitions = PartitionValues(schema)
         self._predicate = predicate
         self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
@@ -104,7 +103,7 @@ class FilePruning:
             return [
                 entry
                 for entry in entries
-                if entry.file.file_name in joined or self._value_may_match(entry.file)
+                if entry.file.file_name in joined or self._value_may_match(entry)
             ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
@@ -121,11 +120,11 @@ class FilePruning:
         one_level = len(entries) == 1 or (len(levels) == 1 and levels != {0})
         disjoint = one_level or needs_no_merge(self._schema, [entry.file for entry in entries])
         if disjoint:
-            return [entry for entry in entries if self._value_may_match(entry.file)]
+            return [entry for entry in entries if self._value_may_match(entry)]
         # A merge that combines values can make a row pass that is in no file.
         if EngineTraits.of(self._schema).combines_values:
             return entries
-        return entries if any(self._value_may_match(entry.file) for entry in entries) else []
+        return entries if any(self._value_may_match(entry) for entry in entries) else []
 
     def _key_may_match(self, file: DataFileMeta) -> bool:
         if self._key_predicate is None:
@@ -139,7 +138,8 @@ class FilePruning:
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
-    def _value_may_match(self, file: DataFileMeta) -> bool:
+    def _value_may_match(self, entry: ManifestEntry) -> bool:
+        file = entry.file
         key = (file.schema_id, file.value_stats_cols, file.write_cols)
         layout = self._layouts.get(key)
         if layout is None:
@@ -147,6 +147,7 @@ class FilePruning:
             layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
         bounds = self._bounds(layout, file.value_stats, file.row_count)
+        bounds |= self._partitions.exact(entry.partition)
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
         return matches and self._index_may_match(file)
 
@@ -160,12 +161,14 @@ class FilePruning:
         held = {
             column.name: source.by_id[column.id]
             for column in self._schema.fields
-            if column.id in source.by_id and same_type(source.by_id[column.id].type, column.type)
+            if column.name not in self._schema.partition_keys
+            and column.id in source.by_id
+            and same_type(source.by_id[column.id].type, column.type)
         }
         predicate = only_on(self._predicate, held)
         if predicate is None:
             return True
-        predicate = renamed(predicate, {name: field.name for name, field in held.items()})
+        predicate = rename(predicate, {name: field.name for name, field in held.items()})
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, source: TableSchema | None, names: Sequence[str]) -> _StatsLayout:
@@ -189,8 +192,13 @@ class FilePruning:
         arity = len(layout.types)
         if not layout.positions or {arity} != {_arity(stats.min_values), _arity(stats.max_values)}:
             return bounds  # some writers leave statistics out
-        lows = deserialize_row(stats.min_values, layout.types)
-        highs = deserialize_row(stats.max_values, layout.types)
+        try:
+            lows = deserialize_row(stats.min_values, layout.types)
+            highs = deserialize_row(stats.max_values, layout.types)
+        except FormatError as error:
+            if isinstance(error.__cause__, UnicodeDecodeError):
+                return bounds  # of BYTES that became STRING and are no text
+            raise
         nulls = stats.null_counts
         for name, position in layout.positions.items():
             vague = name in self._vague
@@ -198,19 +206,12 @@ class FilePruning:
             if layout.types[position].root is TypeRoot.CHAR and isinstance(low, str):
                 low = low.rstrip(" ")  # Java's ORC files fill them up, and the bounds say so
             bounds[name] = Bounds(
-                minimum=None if vague else _ordered(low),
-                maximum=None if vague else _ordered(highs[position]),
+                minimum=None if vague else _sort(low),
+                maximum=None if vague else _sort(highs[position]),
                 null_count=nulls[position] if position < len(nulls) else None,
                 row_count=row_count,
             )
         return bounds
-
-
-def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
-    """Return the columns that a file's value statistics are of; `written` is the file's schema."""
-    if file.value_stats_cols is not None:
-        return file.value_stats_cols
-    return written.field_names if file.write_cols is None else file.write_cols
 
 
 def _keeps_statistics(source: DataType, target: DataType) -> bool:
@@ -229,7 +230,7 @@ def _arity(row: bytes) -> int:
     return int.from_bytes(row[:4], "big")
 
 
-def _ordered(value: Any) -> Any:
+def _sort(value: Any) -> Any:
     """NaN has no place in an order: as a bound it is unknown."""
     return None if isinstance(value, float) and math.isnan(value) else value
 

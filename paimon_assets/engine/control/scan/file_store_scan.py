@@ -8,21 +8,29 @@
 
 DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring a dead file back.
 Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
+
+Which buckets can hold rows that pass a predicate: those the bucket key's values hash to.
+
+Each entry is judged by the bucket count it was written with, because partitions keep theirs when
+the table's option changes.
 """
 
+import itertools
 from collections.abc import Iterable
 from functools import cache, partial
+from typing import Any
 
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.features import (
-    check_key_types,
     check_readable,
     visible_entries,
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.collector import without_collector
-from paimon_assets.engine.control.scan.bucket_pruning import BucketPruning
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.visibility import skips_level_0
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
     ManifestEntry,
@@ -30,8 +38,84 @@ from paimon_assets.engine.spec.metadata.manifest import (
     live_entries,
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
+from paimon_assets.engine.spec.options.all_options import BUCKET_FUNCTION
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    Predicate,
+    conjuncts,
+    only_on,
+)
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
+from paimon_assets.engine.spec.types.data_types import TypeRoot
+
+_MOST_KEYS = 1000
+_TWO_ZEROS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+"""0.0 equals -0.0 but hashes elsewhere."""
+
+
+class BucketPruning:
+    """Decides by (bucket, total buckets); without a usable predicate everything passes."""
+
+    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+        self._function = schema.typed_options.get(BUCKET_FUNCTION)
+        self._keys = _bucket_keys(schema, predicate)
+        self._types = [field.type for field in schema.columns(schema.bucket_keys)]
+        self._buckets: dict[int, frozenset[int]] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything can be pruned."""
+        return self._keys is not None
+
+    def may_match(self, bucket: int, total_buckets: int) -> bool:
+        """Whether a bucket can hold a row that passes."""
+        if self._keys is None or total_buckets <= 0:
+            return True
+        wanted = self._buckets.get(total_buckets)
+        if wanted is None:
+            wanted = self._wanted(self._keys, total_buckets)
+            self._buckets[total_buckets] = wanted
+        return bucket in wanted
+
+    def _wanted(self, keys: list[tuple[Any, ...]], total_buckets: int) -> frozenset[int]:
+        wanted = set()
+        for key in keys:
+            try:
+                serialize_row(key, self._types)
+            except InvalidInputError:
+                continue  # no value of the column's type, so no row has it
+            wanted.add(bucket_of(key, self._types, total_buckets, self._function))
+        return frozenset(wanted)
+
+
+def _bucket_keys(schema: TableSchema, predicate: Predicate | None) -> list[tuple[Any, ...]] | None:
+    """Return the bucket keys a row must have one of, None if they are not known."""
+    names = schema.bucket_keys
+    if predicate is None or not names or schema.bucket_mode is not BucketMode.HASH_FIXED:
+        return None
+    if any(field.type.root in _TWO_ZEROS for field in schema.columns(names)):
+        return None
+    choices: dict[str, tuple[Any, ...]] = {}
+    for part in conjuncts(predicate):
+        match part:
+            case Comparison(field=field, op=CompareOp.EQ, literal=literal):
+                choices[field] = (literal,)
+            case In(field=field, literals=literals, negated=False):
+                choices.setdefault(field, literals)
+            case _:
+                continue
+    count = 1
+    for name in names:
+        if name not in choices:
+            return None
+        choices[name] = tuple(value for value in choices[name] if value is not None)
+        count *= len(choices[name])
+    if count > _MOST_KEYS:
+        return None
+    return list(itertools.product(*(choices[name] for name in names)))
 
 
 class FileStoreScan:
@@ -51,52 +135,50 @@ class FileStoreScan:
             return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))
 
     def needed_files(
-        self, snapshot: Snapshot, predicate: Predicate | None = None, *, min_level: int = 0
+        self,
+        snapshot: Snapshot,
+        predicate: Predicate | None = None,
+        *,
+        min_level: int = 0,
+        merges_partitions: bool = False,
     ) -> list[ManifestEntry]:
         """Return the files a read of the rows that pass a predicate needs, in manifest order.
 
-        Args:
-            snapshot: What to read.
-            predicate: Bound to `store.schema`; None needs everything.
-            min_level: Leave out files below this level.
-
-        Raises:
-            UnsupportedFeatureError: The table, or a file needed, is not what this engine reads.
+        Files with another type of a key column are refused, unless the reader merges each partition
+        that holds one as a whole (`SplitGenerator`).
         """
         store = self._store
         check_readable(store.label, store.schema)
         lowest = max(min_level, 1) if skips_level_0(store.schema) else min_level
         metas = store.manifests.manifests_of(snapshot)
         live = self._filtered_entries(metas, predicate)
-        return self._needed([entry for entry in live if entry.file.level >= lowest], predicate)
+        seen = [entry for entry in live if entry.file.level >= lowest]
+        return self._needed(seen, predicate, merges_partitions=merges_partitions)
 
     def added_files(
         self, manifest_lists: Iterable[str], predicate: Predicate | None = None
     ) -> list[ManifestEntry]:
-        """Return the files that lists of single snapshots add, in order, whatever became of them.
-
-        Args:
-            manifest_lists: Delta or changelog lists, oldest first.
-            predicate: Bound to `store.schema`; leaves out files that hold no row that passes.
-
-        Raises:
-            UnsupportedFeatureError: As for `needed_files`.
-        """
+        """Return the files that lists of single snapshots add, in order, even if deleted since."""
         check_readable(self._store.label, self._store.schema)
         manifests = self._store.manifests
         metas = [meta for name in manifest_lists for meta in manifests.read_list(name)]
         return self._needed(self._filtered_entries(metas, predicate), predicate)
 
     def _needed(
-        self, entries: list[ManifestEntry], predicate: Predicate | None
+        self,
+        entries: list[ManifestEntry],
+        predicate: Predicate | None,
+        *,
+        merges_partitions: bool = False,
     ) -> list[ManifestEntry]:
         store = self._store
         entries = visible_entries(store.label, store.schema, entries)
-        if store.schema.has_primary_key:
-            for schema_id in sorted({entry.file.schema_id for entry in entries}):
-                written = store.schemas.schema_or_none(schema_id)
-                if written is not None:  # else the reader looks at the file's own types
-                    check_key_types(store.label, store.schema, written)
+        schema_ids = {entry.file.schema_id for entry in entries}
+        if not merges_partitions:
+            store.refuse_retyped("read", schema_ids)
+        elif store.retyped_schemas(schema_ids):
+            # A newer row of a key may lie in another bucket, so no value rules a file out.
+            predicate = only_on(predicate, store.schema.trimmed_primary_keys)
         return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
 
     def partitions(

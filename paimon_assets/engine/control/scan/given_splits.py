@@ -16,11 +16,7 @@ from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS, is_within
 
 
 def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
-    """Refuse splits whose buckets do not lie in the table.
-
-    Raises:
-        InvalidInputError: Names the first such bucket.
-    """
+    """Refuse splits whose buckets do not lie in the table."""
     roots = (store.table_path, *store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS))
     own = [_place(root) for root in roots]
     for path in {split.bucket_path for split in splits}:
@@ -42,16 +38,13 @@ def _place(path: str) -> str:
 def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
     """Return splits with what their readers need: schemas, and how texts are written.
 
-    Raises:
-        InvalidInputError: A foreign file is not what it was at import.
-        UnsupportedFeatureError: A text file is no segment of the table.
-
     Cost:
         A read of each schema; a listing of each folder of foreign files.
     """
     entries = list(_entries(splits))
     check_unchanged(store, entries)
     found = scan_of(store, splits)
+    store.refuse_retyped("read splits of", (schema.id for schema in found.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return found
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}

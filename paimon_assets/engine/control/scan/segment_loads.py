@@ -64,9 +64,6 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
     A branch's loads are numbered behind the segments and are not those of the list, which belongs
     to the main branch.
 
-    Raises:
-        NotFoundError: A manifest is missing.
-
     Cost:
         The delta manifests of the snapshots since the list's newest; without one, those of all
         snapshots, and the manifests of the oldest.
@@ -95,10 +92,6 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
     Their loads, and which segments they added, took away, or did not because they were undone.
     Loads that have been over for `RETENTION_MS` are forgotten: a table that is written to all the
     time would keep a list of all that ever happened.
-
-    Raises:
-        FormatError: The registry is damaged.
-        CommitConflictError: Others changed it too often.
     """
     registry = SegmentRegistry(store=store)
     if store.paths.branch != MAIN_BRANCH or not registry.is_kept:
@@ -173,15 +166,7 @@ def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotF
 def fold(
     listed: SegmentList, seen: Iterable[SnapshotFiles], store: FileStore, *, anew: bool
 ) -> SegmentList:
-    """Return a list with the loads of further snapshots; nothing is read but `seen`.
-
-    Args:
-        listed: What is known.
-        seen: Snapshots in their order.
-        store: The table, for the names of its partitions.
-        anew: They are all there are, and not only those after the list's newest: what the list
-            knows beyond them was rolled back.
-    """
+    """Return a list with the loads of further snapshots; nothing is read but `seen`."""
     folding = _Folding(store, listed)
     for files in seen:
         folding.take(files)
@@ -282,10 +267,5 @@ def _load(
 
 
 def _epoch_ms(created: int, latest: int) -> int:
-    """Return a wall clock time, taken for this machine's, as epoch milliseconds.
-
-    Args:
-        created: As files say their creation.
-        latest: What it is not after, whatever zone the writer's clock showed.
-    """
+    """Return a wall clock time, taken for this machine's, as epoch milliseconds."""
     return min(moment_ms(min(max(created, 0), latest + _DAY_MS)), latest)

@@ -12,9 +12,12 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
+    commit_of,
     foreign_entries,
+    is_refreshed_between,
     known_files,
     live_text_segments,
+    registered_text_segments,
 )
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -56,6 +59,51 @@ def text_segments(
         for segment in live_text_segments(store, snapshot)
         if store.partitions.may_match(on_partition, segment.partition)
     ]
+
+
+class TextChanges:
+    """What snapshots did to the segments of text formats, which no manifest says."""
+
+    def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
+        on_partition = only_on(predicate, store.schema.partition_keys)
+        self._store = store
+        self._segments = [
+            segment
+            for segment in registered_text_segments(store)
+            if store.partitions.may_match(on_partition, segment.partition)
+        ]
+
+    def added(self, step: Snapshot) -> list[ManifestEntry]:
+        """Return the files of segments that a snapshot added."""
+        at = commit_of(step)
+        segments = (segment for segment in self._segments if segment.added == at)
+        return [entry for segment in segments for entry in entries_of_segment(segment)]
+
+    def removed(self, step: Snapshot) -> list[ManifestEntry]:
+        """Return the files of segments that a snapshot took away."""
+        at = commit_of(step)
+        segments = (segment for segment in self._segments if segment.removed == at)
+        return [entry for segment in segments for entry in entries_of_segment(segment)]
+
+    def refreshed(self, steps: Iterable[Snapshot]) -> Segment | None:
+        """Return a segment that one of some snapshots in a row took anew, and none of them added.
+
+        Of one that they added, all files come.
+        """
+        commits = {commit_of(step) for step in steps}
+        changed = (segment for segment in self._segments if segment.refreshed in commits)
+        return next((segment for segment in changed if segment.added not in commits), None)
+
+    def refreshed_between(self, start: Snapshot | None, end: Snapshot) -> Segment | None:
+        """Return a segment that `start` has and a snapshot since, up to `end`, took anew."""
+        return next(
+            (s for s in self._segments if is_refreshed_between(self._store, s, start, end)), None
+        )
+
+    def takes_away(self, step: Snapshot) -> bool:
+        """Whether a snapshot changed rows that were there before, as overwrites do."""
+        at = commit_of(step)
+        return any(at in (segment.removed, segment.refreshed) for segment in self._segments)
 
 
 def how_written(store: FileStore, segment: Segment) -> TextOptions:
@@ -109,12 +157,6 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
 
     Files the registry does not know are compared by size when they are opened.
 
-    Raises:
-        InvalidInputError: Names the segment and the file; or the file became a link that leads
-            out of the folders it was imported from.
-        UnsupportedFeatureError: A file of a text format that is no segment: any file of the storage
-            would be readable as text, so a manifest alone is not believed.
-
     Cost:
         A read of the registry and a listing of each folder, if there are foreign files.
     """
@@ -134,7 +176,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
                 kind="file-format",
                 details={"table": store.label, "path": path},
             )
-    found = _listed(store, {path.rpartition("/")[0] for path in needed})
+    found = _list(store, {path.rpartition("/")[0] for path in needed})
     for path in sorted(needed):
         segment, position = needed[path]
         if segment.roots:
@@ -150,7 +192,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
             )
 
 
-def _listed(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
+def _list(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
         listings = pool.map(store.file_io.list_directory, sorted(folders))
         return {plain_path(status.path): status for listing in listings for status in listing}

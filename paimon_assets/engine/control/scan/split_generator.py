@@ -4,7 +4,8 @@ Append tables: files of a bucket, in order, packed up to the target size; files 
 the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and
 none holds deletes (`scan.visibility`) they are packed likewise; else the files are cut into
 sections that share no key, and whole sections are packed. A split of one file without deletes needs
-no merging.
+no merging. A partition with files whose key columns have another type is one split: they are in
+another order, and newer rows of their keys may lie in other buckets.
 Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
 `DataEvolutionSplitGenerator`.
 """
@@ -76,19 +77,18 @@ class SplitGenerator:
         *,
         is_streaming: bool = False,
     ) -> list[DataSplit]:
-        """Return the splits of live entries; buckets in the order of their first file.
-
-        Args:
-            snapshot_id: For reports.
-            entries: In manifest order.
-            deletions: The snapshot's deletion vectors (`scan.deletion_files`).
-            is_streaming: Every record counts: files stay in the order given and are not merged.
-        """
+        """Return the splits of live entries; buckets in the order of their first file."""
         splits = []
+        entries = list(entries)
+        retyped = self._store.retyped_schemas({entry.file.schema_id for entry in entries})
+        mixed = dict.fromkeys(e.partition for e in entries if e.file.schema_id in retyped)
+        if mixed and not is_streaming:
+            splits = [self._whole(snapshot_id, each, entries, deletions or {}) for each in mixed]
+            entries = [entry for entry in entries if entry.partition not in mixed]
         for (partition, bucket), members in by_bucket(entries).items():
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
-            streamed = ((group, False) for group in self._packed(files))
+            streamed = ((group, False) for group in self._pack(files))
             for group, raw in streamed if is_streaming else self._groups(files):
                 vectors = deletions and [
                     deletions.get((partition, bucket, file.file_name)) for file in group
@@ -108,6 +108,31 @@ class SplitGenerator:
                 )
         return splits
 
+    def _whole(
+        self,
+        snapshot_id: int,
+        partition: bytes,
+        entries: Iterable[ManifestEntry],
+        deletions: DeletionFiles,
+    ) -> DataSplit:
+        """Return one split of all buckets of a partition; its files go by their whole paths."""
+        members = [entry for entry in entries if entry.partition == partition]
+        vectors = [deletions.get((partition, e.bucket, e.file.file_name)) for e in members]
+        first = members[0]
+        return DataSplit(
+            snapshot_id=snapshot_id,
+            partition=partition,
+            bucket=first.bucket,
+            bucket_path=self._store.partitions.bucket_path(
+                self._store.paths, partition, first.bucket
+            ),
+            total_buckets=first.total_buckets,
+            data_files=tuple(
+                entry.file._replace(external_path=self._store.file_path(entry)) for entry in members
+            ),
+            deletion_files=tuple(vectors) if any(vectors) else None,
+        )
+
     def _groups(self, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
         """Yield (files of one split, whether they may be read without merging)."""
         schema = self._store.schema
@@ -117,7 +142,7 @@ class SplitGenerator:
             yield from self._append_groups(files)
             return
         if needs_no_merge(schema, files):
-            for group in self._packed(files):
+            for group in self._pack(files):
                 yield group, True
             return
         for sections in pack(self._sections(files), self._section_weight, self._target_bytes):
@@ -131,7 +156,7 @@ class SplitGenerator:
             group = [file for row_range in ranges for file in row_range]
             yield group, len(group) == len(ranges)
 
-    def _packed(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+    def _pack(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         return pack(
             files, lambda file: max(file.file_size, self._open_file_bytes), self._target_bytes
         )

@@ -56,19 +56,7 @@ def scan_table(
     moment_ms: int | None = None,
     only_top_level: bool = False,
 ) -> TableScan:
-    """Find what a read of a table needs.
-
-    Args:
-        store: The table, with the schema to read as.
-        snapshot: What to read; None if nothing was committed yet.
-        predicate: Bound to `store.schema`.
-        moment_ms: Epoch milliseconds of the fallback branch's newest snapshot that counts; None
-            is now.
-        only_top_level: Leave out files that must be merged with others.
-
-    Raises:
-        UnsupportedFeatureError: The table, a file or the fallback branch is not what is read here.
-    """
+    """Find what a read of a table needs."""
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     found = TableScan()
     if snapshot is not None:
@@ -76,7 +64,7 @@ def scan_table(
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
         return found
-    fallback = _opened(store, branch)
+    fallback = _open(store, branch)
     snapshots = fallback.snapshots
     newest = snapshots.latest() if moment_ms is None else snapshots.at_timestamp(moment_ms)
     if newest is None:
@@ -87,14 +75,15 @@ def scan_table(
     held = frozenset[bytes]()
     if snapshot is not None:
         held = FileStoreScan(store).partitions(snapshot, predicate)
+        held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
     first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
-    others = _renumbered(lacking, first + 1)
+    others = _renumber(lacking, first + 1)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
         splits=found.splits + others.splits,
         file_schemas=found.file_schemas + others.file_schemas,
-        text_options=found.text_options,
+        text_options={**found.text_options, **lacking.text_options},
         fallback=None if is_alike else replace(fallback.schema, id=first),
     )
 
@@ -109,7 +98,9 @@ def _scan(
     only_top_level: bool,
 ) -> TableScan:
     min_level = top_level(store.schema) if only_top_level else 0
-    entries = FileStoreScan(store).needed_files(snapshot, predicate, min_level=min_level)
+    entries = FileStoreScan(store).needed_files(
+        snapshot, predicate, min_level=min_level, merges_partitions=True
+    )
     texts = text_segments(store, snapshot, predicate)
     found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
     wanted = [entry for entry in found if entry.partition not in without]
@@ -130,7 +121,7 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
     return TableScan(splits=found, file_schemas=tuple(schema for schema in schemas if schema))
 
 
-def _opened(store: FileStore, branch: str) -> FileStore:
+def _open(store: FileStore, branch: str) -> FileStore:
     main_only = {*moment_keys(), BUCKET.key}
     options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
     return store.reopened(
@@ -140,11 +131,7 @@ def _opened(store: FileStore, branch: str) -> FileStore:
 
 
 def _read_as(fallback: FileStore, store: FileStore) -> FileStore:
-    """Return the fallback branch as its columns look from the main branch.
-
-    Raises:
-        UnsupportedFeatureError: The branches are not alike enough.
-    """
+    """Return the fallback branch as its columns look from the main branch."""
     check_readable(fallback.label, fallback.schema)
     difference = _difference(store.schema, fallback.schema)
     if difference is not None:
@@ -180,7 +167,7 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     return schema.primary_keys, options
 
 
-def _renumbered(scan: TableScan, offset: int) -> TableScan:
+def _renumber(scan: TableScan, offset: int) -> TableScan:
     """Give the schemas of `scan` ids that others do not have."""
     return TableScan(
         splits=tuple(_with_offset(split, offset) for split in scan.splits),

@@ -69,12 +69,7 @@ def moment_options(store: FileStore) -> Options:
 
 
 def check_moment(store: FileStore) -> None:
-    """Refuse options of time travel that contradict each other, or that are not obeyed.
-
-    Raises:
-        InvalidInputError: Names the options.
-        UnsupportedFeatureError: Names the mode, or the option that is not obeyed.
-    """
+    """Refuse options of time travel that contradict each other, or that are not obeyed."""
     options = moment_options(store)
     refused = [option for option in _REFUSED if options.get(option) != option.default]
     if refused:
@@ -104,12 +99,7 @@ def _not_done(store: FileStore, option: Option[Any], value: str | None) -> Unsup
 
 
 def travel_by_options(store: FileStore) -> Snapshot | None:
-    """Return the snapshot the table's options mean; None if they name no moment.
-
-    Raises:
-        InvalidInputError: The options contradict each other.
-        NotFoundError: No such snapshot or tag; names the table.
-    """
+    """Return the snapshot the table's options mean; None if they name no moment."""
     check_moment(store)
     options = moment_options(store)
     if options.get(SCAN_MODE) is ScanMode.COMPACTED_FULL:
@@ -138,19 +128,7 @@ def travel_to(
     watermark: int | None = None,
     tag: str | None = None,
 ) -> Snapshot:
-    """Return the snapshot that exactly one of the arguments means.
-
-    Args:
-        store: The table.
-        snapshot_id: Id of a snapshot.
-        timestamp_ms: Epoch milliseconds: the newest snapshot committed at or before.
-        watermark: Event time: the first snapshot whose watermark is not below.
-        tag: Name of a tag; its snapshot may have expired.
-
-    Raises:
-        InvalidInputError: Not exactly one argument is given.
-        NotFoundError: No such snapshot or tag; names the table.
-    """
+    """Return the snapshot that exactly one of the arguments means."""
     ways = (snapshot_id, timestamp_ms, watermark, tag)
     if sum(way is not None for way in ways) != 1:
         raise InvalidInputError(

@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.words import printable
 
 _LISTERS = 16
 _DEEPEST = 64
@@ -40,6 +41,16 @@ class FolderFile:
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the name is UTF-8; local names may be any bytes, and such files are not read."""
+        return self.shown == self.name
+
+    @property
+    def shown(self) -> str:
+        """The name as people see it."""
+        return printable(self.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFolder:
@@ -55,13 +66,7 @@ class PartitionFolder:
 
 
 def segment_root(store: FileStore, path: str) -> str:
-    """Return the one spelling of a folder that may be imported.
-
-    Raises:
-        UnsupportedFeatureError: It lies on another storage than the table.
-        InvalidInputError: It lies in, or holds, directories that Paimon tables own: dropping the
-            table or its database would delete the files.
-    """
+    """Return the one spelling of a folder that may be imported."""
     root = canonical_path(path)
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:
@@ -115,23 +120,15 @@ def check_exists(file_io: FileIO, root: str) -> None:
 def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[FolderFile]:
     """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
 
-    Args:
-        file_io: The storage.
-        root: The folder.
-        roots: Where files may lie, if not anywhere; links below the folder may lead out of it.
-
-    Raises:
-        NotFoundError: There is no such folder.
-        InvalidInputError: A file lies outside `roots`.
-        UnsupportedFeatureError: The folder is a table of another format, whose log says which files
-            still count.
+    Links to folders are followed, and each folder is read once: a link to one that is read anyway,
+    such as a folder above the link, is left out.
 
     Cost:
         One listing a folder, some at once; with `roots`, local links are looked for file by file.
     """
     check_exists(file_io, root)
     found: list[FolderFile] = []
-    folders = [root]
+    folders, visited = [root], set[str]()
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="walk-segment") as pool:
         for _ in range(_DEEPEST):
             if not folders:
@@ -141,10 +138,12 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
             _refuse_tables(root, statuses)
             shown = [status for status in statuses if not status.name.startswith(("_", "."))]
             folders = [status.path for status in shown if status.is_directory]
+            if file_io.spec.scheme == "file":
+                folders = [path for path in folders if _is_new(path, root, visited)]
             found += [_file(root, status) for status in shown if not status.is_directory]
         else:
             raise InvalidInputError(
-                f"'{root}' has folders more than {_DEEPEST} deep; a link may lead back to it.",
+                f"'{root}' has folders more than {_DEEPEST} deep; name one further down.",
                 kind="segment-path-depth",
             )
     files = sorted(
@@ -154,6 +153,19 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
         for file in files:
             roots.check(f"{root}/{file.name}")
     return files
+
+
+def _is_new(path: str, root: str, visited: set[str]) -> bool:
+    """Whether a local folder is read at this path; it is remembered where a link led to it."""
+    folder, real_root = canonical_path(path), canonical_path(root)
+    if folder == real_root + path[len(root) :]:
+        return True
+    below = folder[len(real_root) :]
+    if is_within(folder, real_root) and "/_" not in below and "/." not in below:
+        return False
+    is_new = folder not in visited
+    visited.add(folder)
+    return is_new
 
 
 def _refuse_tables(root: str, statuses: Sequence[FileStatus]) -> None:
@@ -179,11 +191,7 @@ def _file(root: str, status: FileStatus) -> FolderFile:
 def partition_folders(
     store: FileStore, root: str, files: Sequence[FolderFile]
 ) -> list[PartitionFolder]:
-    """Group files by the partition their folders name; of an unpartitioned table, into one.
-
-    Raises:
-        InvalidInputError: Folders do not stand for the partition columns, in their order.
-    """
+    """Group files by the partition their folders name; of an unpartitioned table, into one."""
     if not store.schema.partition_keys:
         return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
     by_folder: dict[str, list[FolderFile]] = defaultdict(list)

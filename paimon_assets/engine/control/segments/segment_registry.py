@@ -7,7 +7,7 @@ again. A few old generations are kept for readers that are about to open them; t
 emptied, and in the end deleted: a writer that slept so long that its name is free again looks what
 is newest once it has published, and plans again. The registry goes
 first and the snapshot second: a command that dies between them leaves segments in progress, and
-whether its snapshot exists decides what they are (`resolved`). A snapshot never waits for it.
+whether its snapshot exists decides what they are (`resolve`). A snapshot never waits for it.
 """
 
 import re
@@ -78,27 +78,15 @@ class SegmentRegistry:
         return bool(self._generations())
 
     def load(self) -> SegmentList:
-        """Return the newest generation. Cost: one listing, and one read where there are segments.
-
-        Raises:
-            FormatError: It is damaged.
-        """
+        """Return the newest generation. Cost: one listing, and a read if there are segments."""
         return self._load()[1]
 
     def update(self, change: Callable[[SegmentList], SegmentList]) -> SegmentList:
-        """Change the registry; of concurrent changes each sees what the others did.
-
-        Args:
-            change: From the newest list to the next one; called again if another was faster. What
-                it raises ends the update.
-
-        Raises:
-            CommitConflictError: Others were faster too often.
-        """
+        """Change the registry; of concurrent changes each sees what the others did."""
         for _ in range(_TRIES):
             generation, listed = self._load()
             changed = change(listed)
-            if changed == listed or self._published(generation + 1, changed):
+            if changed == listed or self._publish(generation + 1, changed):
                 return changed
         raise CommitConflictError(
             f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
@@ -120,7 +108,7 @@ class SegmentRegistry:
                 continue
             if not data:
                 continue  # so many generations later that it was emptied
-            return newest, _parsed(data, path)
+            return newest, _parse(data, path)
         raise CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
@@ -135,7 +123,7 @@ class SegmentRegistry:
             if (found := _GENERATION.fullmatch(status.name))
         }
 
-    def _published(self, generation: int, listed: SegmentList) -> bool:
+    def _publish(self, generation: int, listed: SegmentList) -> bool:
         path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
         try:
             done = self.store.file_io.publish(path, data)
@@ -169,7 +157,7 @@ class SegmentRegistry:
 
 
 @lru_cache(maxsize=4)
-def _parsed(data: bytes, path: str) -> SegmentList:
+def _parse(data: bytes, path: str) -> SegmentList:
     """Parse a registry; each plan of a table with segments reads the same bytes."""
     return segments_from_json(data, path)
 
@@ -177,17 +165,15 @@ def _parsed(data: bytes, path: str) -> SegmentList:
 def may_have_segments(store: FileStore) -> bool:
     """Whether a table is one that segments can be added to; others need not be asked."""
     schema = store.schema
-    if schema.typed_options.get(BRANCH) != MAIN_BRANCH:
-        return False
     return not schema.has_primary_key and schema.bucket_mode is BucketMode.BUCKET_UNAWARE
 
 
-def resolved(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+def resolve(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     """Return segments with those in progress as they are: committed, or still not."""
-    return [_resolved(store, segment) for segment in segments]
+    return [_resolve(store, segment) for segment in segments]
 
 
-def _resolved(store: FileStore, segment: Segment) -> Segment:
+def _resolve(store: FileStore, segment: Segment) -> Segment:
     if segment.status is not SegmentStatus.IN_PROGRESS:
         return segment
     snapshot = store.snapshots.find_commit(segment.commit_user, BATCH_COMMIT_IDENTIFIER)
@@ -207,7 +193,7 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     What is in progress and committed is so for good; what a rollback undid was never done. Without
     its snapshot a commit counts as made.
     """
-    known = resolved(store, segments)
+    known = resolve(store, segments)
     newest = store.snapshots.latest()
     if newest is None:
         return known
@@ -242,6 +228,18 @@ def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
     )
 
 
+def is_refreshed_between(
+    store: FileStore, segment: Segment, start: Snapshot | None, end: Snapshot
+) -> bool:
+    """Whether a segment that `start` has was taken anew since, up to `end`."""
+    return (
+        start is not None
+        and is_live_in(store, segment, start)
+        and not _reached(store, segment.refreshed, start)
+        and _reached(store, segment.refreshed, end)
+    )
+
+
 def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
     """Whether a snapshot comes after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
@@ -250,9 +248,34 @@ def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot)
     if commit.snapshot_id != snapshot.id:
         earlier = store.snapshots.snapshot_or_none(commit.snapshot_id)
         if earlier is None:
-            return True
+            return store.paths.branch == MAIN_BRANCH or _is_before_fork(store, commit)
         found = earlier
     return found.delta_manifest_list == commit.delta_manifest_list
+
+
+def _main_of(store: FileStore) -> FileStore:
+    is_main = store.paths.branch == MAIN_BRANCH
+    return store if is_main else store.with_options({BRANCH.key: MAIN_BRANCH})
+
+
+def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
+    """Whether a branch began with a state of main that has a commit.
+
+    It holds the snapshot it began with, or a tag of it, and so does main.
+    """
+    main = _main_of(branch)
+    earliest = branch.snapshots.earliest_id()
+    first = None if earliest is None else branch.snapshots.snapshot_or_none(earliest)
+    points = [tag.snapshot for tag in branch.tags.list()]
+    points += [] if first is None else [first]
+    held = {tag.snapshot.delta_manifest_list for tag in main.tags.list()}
+    for point in points:
+        same = main.snapshots.snapshot_or_none(point.id)
+        if same is not None:
+            held.add(same.delta_manifest_list)
+        if point.delta_manifest_list in held and _reached(main, commit, point):
+            return True
+    return False
 
 
 def foreign_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -268,14 +291,6 @@ def hold_foreign(
 
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
     Deleting the tag with another engine deletes the files, so it has a name that says what it is.
-
-    Args:
-        store: The table.
-        snapshot: The newest snapshot, which still has the files.
-        entries: What the commit will delete; without foreign files nothing is done.
-
-    Returns:
-        The tag's name.
     """
     foreign = foreign_entries(store, entries)
     if snapshot is None or not foreign:
@@ -292,11 +307,7 @@ def _segment_number(file_name: str) -> str:
 
 
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
-    """Refuse UPDATE and DELETE of rows while a live segment has another format than the table.
-
-    Raises:
-        UnsupportedFeatureError: Names the segment's format and the way out.
-    """
+    """Refuse UPDATE and DELETE of rows while a live segment has another format than the table."""
     own = store.schema.typed_options.get(FILE_FORMAT)
     formats = {entry.file.file_format for entry in foreign_entries(store, entries)}
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
@@ -312,9 +323,6 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
     """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
-
-    Raises:
-        InvalidInputError: Kind `segment-path-owned`; names the segment and the folder.
 
     Cost:
         None without such a change; else a read of the registry.
@@ -339,13 +347,23 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
 
 def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segment]:
     """Return the segments of a snapshot that stand in the registry alone, by id."""
-    if snapshot is None or not may_have_segments(store):
+    if snapshot is None:
+        return []
+    known = registered_text_segments(store)
+    return [segment for segment in known if is_live_in(store, segment, snapshot)]
+
+
+def registered_text_segments(store: FileStore) -> list[Segment]:
+    """Return the segments of text formats that a table or one of its branches may have.
+
+    Cost:
+        A listing, and a read where there are segments; nothing for tables that have none.
+    """
+    if not may_have_segments(store):
         return []
     listed = SegmentRegistry(store=store).load().segments
-    candidates = [segment for segment in listed if not segment.is_visible_to_paimon]
-    return [
-        segment for segment in resolved(store, candidates) if is_live_in(store, segment, snapshot)
-    ]
+    texts = [segment for segment in listed if not segment.is_visible_to_paimon]
+    return resolve(_main_of(store), texts) if texts else []
 
 
 def known_files(segments: Iterable[Segment]) -> dict[str, tuple[Segment, int]]:

@@ -21,11 +21,7 @@ class SegmentRoots:
 
     @classmethod
     def of(cls, roots: Iterable[str]) -> Self:
-        """Take folders in any spelling.
-
-        Raises:
-            InvalidInputError: One is blank, which would stand for wherever the process runs.
-        """
+        """Take folders in any spelling."""
         given = tuple(roots)
         if not all(root.strip() for root in given):
             raise InvalidInputError(
@@ -35,11 +31,7 @@ class SegmentRoots:
         return cls(tuple(plain_path(canonical_path(root)) for root in given))
 
     def check(self, path: str) -> None:
-        """Refuse a folder or file that lies elsewhere.
-
-        Raises:
-            InvalidInputError: Kind `segment-path-outside`; names the path and the folders.
-        """
+        """Refuse a folder or file that lies elsewhere."""
         found = plain_path(canonical_path(path))
         if any(is_within(found, folder) for folder in self.folders):
             return

@@ -1,1 +1,1 @@
-"""What a writer must know of a table before it writes."""
+"""What a writer must know before it writes: sequence numbers, bucket counts, indexes of keys."""

@@ -14,9 +14,6 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
     """Return the live hash index of each bucket; nothing, if the table's buckets are not dynamic.
 
-    Raises:
-        FormatError: The index manifest is damaged.
-
     Cost:
         One entry a bucket; the index manifest is decoded once a process.
     """

@@ -16,12 +16,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
 def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None:
-    """Return how to read the keys of a snapshot; None if the table needs no such index.
-
-    Args:
-        store: The table.
-        snapshot: The newest one, None if nothing was committed yet.
-    """
+    """Return how to read the keys of a snapshot; None if the table needs no such index."""
     if snapshot is None or store.schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
         return None
     # Keys that wait for a compaction are there, too.
@@ -34,7 +29,7 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
         table=store.label,
         schema=schema,
         file_schemas=tuple(each for each in scan.file_schemas if each.id != schema.id),
-        columns=schema.trimmed_primary_keys,
+        columns=schema.lookup_keys,
         file_io=store.file_io.spec,
     )
     return KeyRead(context=context, splits=scan.splits)

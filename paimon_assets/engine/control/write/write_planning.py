@@ -5,7 +5,7 @@ files themselves, too. A process keeps the answer for each table and applies wha
 add and delete to it; so the cost of a small commit does not grow with the table.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _TABLES_KEPT = 64
@@ -45,6 +46,10 @@ class _LiveBuckets:
     snapshot: Snapshot | None = None
     buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
     partitions: dict[bytes, _Partition] = field(default_factory=dict)
+    schemas: Counter[int] = field(default_factory=Counter)
+    """Schema id → live files written with it."""
+    checked: set[tuple[int, int]] = field(default_factory=set)
+    """(schema of files, schema of a write) whose key types are the same."""
     lock: Lock = field(default_factory=Lock)
 
     def restart(self) -> None:
@@ -52,6 +57,8 @@ class _LiveBuckets:
         self.snapshot = None
         self.buckets.clear()
         self.partitions.clear()
+        self.schemas.clear()
+        self.checked.clear()
 
     def add(self, entry: ManifestEntry) -> None:
         """Take in a live file."""
@@ -62,6 +69,7 @@ class _LiveBuckets:
             bucket.numbered[entry.file.file_name] = _numbered(entry.file)
         partition = self.partitions.setdefault(entry.partition, _Partition())
         partition.files += 1
+        self.schemas[entry.file.schema_id] += 1
         if entry.total_buckets > 0:
             partition.total_buckets = entry.total_buckets
 
@@ -74,6 +82,7 @@ class _LiveBuckets:
         bucket.files -= 1
         bucket.numbered.pop(entry.file.file_name, None)
         partition.files -= 1
+        self.schemas[entry.file.schema_id] -= 1
         if not bucket.files:
             del self.buckets[key]
         if not partition.files:
@@ -131,13 +140,19 @@ class WriterState:
 
 
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
-    """Return the schema to write stored rows anew by: a null stays null, whatever the default."""
+    """Return the schema to write stored rows anew by: they stay as they are.
+
+    A null stays null, whatever the default, and a time that would be refused of new rows stays too.
+    """
     fields = tuple(replace(field, default_value=None) for field in schema.fields)
-    return replace(schema, fields=fields).with_dynamic_options(options or {})
+    options = {WRITE_CHECK_TIMES.key: "false", **(options or {})}
+    return replace(schema, fields=fields).with_dynamic_options(options)
 
 
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """Return what a writer must know of a snapshot: nothing, if the table has no buckets.
+
+    Files that hold a key column in another type are refused: they lie in the buckets of its values.
 
     Cost:
         O(live files) the first time in a process; else O(changed files).
@@ -147,6 +162,9 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     kept = _kept(store)
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
+        pairs = {(each, store.schema.id) for each, files in kept.schemas.items() if files > 0}
+        store.refuse_retyped("write", (each for each, _ in pairs - kept.checked))
+        kept.checked |= pairs
         return WriterState(
             bucket_states=tuple(
                 BucketState(

@@ -58,14 +58,7 @@ def valid_rows(array: Array) -> Mask:
 def column_of(
     values: Numbers, arrow_type: Any, nulls_of: Array, more_nulls: Mask | None = None
 ) -> Array:
-    """Return numbers as a column, sharing their memory.
-
-    Args:
-        values: One number a row, or (for decimals) one pair of 64-bit words a row.
-        arrow_type: The type of the column; of the width of `values`.
-        nulls_of: A column; the result is null where it is.
-        more_nulls: Further rows to be null.
-    """
+    """Return numbers as a column, sharing their memory."""
     contiguous: Any = np.ascontiguousarray(values)
     buffers = [validity_of(nulls_of, more_nulls), pa.py_buffer(contiguous)]
     return pa.Array.from_buffers(arrow_type, len(values), buffers)
@@ -94,7 +87,7 @@ def equals(texts: Array, text: str) -> Array:
     return pc.equal(texts, pa.scalar(text))
 
 
-def replaced(texts: Array, rows: Mask, by: Array) -> Array:
+def replace(texts: Array, rows: Mask, by: Array) -> Array:
     """Return a column with the values of some rows replaced, in order."""
     return pc.replace_with_mask(texts, from_numpy(rows), by)
 
@@ -132,10 +125,6 @@ def has_letters(texts: Array, *, but: str = "") -> bool:
 def without_ends(texts: Array, counts: Numbers) -> Array:
     """Cut bytes off the ends of texts.
 
-    Args:
-        texts: A column of texts without nulls.
-        counts: How many bytes to cut off each, at most its length.
-
     Cost:
         Copies what is kept; a pass for every number of bytes up to the largest count.
     """
@@ -160,14 +149,7 @@ def with_nulls_of(column: Array, nulls_of: Array) -> Array:
 
 
 def with_inserted(texts: Array, rows: Mask, at: Numbers | int, inserted: str) -> Array:
-    """Insert a text into some texts.
-
-    Args:
-        texts: A column of texts without nulls.
-        rows: Which texts get longer.
-        at: The byte before which to insert, for each of those or for all.
-        inserted: ASCII.
-    """
+    """Insert a text into some texts."""
     if not rows.any():
         return texts
     bounds = _bounds(lengths_of(texts) + rows * np.int32(len(inserted)))

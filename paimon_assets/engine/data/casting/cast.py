@@ -65,16 +65,7 @@ class Cast:
         )
 
     def check(self, is_bad: Array | npt.NDArray[np.bool_], array: Array, reason: str = "") -> None:
-        """Raise if some value is bad.
-
-        Args:
-            is_bad: One boolean a row; null is good.
-            array: The values, for the example.
-            reason: What is wrong with them.
-
-        Raises:
-            InvalidInputError: Shows the first bad value.
-        """
+        """Raise if some value is bad."""
         if isinstance(is_bad, np.ndarray):
             first = int(np.argmax(is_bad)) if len(is_bad) else 0
             if not len(is_bad) or not is_bad[first]:
@@ -83,27 +74,19 @@ class Cast:
             first = pc.index(is_bad, pa.scalar(value=True)).as_py()
             if first < 0:
                 return
-        raise self.error(_shown(array, first), reason)
+        raise self.error(_show(array, first), reason)
 
     def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
-        """Cast as Arrow does, to the target's type if no other is given.
-
-        Raises:
-            InvalidInputError: Arrow refuses a value; shows the first one.
-        """
+        """Cast as Arrow does, to the target's type if no other is given."""
         wanted = self.arrow_type if arrow_type is None else arrow_type
         return self.tried(array, lambda part: part.cast(wanted))
 
     def tried(self, array: Array, do: Callable[[Array], Array], reason: str = "") -> Array:
-        """Return what an Arrow kernel makes of the values.
-
-        Raises:
-            InvalidInputError: It refuses a value; shows the first one.
-        """
+        """Return what an Arrow kernel makes of the values."""
         try:
             return do(array)
         except pa.ArrowInvalid as error:
-            raise self.error(_shown(array, _first_refused(array, do)), reason) from error
+            raise self.error(_show(array, _first_refused(array, do)), reason) from error
 
 
 Kernel: TypeAlias = Callable[[Array, Cast], Array]
@@ -138,7 +121,7 @@ def _first_refused(array: Array, do: Callable[[Array], object]) -> int:
     return start
 
 
-def _shown(array: Array, row: int) -> str:
+def _show(array: Array, row: int) -> str:
     value = array[row]
     if pa.types.is_string(array.type):
         return bytes(value.as_buffer()).decode(errors="backslashreplace")

@@ -94,22 +94,7 @@ def cast_array(
     dialect: CastDialect = CastDialect.JAVA,
     zone: str = UTC,
 ) -> Array:
-    """Cast a column of an atomic type to another.
-
-    Args:
-        array: Values in the Arrow type of `source` (`codec.arrow.arrow_types`), possibly a slice.
-        source: Its type; nullability does not matter, here and in `target`.
-        target: The type to return.
-        dialect: Whose rules hold.
-        zone: Where local times are local.
-
-    Returns:
-        As many values in the Arrow type of `target`; nulls stay null.
-
-    Raises:
-        InvalidInputError: A value that cannot be cast (kind `cast`); shows it and both types.
-        UnsupportedFeatureError: There is no such cast; names both types.
-    """
+    """Cast a column of an atomic type to another."""
     if same_type(source, target):
         return array
     kernel = KERNELS.get((source.root, target.root))

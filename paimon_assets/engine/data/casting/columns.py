@@ -62,18 +62,7 @@ class CastSettings:
 def cast_column(
     array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
 ) -> Array:
-    """Cast a column to another type that `spec.types.cast_rules` allows.
-
-    Args:
-        array: Values in the Arrow type of `source`.
-        source: Its type; nullability does not matter, here and in `target`.
-        target: The type to return.
-        settings: The table's; the defaults of the options if left out.
-
-    Raises:
-        InvalidInputError: A value that cannot be cast (kind `cast`); shows it and both types.
-        UnsupportedFeatureError: There is no such cast; names both types.
-    """
+    """Cast a column to another type that `spec.types.cast_rules` allows."""
     settings = settings or CastSettings()
     arrow_type: ArrowType = to_arrow_type(target)
     if array.type.equals(arrow_type) and same_type(source, target):
@@ -107,10 +96,6 @@ def fitted_column(array: Array, arrow_type: Any) -> Array:
     """Give a column another Arrow type of the same Paimon type.
 
     Arrow's own cast refuses a null row whose fields may not be null: their nulls below it are none.
-
-    Raises:
-        pyarrow.ArrowInvalid: A value does not fit.
-        pyarrow.ArrowNotImplementedError: The types do not stand for the same.
     """
     held: Any = array.type
     if not has_required_fields(arrow_type) or held.id != arrow_type.id:

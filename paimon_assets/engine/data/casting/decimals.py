@@ -113,15 +113,15 @@ def boolean_to_decimal(array: Array, cast: Cast) -> Array:
 
 def decimal_to_decimal(array: Array, cast: Cast) -> Array:
     """Round half away from zero; null where the result has too many digits."""
-    return rescaled(array, cast.target.precision or 0, cast.target.scale or 0)
+    return rescale(array, cast.target.precision or 0, cast.target.scale or 0)
 
 
-def rescaled(array: Array, precision: int, scale: int) -> Array:
+def rescale(array: Array, precision: int, scale: int) -> Array:
     """Return decimals with another precision and scale, rounded half up, null if too large."""
     unscaled = longs_of(array)
     more = scale - array.type.scale
     if unscaled is not None and -LONG_DIGITS <= more <= 0 and furthest(unscaled) <= _ROUNDABLE:
-        return _checked(_rounded(unscaled, -more), precision, scale, array)
+        return _check(_round(unscaled, -more), precision, scale, array)
     if unscaled is not None and 0 < more <= LONG_DIGITS:
         limit = (10**precision - 1) // 10**more
         too_large = _beyond(unscaled, limit)
@@ -135,7 +135,7 @@ def rescaled(array: Array, precision: int, scale: int) -> Array:
     return fitting(wide.cast(pa.decimal256(_WIDEST, scale)), precision, scale)
 
 
-def _rounded(unscaled: Int64s, digits: int) -> Int64s:
+def _round(unscaled: Int64s, digits: int) -> Int64s:
     """Drop the last digits, rounding half away from zero; leaves room for half a digit."""
     if not digits:
         return unscaled
@@ -151,7 +151,7 @@ def _beyond(unscaled: Int64s, limit: int) -> Mask | None:
     return (unscaled > limit) | (unscaled < -limit)
 
 
-def _checked(unscaled: Int64s, precision: int, scale: int, array: Array) -> Array:
+def _check(unscaled: Int64s, precision: int, scale: int, array: Array) -> Array:
     too_large = _beyond(unscaled, 10**precision - 1)
     return decimal_column(unscaled, precision, scale, array, too_large)
 

@@ -56,12 +56,6 @@ def losses_of(
 ) -> Losses:
     """Cast a column and find what is lost.
 
-    Args:
-        array: Values in the Arrow type of `source`.
-        source: Their type, an atomic one.
-        target: The type to cast to; the cast is one that `spec.types.cast_rules` allows.
-        settings: How the table casts.
-
     Cost:
         Two or three casts of the column; more only if values fail.
     """
@@ -90,7 +84,7 @@ def losses_of(
     )
 
 
-def shown(array: Array, data_type: DataType) -> list[str | None]:
+def show(array: Array, data_type: DataType) -> list[str | None]:
     """Return values as people read them; for a few examples."""
     if data_type.root in BINARY_ROOTS:
         return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
@@ -148,7 +142,7 @@ def _changed(
         return none, none
     if target.root is TypeRoot.BOOLEAN:
         kept = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
-        return none, ~truth_of(_filled(kept, value=True))
+        return none, ~truth_of(_fill(kept, value=True))
     if source.root in FLOAT_ROOTS and target.root in INTEGER_ROOTS:
         return _changed_reals(values, target.root)
     changed = _unlike(values, _back(result, target, source, settings))
@@ -183,7 +177,7 @@ def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
     whole = pc.trunc(values)
     low, high = (pa.scalar(float(bound), values.type) for bound in (least, most + 1))
     inside = pc.and_(pc.greater_equal(whole, low), pc.less(whole, high))
-    overflow = ~truth_of(_filled(inside, value=True))
+    overflow = ~truth_of(_fill(inside, value=True))
     return overflow, truth_of(pc.not_equal(whole, values))
 
 
@@ -210,10 +204,10 @@ def _without(array: Array, rows: Mask) -> Array:
 
 def _unlike(values: Array, back: Array) -> Mask:
     """Return which values are not what came back; what became null is judged elsewhere."""
-    same = _filled(pc.equal(values, back), value=False)
+    same = _fill(pc.equal(values, back), value=False)
     if pa.types.is_floating(values.type):
         both = pc.and_(pc.is_nan(values), pc.is_nan(back))
-        same = pc.or_(same, _filled(both, value=False))
+        same = pc.or_(same, _fill(both, value=False))
     return ~truth_of(same) & truth_of(pc.is_valid(values))
 
 
@@ -233,6 +227,6 @@ def _overflowing(values: Array, result: Array, source: DataType, target: DataTyp
     return _unlike(seconds, cast_column(result, target, bigint()))
 
 
-def _filled(column: Array, *, value: bool) -> Array:
+def _fill(column: Array, *, value: bool) -> Array:
     """Return booleans with a value in place of nulls."""
     return pc.fill_null(column, pa.scalar(value))

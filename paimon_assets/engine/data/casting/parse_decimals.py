@@ -30,7 +30,7 @@ from paimon_assets.engine.data.casting.arrays import (
     values_of,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast, attempt
-from paimon_assets.engine.data.casting.decimals import LONG_DIGITS, MAX_DIGITS, rescaled
+from paimon_assets.engine.data.casting.decimals import LONG_DIGITS, MAX_DIGITS, rescale
 
 _SPARE_DECIMALS = 9
 _PARTS = r"^(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:[eE](?P<exponent>[+-]?\d+))?$"
@@ -50,7 +50,7 @@ def text_to_decimal(array: Array, cast: Cast) -> Array:
         more = min(most, LONG_DIGITS - precision) if precision < LONG_DIGITS else most
         longer = attempt(array, pa.decimal128(precision + more, scale + more))
         if longer is not None:
-            return rescaled(longer, precision, scale) if more else longer
+            return rescale(longer, precision, scale) if more else longer
     return _Digits.of(array, cast).rounded(array, cast)
 
 

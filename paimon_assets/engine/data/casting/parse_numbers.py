@@ -16,7 +16,7 @@ from paimon_assets.engine.data.casting.arrays import (
     column_of,
     has_letters,
     lengths_of,
-    replaced,
+    replace,
     truth_of,
     valid_rows,
     values_of,
@@ -69,7 +69,7 @@ def text_to_real(array: Array, cast: Cast) -> Array:
     hexadecimal = from_numpy(others)
     values = _hexadecimal_reals(text.filter(hexadecimal), array.filter(hexadecimal), cast)
     decimals = _decimal_reals(pc.if_else(hexadecimal, "0", text), cast)
-    return replaced(decimals, others, values)
+    return replace(decimals, others, values)
 
 
 def _decimal_reals(text: Array, cast: Cast) -> Array:

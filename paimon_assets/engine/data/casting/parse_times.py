@@ -34,7 +34,7 @@ from paimon_assets.engine.data.casting.times import (
     local_type,
     millis_to_counts,
     per_second,
-    scaled,
+    scale,
 )
 from paimon_assets.engine.data.casting.zones import to_instant
 
@@ -95,11 +95,7 @@ def _only(array: Array, rows: Mask) -> Array:
 def _numbers(
     text: Array, pattern: str, names: Sequence[str], rows: Mask, array: Array, cast: Cast
 ) -> tuple[Int64s, ...]:
-    """Return the numbers that a pattern finds, -1 where a part is left out, in every row.
-
-    Raises:
-        InvalidInputError: One of `rows` does not match, or has a number of too many digits.
-    """
+    """Return the numbers that a pattern finds, -1 where a part is left out, in every row."""
     parts = pc.extract_regex(_only(text, rows), pattern)
     cast.check(rows & ~valid_rows(parts), array)
     found = []
@@ -180,16 +176,16 @@ def _java_timestamps(array: Array, cast: Cast) -> Array:
         digits = cast.target.precision or 0
         nanos = nanos // 10 ** (9 - digits) * 10 ** (9 - digits)
         unit = per_second(arrow_type)
-        counts[rows] = _joined(seconds, nanos, unit, _only(array, rows), cast)[rows]
+        counts[rows] = _join(seconds, nanos, unit, _only(array, rows), cast)[rows]
     return column_of(counts, arrow_type, array)
 
 
-def _joined(seconds: Int64s, nanos: Int64s, unit: int, array: Array, cast: Cast) -> Int64s:
+def _join(seconds: Int64s, nanos: Int64s, unit: int, array: Array, cast: Cast) -> Int64s:
     """Return seconds and nanoseconds as counts of a unit; where `array` is null, as anything."""
     known = np.where(valid_rows(array), seconds, 0)
     # The first second that a unit can hold may begin before its first moment: count from its end.
     is_before = known < 0
-    counts: Int64s = scaled(known + is_before, unit, array, cast)
+    counts: Int64s = scale(known + is_before, unit, array, cast)
     counts = counts + nanos // (NANOS_PER_SECOND // unit) - unit * is_before
     wrapped = (is_before & (counts > 0)) | ((known > 0) & (counts < 0))
     cast.check(wrapped & valid_rows(array), array, f"{cast.arrow_type} cannot hold it")

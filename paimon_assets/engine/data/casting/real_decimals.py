@@ -16,7 +16,7 @@ from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
     column_of,
-    replaced,
+    replace,
     values_of,
     with_nulls_as,
 )
@@ -87,9 +87,9 @@ def _decided(result: Array, values: npt.NDArray[np.float64], in_doubt: Mask, cas
     whole, is_whole = java_whole(np.abs(doubtful))
     if is_whole.all():
         signed = np.where(doubtful < 0, -whole, whole)
-        return replaced(result, in_doubt, whole_to_decimal(from_numpy(signed), cast))
+        return replace(result, in_doubt, whole_to_decimal(from_numpy(signed), cast))
     text = from_numpy(doubtful).cast(pa.string())
     if is_whole.any():
         signed = np.where(doubtful < 0, -whole, whole)[is_whole]
-        text = replaced(text, is_whole, from_numpy(signed).cast(pa.string()))
-    return replaced(result, in_doubt, text_to_decimal(text, cast))
+        text = replace(text, is_whole, from_numpy(signed).cast(pa.string()))
+    return replace(result, in_doubt, text_to_decimal(text, cast))

@@ -4,7 +4,7 @@ Java's text (`Double.toString`) is the shortest decimal that reads back as the s
 least two digits, written plainly from 0.001 to 9999999 and as 1.0E7 elsewhere. Up to version 18
 Java cuts whole numbers beyond the bits of their type at a fixed digit, not at the shortest text.
 
-    plain        Arrow's text, and .0 behind whole numbers; of FLOAT our own
+    plain        Arrow's text, and .0 behind whole numbers
     1.0E7        digits of the whole number, or of Arrow's text, and the exponent behind them
     the rest     NaN, Infinity
 
@@ -28,7 +28,7 @@ from paimon_assets.engine.data.casting.arrays import (
     Mask,
     Numbers,
     lengths_of,
-    replaced,
+    replace,
     truth_of,
     values_of,
     with_inserted,
@@ -37,7 +37,6 @@ from paimon_assets.engine.data.casting.arrays import (
     without_ends,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast
-from paimon_assets.engine.data.casting.float_text import float_texts
 
 Int64s = npt.NDArray[np.int64]
 
@@ -88,18 +87,16 @@ def real_to_text(array: Array, cast: Cast) -> Array:
     if 2 * np.count_nonzero(scientific) > len(values):
         text = _scientific_texts(np.where(scientific, values, PLAIN_UNTIL))
         if plain.any():
-            text = replaced(text, plain, _plain_texts(values[plain]))
+            text = replace(text, plain, _plain_texts(values[plain]))
     else:
         text = _plain_texts(np.where(plain, values, 0))
         if scientific.any():
-            text = replaced(text, scientific, _scientific_texts(values[scientific]))
+            text = replace(text, scientific, _scientific_texts(values[scientific]))
     return with_nulls_of(_special_texts(text, values), array)
 
 
 def _plain_texts(values: Numbers) -> Array:
     """Write the shortest texts, and .0 behind whole numbers."""
-    if values.dtype == np.float32:
-        return float_texts(values)
     text = from_numpy(values).cast(pa.string())
     is_whole = np.trunc(values) == values
     if not is_whole.any():
@@ -129,18 +126,18 @@ def _scientific_texts(values: Numbers) -> Array:
     if is_whole.all():
         exponents = np.searchsorted(_POWERS, whole, side="right") - 1
         if exponents.min() > 0 and exponents.max() < len("0123456789"):
-            return _signed(_short_texts(whole, exponents), values)
+            return _sign(_short_texts(whole, exponents), values)
     digits = from_numpy(whole).cast(pa.string())
     exponents = lengths_of(digits) - 1
     digits = without_ends(digits, _zeros_behind(whole))
     if not is_whole.all():
         rows = ~is_whole
         shortest, exponents[rows] = _shortest_digits(size[rows])
-        digits = replaced(digits, rows, shortest)
+        digits = replace(digits, rows, shortest)
     digits = with_inserted(digits, lengths_of(digits) == 1, 1, "0")
     behind = _exponent_texts().take(from_numpy(exponents - _FIRST_POWER))
     text = pc.binary_replace_slice(digits, 1, 1, ".")
-    return _signed(pc.binary_join_element_wise(text, behind, ""), values)
+    return _sign(pc.binary_join_element_wise(text, behind, ""), values)
 
 
 def _short_texts(whole: Int64s, exponents: Int64s) -> Array:
@@ -150,7 +147,7 @@ def _short_texts(whole: Int64s, exponents: Int64s) -> Array:
     return pc.binary_replace_slice(pc.binary_replace_slice(digits, -1, -1, "E"), 1, 1, ".")
 
 
-def _signed(texts: Array, values: Numbers) -> Array:
+def _sign(texts: Array, values: Numbers) -> Array:
     negative = values < 0
     if not negative.any():
         return texts
@@ -196,10 +193,6 @@ def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
 
     Digits that `bits` bits do not determine are rounded to zero; numbers below two to the power of
     `bits` are exact.
-
-    Args:
-        size: Not negative.
-        bits: The width of the significand of the numbers' type.
     """
     exact = size.astype(np.float64)
     is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)

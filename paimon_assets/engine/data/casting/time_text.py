@@ -41,11 +41,7 @@ def _column(values: Numbers, array: Array) -> Array:
 
 
 def _in_four_digit_years(counts: Numbers, per_day: int, array: Array, cast: Cast) -> Numbers | None:
-    """Move years after 9999 to those of the same last digits; None if there are none.
-
-    Raises:
-        InvalidInputError: A year is before 0000.
-    """
+    """Move years after 9999 to those of the same last digits; None if there are none."""
     counts = with_nulls_as(counts, array, 0).astype(np.int64)
     first, last = FIRST_DAY * per_day, (LAST_DAY + 1) * per_day - 1
     if first <= counts.min(initial=0) and counts.max(initial=0) <= last:

@@ -32,7 +32,7 @@ def per_second(arrow_type: pa.DataType) -> int:
     return NANOS_PER_SECOND // UNIT_NANOS[arrow_type.unit]  # type: ignore[attr-defined]
 
 
-def scaled(counts: Int64s, factor: int, array: Array, cast: Cast) -> Int64s:
+def scale(counts: Int64s, factor: int, array: Array, cast: Cast) -> Int64s:
     """Multiply counts of a time unit; raises where 64 bits do not hold the result."""
     if factor == 1:
         return counts
@@ -67,12 +67,12 @@ def seconds_to_timestamp(array: Array, cast: Cast) -> Array:
     seconds = values_of(array).astype(np.int64, copy=False)
     unit = per_second(cast.arrow_type)
     if not cast.is_java:
-        instants = column_of(scaled(seconds, unit, array, cast), cast.arrow_type, array)
+        instants = column_of(scale(seconds, unit, array, cast), cast.arrow_type, array)
         if is_zoned(cast.target):
             return instants
         return to_local(instants.view(timestamp_type(cast.arrow_type.unit, LTZ_ZONE)), cast)  # type: ignore[attr-defined]
     if furthest(seconds) <= _LARGEST // MILLIS_PER_SECOND:
-        counts = scaled(seconds, unit, array, cast)
+        counts = scale(seconds, unit, array, cast)
     else:
         counts = millis_to_counts(seconds * MILLIS_PER_SECOND, array, cast)
     if not is_zoned(cast.target):
@@ -86,7 +86,7 @@ def millis_to_counts(millis: Int64s, array: Array, cast: Cast) -> Int64s:
     """Return milliseconds in the target's unit; raises where that loses something."""
     unit = per_second(cast.arrow_type)
     if unit >= MILLIS_PER_SECOND:
-        return scaled(millis, unit // MILLIS_PER_SECOND, array, cast)
+        return scale(millis, unit // MILLIS_PER_SECOND, array, cast)
     is_bad = (millis % MILLIS_PER_SECOND != 0) & valid_rows(array)
     cast.check(is_bad, array, f"{cast.arrow_type} cannot hold it")
     return millis // MILLIS_PER_SECOND
@@ -137,7 +137,7 @@ def timestamp_to_time(array: Array, cast: Cast) -> Array:
 def date_to_timestamp(array: Array, cast: Cast) -> Array:
     """Return midnight."""
     factor = SECONDS_PER_DAY * per_second(cast.arrow_type)
-    counts = scaled(values_of(array).astype(np.int64), factor, array, cast)
+    counts = scale(values_of(array).astype(np.int64), factor, array, cast)
     local = column_of(counts, local_type(cast), array)
     return to_instant(local, cast) if is_zoned(cast.target) else local
 
@@ -163,7 +163,7 @@ def timestamp_to_timestamp(array: Array, cast: Cast) -> Array:
     if cast.is_java and digits < (cast.source.precision or 0):
         counts, unit = _java_digits(counts, unit, digits), 10**digits
     if wanted >= unit:
-        counts = scaled(counts, wanted // unit, array, cast)
+        counts = scale(counts, wanted // unit, array, cast)
     else:
         counts = cut(counts, unit // wanted)
     return column_of(counts, cast.arrow_type, array)

@@ -3,10 +3,10 @@
     CompactTask ─▶ sections ─▶ rewritten: read, merged, written   ─▶ CommitMessage
                             └▶ moved to another level, as they are
 
-Concept → files:
-    a task                              compact (the door), keyed, append
-    rows that wait for a bucket         postponed
-    rows in another order               cluster, curve
+Concept → modules:
+    a task                              compact
+    rows of postponed buckets           postponed
+    which sections                      section_plan
     reading a section                   section_read
     one key range, merged               range_merge
     keys of level 0 in higher levels    lookup

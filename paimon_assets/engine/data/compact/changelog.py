@@ -61,14 +61,7 @@ class ChangelogRule:
     def rows(
         self, before: RecordRows, after: RecordRows, was: Order, now: Order
     ) -> RecordRows | None:
-        """Return the changes, in key order.
-
-        Args:
-            before: Records as they were read.
-            after: Rows that were made of them.
-            was: Row of `before` that each key had, negative for none.
-            now: Row of `after` that each key has, negative for none.
-        """
+        """Return the changes, in key order."""
         inserted, deleted = (was < 0) & (now >= 0), (was >= 0) & (now < 0)
         updated = np.flatnonzero((was >= 0) & (now >= 0)) if self.updates else was[:0]
         if self.compared and len(updated):

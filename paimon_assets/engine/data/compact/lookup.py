@@ -75,12 +75,7 @@ class Lookup:
     def find(
         self, section: Sequence[pa.RecordBatch], above: Sequence[pa.RecordBatch]
     ) -> FoundRange:
-        """Meet the rows of a key range.
-
-        Args:
-            section: Rows of the section's runs, the oldest first.
-            above: Rows of the runs above, which are older.
-        """
+        """Meet the rows of a key range."""
         # Runs above are older, and stand first: the order of runs is that of age.
         every = [*above, *section]
         by_key = record_order(every, self.plan)
@@ -91,8 +86,8 @@ class Lookup:
         split = sum(rows.num_rows for rows in above)
         levels = numbers(every, FILE_LEVEL)
         is_above = np.arange(len(keys)) < split
-        of_section, high = _marked(keys[split:], count), ~is_above & (levels > 0)
-        has_high = _marked(keys[high], count)
+        of_section, high = _mark(keys[split:], count), ~is_above & (levels > 0)
+        has_high = _mark(keys[high], count)
         candidates = high | (is_above & (of_section & ~has_high)[keys])
         chosen = candidates.copy()
         chosen[by_key.order] &= lowest_of_each_key(by_key, levels, candidates)
@@ -100,9 +95,9 @@ class Lookup:
         found = chosen & is_above
         before = np.full(count, NOTHING, dtype=np.int64)
         before[keys[chosen]] = np.flatnonzero(chosen)
-        changes = _marked(keys[~is_above & (levels == 0)], count)
+        changes = _mark(keys[~is_above & (levels == 0)], count)
         if self.drops_known:
-            counts &= ~_marked(keys[found], count)[keys]
+            counts &= ~_mark(keys[found], count)[keys]
         if self.keys_only:
             counts &= ~is_above
         stays = counts.copy()
@@ -136,7 +131,7 @@ def _places(above: Sequence[pa.RecordBatch], found: Flags) -> Place | None:
     )
 
 
-def _marked(keys: npt.NDArray[Any], count: int) -> Flags:
+def _mark(keys: npt.NDArray[Any], count: int) -> Flags:
     marked = np.zeros(count, dtype=np.bool_)
     marked[keys] = True
     return marked

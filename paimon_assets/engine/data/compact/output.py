@@ -104,14 +104,7 @@ class RecordOutput:
 def record_factory(
     schema: TableSchema, file_io: FileIO, *, level: int, is_changelog: bool = False
 ) -> FileFactory:
-    """Return what makes files of a level.
-
-    Args:
-        schema: The newest one, with the table's options.
-        file_io: Where the table lies.
-        level: The level of the files.
-        is_changelog: Changelog files have a prefix, a format and statistics of their own.
-    """
+    """Return what makes files of a level."""
     made_by = changelog_schema(schema) if is_changelog else schema
     return FileFactory(
         schema=made_by,

@@ -32,15 +32,6 @@ from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT
 def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Write the waiting rows of one partition to their buckets.
 
-    Args:
-        shared: A `PostponeContext` (`contract.tasks.postpone_task`).
-        payload: A `DataSplit` of the waiting files, in order.
-        file_io: Where the table lies.
-        threads: Read and write.
-
-    Returns:
-        A `WriteResult`: the new files of each bucket, and the waiting ones as gone.
-
     Cost:
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
     """

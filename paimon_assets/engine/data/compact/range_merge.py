@@ -31,7 +31,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     MergePlan,
     as_read,
     counting_order,
-    joined,
+    join,
     merged_column,
     numbers,
 )
@@ -81,13 +81,13 @@ class RangeMerge:
         if self.lookup is not None:
             above = [rows for number, rows in slices if number < self.above_runs]
             found = self.lookup.find(section, above)
-            return self._merged(found.slices, found.by_key, found, threads)
+            return self._merge(found.slices, found.by_key, found, threads)
         if len(section) == 1 and self.changelog is None:
             rows = _whole(section, self.plan)
             return lambda: MergedRange(rows=self._written(rows))
         by_key = counting_order(section, self.plan)
         found_before = None if self.changelog is None else self._from_top(section, by_key)
-        return self._merged(section, by_key, found_before, threads)
+        return self._merge(section, by_key, found_before, threads)
 
     def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> FoundRange:
         """Return what keys were: their records of the top level."""
@@ -110,7 +110,7 @@ class RangeMerge:
             found=None,
         )
 
-    def _merged(
+    def _merge(
         self,
         slices: Sequence[pa.RecordBatch],
         by_key: KeyOrder,
@@ -128,7 +128,7 @@ class RangeMerge:
             by_key=by_key,
             kinds=None if adds(kinds).all() else kinds,
             columns=names,
-            column=lambda name: joined(slices, name),
+            column=lambda name: join(slices, name),
         )
         merged = self.function.merge(records, keep_retracts=keeps)
         sequence = numbers(slices, SEQUENCE_NUMBER.name)
@@ -144,7 +144,7 @@ class RangeMerge:
             changes = None
             if self.changelog is not None and found is not None:
                 before = RecordRows(
-                    columns=tuple(joined(slices, name) for name in names),
+                    columns=tuple(join(slices, name) for name in names),
                     numbers=sequence,
                     kinds=kinds,
                 )
@@ -159,7 +159,7 @@ class RangeMerge:
 
 def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
     return RecordRows(
-        columns=tuple(as_read(joined(slices, name), slices, name) for name in plan.columns),
+        columns=tuple(as_read(join(slices, name), slices, name) for name in plan.columns),
         numbers=numbers(slices, SEQUENCE_NUMBER.name),
         kinds=numbers(slices, VALUE_KIND.name),
     )

@@ -98,15 +98,7 @@ class SectionPlan:
 def plan_section(
     context: ReadContext, task: CompactTask, section: Section, *, looked_up: bool
 ) -> SectionPlan:
-    """Plan how to merge a section.
-
-    Args:
-        context: The table.
-        task: With what lies above.
-        section: Runs that overlap.
-        looked_up: Whether the files it is written with hold files of level 0, and the table wants
-            to know what is above them.
-    """
+    """Plan how to merge a section."""
     options = context.schema.typed_options
     runs = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
     above = _above(context, task, section) if looked_up else ()

@@ -86,9 +86,9 @@ class RecordRead:
         """Yield the records of a run, file by file."""
         for file in run:
             for batch in self._read.batches(file, with_positions=self.numbers is not None):
-                yield self._tagged(batch, file)
+                yield self._tag(batch, file)
 
-    def _tagged(self, batch: pa.RecordBatch, file: DataFileMeta) -> pa.RecordBatch:
+    def _tag(self, batch: pa.RecordBatch, file: DataFileMeta) -> pa.RecordBatch:
         count = batch.num_rows
         columns = {name: batch.column(name) for name in batch.schema.names}
         for name, constant in self.stage.constants.items():

@@ -63,11 +63,7 @@ class BucketVectors:
         self._dropped.update(names)
 
     def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """Write what changed.
-
-        Returns:
-            (index files that are new, index files that they replace).
-        """
+        """Write what changed."""
         listed = {
             vector.data_file_name
             for file in self.index_files

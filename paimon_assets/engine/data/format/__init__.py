@@ -1,12 +1,13 @@
-"""The formats of data files, each one value.
+"""The formats of data files; each is one `FileFormat` value.
 
-Concept → files:
-    what a format is                 base
-    all of them, and the door        formats
-    Parquet                          parquet, dictionary_choice
-    ORC                              orc
-    Avro                             avro, avro_types, avro_encoding (blocks: codec.avro)
-    values of one column, raw        blob
-    texts of segments                text, csv, json
-    errors that name the file        named_errors
+Concept → modules:
+    what a format is             base
+    all of them                  formats
+    Parquet                      parquet, parquet_chunks, parquet_piece, parquet_times
+    ORC                          orc, orc_times, orc_values
+    Avro                         avro, avro_types
+    raw values of one column     blob
+    texts of segments            text, csv, json, text_streams, text_values
+    external files               loose_files
+    errors that name the file    named_errors
 """

@@ -78,24 +78,18 @@ class Shape:
         if pat.is_decimal(self.meant):
             return _decimals(stored, self.meant)
         children = [shape.read(part) for shape, part in _inner(stored, self.inner)]
-        return _retyped(stored, self.meant, children)
+        return _retype(stored, self.meant, children)
 
     def write(self, meant: Array) -> Array:
         """Turn a column of type `meant` into one of type `stored`."""
         if pat.is_decimal(self.meant):
             return _decimal_bytes(meant)
         children = [shape.write(part) for shape, part in _inner(meant, self.inner)]
-        return _retyped(meant, self.stored, children)
+        return _retype(meant, self.stored, children)
 
 
-def _retyped(array: Any, target: Any, children: list[Any]) -> Array:
-    """Return the same values under another type.
-
-    Args:
-        array: A column that is no part of another one (of offset 0).
-        target: The type.
-        children: The columns inside it, of the types inside the target.
-    """
+def _retype(array: Any, target: Any, children: list[Any]) -> Array:
+    """Return the same values under another type."""
     if not children:
         return array.view(target)  # type: ignore[no-any-return]
     is_struct = pat.is_struct(target)
@@ -124,11 +118,7 @@ def _inner(array: Any, shapes: Sequence[Shape]) -> Iterator[tuple[Shape, Any]]:
 
 
 def shape_of(avro: Json) -> Shape:
-    """Return what an Avro type is in Arrow; every field may be null.
-
-    Raises:
-        FormatError: A type that Paimon does not write; names it.
-    """
+    """Return what an Avro type is in Arrow; every field may be null."""
     if isinstance(avro, list):
         branches = [branch for branch in avro if branch != "null"]
         if len(branches) != 1:
@@ -155,6 +145,25 @@ def shape_of(avro: Json) -> Shape:
             return shape_of(inner)
         case other:
             raise FormatError(f"the type {other!r} is not one that Paimon writes")
+
+
+def texts_as_bytes(arrow_type: Any) -> Any:
+    """Return a type with bytes in place of texts, at any depth."""
+
+    def inner(field: Any) -> Any:
+        return field.with_type(texts_as_bytes(field.type))
+
+    if pat.is_string(arrow_type):
+        return pa.binary()
+    if pat.is_list(arrow_type):
+        return pa.list_(inner(arrow_type.value_field))
+    if pat.is_map(arrow_type):
+        return pa.map_(inner(arrow_type.key_field), inner(arrow_type.item_field))
+    return (
+        pa.struct([inner(field) for field in arrow_type])
+        if pat.is_struct(arrow_type)
+        else arrow_type
+    )
 
 
 def _record_shape(avro: Json) -> Shape:
@@ -221,11 +230,7 @@ def _decimal_bytes(decimals: Any) -> Array:
 
 
 def avro_record(schema: pa.Schema, name: str = "record") -> dict[str, Json]:
-    """Return the Avro record that stores columns of an Arrow schema.
-
-    Raises:
-        UnsupportedFeatureError: Avro has no type for a column; names it.
-    """
+    """Return the Avro record that stores columns of an Arrow schema."""
     return {
         "type": "record",
         "name": name,

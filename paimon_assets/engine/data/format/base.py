@@ -6,8 +6,8 @@ Source: `org.apache.paimon.format.FileFormat`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import pyarrow as pa
@@ -60,6 +60,8 @@ class FileToRead:
     file_bytes: int | None = None
     columns: Sequence[str] | None = None
     declared: DeclaredText | None = None
+    options: Options | None = None
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
 
 class FormatReader(ABC):

@@ -16,10 +16,11 @@ from paimon_assets.engine.data.format.base import FileFormat, FileToRead
 from paimon_assets.engine.data.format.text import CountedRows, declared_fields
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
+    check_width,
     open_text_stream,
     without_comments,
 )
-from paimon_assets.engine.data.format.text_times import parsed_times, read_type
+from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
 
 
 class CsvReader(CountedRows):
@@ -32,10 +33,12 @@ class CsvReader(CountedRows):
         names = self._text.names
         if names is None:
             with self._stream() as stream:
+                check_width(stream, self._text.delimiter)
+            with self._stream() as stream:
                 names = tuple(self._open(stream, {}, None).schema.names)
         return pa.schema([(name, types.get(name, pa.string())) for name in names])
 
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
         # Without a column pyarrow would decode all of them.
@@ -43,7 +46,7 @@ class CsvReader(CountedRows):
         types = {name: read_type(self.schema.field(name).type, self._text) for name in wanted}
         with self._stream() as stream:
             for batch in self._open(stream, types, wanted):
-                yield parsed_times(batch, self.schema, self._text)
+                yield parsed_columns(batch, self.schema, self._text, zone=self._text.time_zone)
 
     def _stream(self) -> Any:
         stream = open_text_stream(self._file_io, self._path, self._text)

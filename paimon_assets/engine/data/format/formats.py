@@ -1,6 +1,6 @@
 """The formats of data files, and the one door through which a file is opened or created."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
+from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
     module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
@@ -39,23 +40,10 @@ def open_reader(
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
     declared: DeclaredText | None = None,
+    options: Options | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
 ) -> FormatReader:
-    """Open a data file.
-
-    Args:
-        file_io: The storage.
-        path: Full path.
-        file_format: The format's name, usually `DataFileMeta.file_format`.
-        file_bytes: The size the table has noted; another size is an error.
-        columns: Names of the file's columns, for formats that do not store them.
-        declared: The table's columns, for text formats of foreign files: these are read by the
-            rules of segments, which are not those of tables that are kept as text.
-
-    Raises:
-        NotFoundError: There is no such file.
-        FormatError: The file is damaged or of another size.
-        UnsupportedFeatureError: The format is not read.
-    """
+    """Open a data file."""
     found = FORMATS.get(file_format)
     file = FileToRead(
         file_io=file_io,
@@ -63,6 +51,8 @@ def open_reader(
         file_bytes=file_bytes,
         columns=columns,
         declared=declared,
+        options=options,
+        bounds=bounds or {},
     )
     if found is None or not found.opens(file):
         raise _unsupported(
@@ -81,20 +71,7 @@ def open_writer(
     compression: str = "zstd",
     options: Options | None = None,
 ) -> FormatWriter:
-    """Create a data file.
-
-    Args:
-        file_io: The storage.
-        path: Full path of a file that does not exist.
-        schema: What will be written; field ids ride in the fields' `PARQUET:field_id` metadata.
-        file_format: `file.format` of the table.
-        compression: `file.compression` of the table.
-        options: The options of the table: level of zstd, sizes of pages and stripes, dictionaries.
-
-    Raises:
-        InvalidInputError: No such codec.
-        UnsupportedFeatureError: The format is not written.
-    """
+    """Create a data file."""
     found = FORMATS.get(file_format)
     if found is None or found.writer is None:
         keys = (FILE_FORMAT.key, FILE_FORMAT_PER_LEVEL.key, CHANGELOG_FILE_FORMAT.key)

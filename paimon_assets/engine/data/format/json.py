@@ -1,14 +1,19 @@
 """JSON lines through pyarrow: an object a line, columns by name; a member that is absent is null.
 
-Values are parsed as the table declares its columns. With `multiLine`, objects may go over several
-lines, and stand in one array.
+Values are parsed as the table declares its columns, as Spark's reader does: bytes are base64, and a
+number or an object is the text that stands there where a text is declared. With `multiLine`,
+objects may go over several lines, and stand in one array; then maps are not read, and texts must be
+texts.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.json as pa_json
+import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.format.base import FileFormat, FileToRead
@@ -16,9 +21,10 @@ from paimon_assets.engine.data.format.text import CountedRows, declared_fields
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
     open_text_stream,
+    with_plain_members,
     without_array,
 )
-from paimon_assets.engine.data.format.text_times import parsed_times, read_type
+from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
 
 
 class JsonReader(CountedRows):
@@ -37,8 +43,15 @@ class JsonReader(CountedRows):
 
     def _first_block(self) -> pa.Schema:
         """Return members of the first objects, as the table declares them; then absent ones."""
-        with self._stream() as stream:
-            found = self._open(stream, None).schema
+        try:
+            with self._stream() as stream:
+                found = self._open(stream, None).schema
+        except pa.ArrowInvalid:  # values of several types under one name
+            if not self._declared:
+                raise
+            texts = (field.with_type(pa.string()) for field in self._declared.values())
+            with self._stream(texts) as stream:
+                found = self._open(stream, None).schema
         fields = [self._declared.get(field.name, field) for field in found]
         if any(field.name in self._declared for field in found):
             folded = {field.name.lower() for field in found}
@@ -46,19 +59,45 @@ class JsonReader(CountedRows):
             fields += [self._declared[name] for name in absent]
         return pa.schema(fields)
 
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
         wanted = list(columns) or self.schema.names[:1]
-        types = {name: self.schema.field(name).type for name in wanted}
-        schema = pa.schema({name: read_type(kind, self._text) for name, kind in types.items()})
-        with self._stream() as stream:
-            for batch in self._open(stream, schema):
-                yield parsed_times(batch, self.schema, self._text)
+        fields = [self.schema.field(name) for name in wanted]
+        rows = 0
+        try:
+            for batch in self._parse(fields, written_anew=_holds(fields, pat.is_map)):
+                yield batch
+                rows += batch.num_rows
+        except pa.ArrowInvalid:
+            if not _holds(fields, pat.is_string):
+                raise
+        else:
+            return
+        # Perhaps a number or an object where a text is declared: Spark takes what stands there.
+        for batch in self._parse(fields, written_anew=True):
+            yield batch.slice(min(rows, batch.num_rows))
+            rows -= min(rows, batch.num_rows)
 
-    def _stream(self) -> Any:
+    def _parse(
+        self, fields: Sequence[pa.Field[Any]], *, written_anew: bool
+    ) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema(
+            [field.with_type(read_type(field.type, self._text, is_json=True)) for field in fields]
+        )
+        zone = self._text.time_zone or "UTC"
+        with self._stream(fields if written_anew else ()) as stream:
+            for batch in self._open(stream, schema):
+                yield parsed_columns(batch, self.schema, self._text, zone=zone)
+
+    def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
+        """Open the file; members that are texts or maps are written as the parser takes them."""
         stream = open_text_stream(self._file_io, self._path, self._text)
-        return without_array(stream) if self._text.multi_line else stream
+        if self._text.multi_line:
+            return without_array(stream)
+        texts = [field.name for field in fields if pat.is_string(field.type)]
+        maps = [field.name for field in fields if pat.is_map(field.type)]
+        return with_plain_members(stream, texts, maps) if texts or maps else stream
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
         behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others
@@ -71,6 +110,10 @@ class JsonReader(CountedRows):
                 unexpected_field_behavior=behavior,
             ),
         )
+
+
+def _holds(fields: Iterable[pa.Field[Any]], is_kind: Callable[[pa.DataType], bool]) -> bool:
+    return any(is_kind(field.type) for field in fields)
 
 
 FORMAT = FileFormat(name="json", reader=JsonReader, is_text=True)

@@ -14,10 +14,14 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.codec.row_files import RowFile, RowFormat, check_names, naming, open_rows
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.format.text_streams import COMPRESSIONS
+from paimon_assets.engine.data.format.text_streams import (
+    COMPRESSIONS,
+    check_width,
+    open_text_stream,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -46,11 +50,7 @@ class FileKind:
     """Of CSV and JSON files, as text segments take them: `sep`, `header`, `encoding` ..."""
 
     def __post_init__(self) -> None:
-        """Check the format and the options.
-
-        Raises:
-            InvalidInputError: Of another format, or an option the format has not.
-        """
+        """Check the format and the options."""
         if self.format not in get_args(LooseFormat):
             raise InvalidInputError(
                 f"Files of format '{self.format}' cannot be read; expected one of "
@@ -83,36 +83,32 @@ def open_loose_file(
 ) -> Iterator[RowFile]:
     """Open a file while the block runs; take its batches inside.
 
-    Args:
-        file_io: The storage.
-        path: The file.
-        kind: What it holds.
-        columns: Types that values of CSV and JSON files are parsed as, where names agree.
-
-    Raises:
-        FormatError: It is damaged, compressed in a way that is not read, or a value does not fit;
-            names it. Also while batches are taken.
-        StorageError: The storage failed.
-
     Cost:
         A footer, or the first block of a text file; then one batch in memory.
     """
     _refuse_packed(file_io, path, kind)
-    if kind.format == "avro" or kind.options:
-        declared = _declared(kind, columns)
+    if kind.format in ("avro", "json") or kind.options:
+        declared = _declare(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
+            if kind.is_text:
+                with naming(path, RowFormat(kind.format)):
+                    check_names(names)
             batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
             yield RowFile(schema=reader.schema.remove_metadata(), batches=batches)
         return
     row_format = RowFormat(kind.format)
+    if kind.format == "csv":
+        text = TextOptions()
+        with naming(path, row_format), open_text_stream(file_io, path, text) as head:
+            check_width(head, text.delimiter)
     codec = COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         yield open_rows(stream, row_format, columns)
 
 
-def _declared(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
+def _declare(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
     if not kind.is_text:
         return None
     known = columns if columns is not None else pa.schema([])

@@ -11,12 +11,7 @@ from paimon_assets.engine.fileio.base import FileIO
 
 
 def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
-    """Open a data file of the size the table says.
-
-    Raises:
-        NotFoundError: There is no such file; the snapshot that names it may have expired.
-        FormatError: The file has another size: it was cut short or replaced.
-    """
+    """Open a data file of the size the table says."""
     try:
         source = file_io.open_input(path)
     except NotFoundError as error:

@@ -2,26 +2,32 @@
 
 TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
 the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
-`orc_values`. Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they lie.
-Java, unless `orc.timestamp-ltz.legacy.type` is false, shifts them by the zone of the writing and
-again of the reading process; files of such writers read right here if their zone was UTC.
+`orc_values`. Java, unless `orc.timestamp-ltz.legacy.type` is false, moves instants (TIMESTAMP WITH
+LOCAL TIME ZONE) by the zone of the writing process, and back by that of the reading one. Here they
+are moved back by the zone that the file names, if its own schema has the option so.
 Source: `org.apache.paimon.format.orc`.
+
+What of an ORC file can be checked: its format has no checksums.
+
+Rows that differ in number, nulls or bounds from what the footer says of the file were not written.
+A damage that keeps these goes unseen; Parquet's pages have checksums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
-from paimon_assets.engine.codec.orc_footer import OrcFooter, read_orc_footer
+from paimon_assets.engine.codec.orc_footer import OrcColumnStats, OrcFooter, read_orc_footer
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -31,9 +37,15 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import with_names_read
-from paimon_assets.engine.data.format.orc_check import checked
-from paimon_assets.engine.data.format.orc_times import read_wide, wide_columns
-from paimon_assets.engine.data.format.orc_values import as_java_reads, has_times, offset_in_1970
+from paimon_assets.engine.data.format.orc_times import GREGORIAN, read_wide, wide_columns
+from paimon_assets.engine.data.format.orc_values import (
+    INSTANT,
+    as_java_reads,
+    fixes_of,
+    holds,
+    moved_milliseconds,
+    unknown_zone,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -42,12 +54,70 @@ from paimon_assets.engine.spec.options.file_options import (
     ORC_ROW_INDEX_STRIDE,
     ORC_STRIPE_SIZE,
 )
+from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
+_Stats = Mapping[str, OrcColumnStats]
+
+_REPLACED = "\ufffd"
+"""What Java writes into bounds for bytes that are no text."""
+
+
+def check(
+    stripes: Iterable[pa.RecordBatch], statistics: _Stats, names: Sequence[str], path: str
+) -> Iterator[pa.RecordBatch]:
+    """Pass the stripes of a file on, all of them in turn, unless they are not what was written."""
+    known = {name: statistics[name] for name in names if name in statistics}
+    values = dict.fromkeys(known, 0)
+    for stripe in stripes:
+        for name, stats in known.items():
+            column: Any = stripe.column(name)
+            values[name] += len(column) - column.null_count
+            _check_bounds(column, stats, name, path)
+        yield stripe
+    for name, stats in known.items():
+        if stats.value_count is not None and values[name] != stats.value_count:
+            raise _damaged(path, name, f"has {values[name]} values, not {stats.value_count}")
+
+
+def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> None:
+    comparable = column
+    if pa.types.is_date32(column.type):
+        comparable = column.view(pa.int32())
+    is_known = pa.types.is_integer(comparable.type) or pa.types.is_string(comparable.type)
+    if not is_known or type(stats.minimum) is not type(stats.maximum) or stats.minimum is None:
+        return
+    found: Any = pc.min_max(comparable)
+    try:
+        low, high = found["min"].as_py(), found["max"].as_py()
+    except UnicodeDecodeError:  # BYTES that became STRING, whose bounds are of other texts
+        return
+    if _REPLACED in f"{stats.minimum}{stats.maximum}":
+        return
+    if low is None or type(low) is not type(stats.minimum):
+        return
+    if _order(low) < _order(stats.minimum) or _order(high) > _order(stats.maximum):
+        raise _damaged(path, name, "has values beyond the bounds")
+
+
+def _order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _damaged(path: str, name: str, what: str) -> FormatError:
+    return FormatError(
+        f"Data file '{path}' is not readable as ORC: column '{name}' {what} that its footer says; "
+        "its bytes were changed.",
+        details={"path": path, "column": name},
+    )
+
+
 _OUT_OF_RANGE = "out of range for nanosecond"
 """What pyarrow says of a timestamp that it cannot hold."""
+_NO_ZONE = "Time zone file"
+"""What it says of a zone that it does not know."""
 
 
 class OrcReader(FormatReader):
@@ -57,6 +127,8 @@ class OrcReader(FormatReader):
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
+        self._file_options, self._bounds_of_table = file.options, file.bounds
+        self._is_legacy = file.options is not None and file.options.get(ORC_LEGACY_LTZ)
         return with_names_read(self._file.schema)
 
     def _batches(
@@ -75,7 +147,7 @@ class OrcReader(FormatReader):
         )
         statistics = {} if self._footer is None else self._footer.columns
         places = sorted(set(positions))
-        for number, stripe in enumerate(checked(stripes, statistics, decoded, self._path)):
+        for number, stripe in enumerate(check(stripes, statistics, decoded, self._path)):
             rows = self._as_java_reads(stripe, places, number).select(decoded)
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
@@ -87,7 +159,10 @@ class OrcReader(FormatReader):
             return pa.RecordBatch.from_arrays([nulls], names=["number of rows"])
         try:
             return self._file.read_stripe(stripe, columns=positions)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowException, OSError) as error:
+            if _NO_ZONE in str(error) and self._footer is not None:
+                zone = self._footer.stripe(self._read, stripe).zone
+                raise unknown_zone(zone, self._path) from error
             if _OUT_OF_RANGE not in str(error):
                 raise
             raise FormatError(
@@ -104,7 +179,46 @@ class OrcReader(FormatReader):
         if footer is None:
             raise ValueError("a wide column is known by the footer alone")
         number = footer.types[0].inner[self.schema.get_field_index(name)]
-        return read_wide(footer, self._read, stripe, number, name, self._path)
+        zone = self._zone(stripe, [number])
+        legacy = self._is_legacy
+        return read_wide(
+            footer, self._read, stripe, number, name, self._path, zone=zone, is_legacy=legacy
+        )
+
+    def _zone(self, stripe: int, numbers: Sequence[int]) -> str:
+        """Return the zone of a stripe's writer, as far as some columns depend on it."""
+        footer = self._footer
+        zone = "" if footer is None else footer.stripe(self._read, stripe).zone
+        if zone or footer is None or not self._is_legacy:
+            return zone or "UTC"
+        types = footer.types
+        return self._assumed_zone if any(holds(types, n, {INSTANT}) for n in numbers) else "UTC"
+
+    @cached_property
+    def _assumed_zone(self) -> str:
+        """The zone of a writer that had none to name: that of the table's casts."""
+        footer, options = self._footer, self._file_options
+        if footer is None or options is None:
+            return "UTC"
+        zone = options.get(CAST_TIME_ZONE)
+        for name, number in zip(self.schema.names, footer.types[0].inner, strict=True):
+            held, known = footer.columns.get(name), self._bounds_of_table.get(name, UNKNOWN)
+            if footer.types[number].kind != INSTANT or held is None or held.milliseconds is None:
+                continue
+            stored, right = held.milliseconds, (known.minimum, known.maximum)
+            is_julian = footer.is_julian and stored[0] < GREGORIAN * 1000
+            if is_julian or None in right:
+                continue
+            moved = moved_milliseconds(stored, zone, self._path)
+            if moved != tuple(each // 10**6 for each in right):
+                raise FormatError(
+                    f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
+                    f" its process ('{ORC_LEGACY_LTZ.key}'), and does not name the zone. It is not"
+                    f" '{zone}', as the table's statistics show. Set '{CAST_TIME_ZONE.key}' to it.",
+                    kind="orc-zone",
+                    details={"path": self._path, "column": name, "zone": zone},
+                )
+        return zone
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
@@ -119,11 +233,10 @@ class OrcReader(FormatReader):
         if footer is None or not places:
             return rows
         numbers = [footer.types[0].inner[place] for place in places]
-        ahead = 0
-        if any(has_times(footer.types, number) for number in numbers):
-            ahead = offset_in_1970(footer.stripe(self._read, stripe).zone, self._path)
+        zone = self._zone(stripe, numbers)
+        fixes = fixes_of(zone, is_legacy=self._is_legacy, path=self._path)
         columns = [
-            as_java_reads(column, footer.types, number, ahead)
+            as_java_reads(column, footer.types, number, fixes)
             for column, number in zip(rows.columns, numbers, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
@@ -182,11 +295,7 @@ class OrcWriter(FormatWriter):
         )
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows.
-
-        Raises:
-            InvalidInputError: A timestamp that would not be read back right; names the column.
-        """
+        """Append rows."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         for name, column in zip(table.column_names, table.columns, strict=True):
             for chunk in column.chunks:

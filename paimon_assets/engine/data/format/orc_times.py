@@ -12,16 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.orc_footer import OrcFooter, Read
-from paimon_assets.engine.codec.orc_times import read_times
+from paimon_assets.engine.codec.orc_times import EPOCH, read_times
+from paimon_assets.engine.data.format.orc_values import INSTANT, UTC_NAMES, offsets_of
 from paimon_assets.engine.errors import FormatError
 
-_INSTANT = 18
-_UTC = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _MOST_MILLIS = 9_223_372_036_000
 """What 64 bits of nanoseconds hold, in whole seconds."""
 _KEPT_NANOS = 999_999
 _DAY = 86_400
-_GREGORIAN = -12_219_292_800
+GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
 
@@ -37,43 +36,46 @@ def wide_columns(footer: OrcFooter) -> frozenset[str]:
 
 
 def read_wide(
-    footer: OrcFooter, read: Read, stripe: int, number: int, column: str, path: str
+    footer: OrcFooter,
+    read: Read,
+    stripe: int,
+    number: int,
+    column: str,
+    path: str,
+    *,
+    zone: str,
+    is_legacy: bool,
 ) -> Any:
-    """Decode a timestamp column as microseconds.
-
-    Args:
-        footer: Of the file.
-        read: Reads a part of the file.
-        stripe: Number of the stripe.
-        number: The column's, among the types of the footer.
-        column: Its name, for messages.
-        path: For messages.
-
-    Raises:
-        FormatError: The stripe is damaged, or was written in another zone than UTC.
-    """
-    zone = footer.stripe(read, stripe).zone
-    is_instant = footer.types[number].kind == _INSTANT
-    if not is_instant and zone not in _UTC:
-        raise FormatError(
-            f"Column '{column}' of ORC file '{path}' holds timestamps outside the years 1678 to"
-            f" 2261, written in the zone '{zone}'; they are read of files of UTC only. Leave the"
-            " column out, or rewrite the table as parquet.",
-            kind="orc-timestamp",
-            details={"path": path, "column": column, "zone": zone},
-        )
+    """Decode a timestamp column as microseconds, or as nanoseconds if it has them."""
+    is_instant = footer.types[number].kind == INSTANT
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
+    is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
+    if is_moved and not is_instant:
+        seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
     seconds -= (seconds < 0) & (nanos > _KEPT_NANOS)
-    if footer.is_julian and not is_instant:
+    if is_moved:
+        seconds += offsets_of(seconds, zone, path)
+    if footer.is_julian and (is_legacy or not is_instant):
         seconds = _as_called(seconds)
     zone_name = "UTC" if is_instant else None
-    micros: Any = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
-    return micros.cast(pa.timestamp("us", tz=zone_name))
+    values: Any
+    if not (nanos % 1000).any():
+        values = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
+        return values.cast(pa.timestamp("us", tz=zone_name))
+    if (np.abs(seconds) * 1000 > _MOST_MILLIS).any():
+        raise FormatError(
+            f"Column '{column}' of ORC file '{path}' holds both nanoseconds and years outside 1678"
+            " to 2261, which 64 bits do not hold. Leave the column out, or make it TIMESTAMP(6).",
+            kind="orc-timestamp",
+            details={"path": path, "column": column},
+        )
+    values = pa.array(seconds * _MICROS * 1000 + nanos, mask=~valid)
+    return values.cast(pa.timestamp("ns", tz=zone_name))
 
 
 def _as_called(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Give days before October 1582 the place of the day that is called so today."""
-    old = seconds < _GREGORIAN
+    old = seconds < GREGORIAN
     if not old.any():
         return seconds
     days = seconds[old] // _DAY

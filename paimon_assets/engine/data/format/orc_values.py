@@ -2,18 +2,26 @@
 
     CHAR(n)      comes filled up with blanks      Java cuts them off
     TIMESTAMP    may come a second wrong          if the writer's zone was not UTC, near 1970
+    TIMESTAMP    may come minutes wrong           in old years, where Java has other offsets
+    instants     come moved by the writer's zone  if the table has `orc.timestamp-ltz.legacy.type`
 
 A file holds a timestamp as seconds, cut toward zero, and the digits behind them; where those are a
 millisecond or more, a reader takes one off negative seconds. Negative counts by the clock of the
 writer's zone. pyarrow asks after it has moved the value to UTC, so it is wrong between the two.
-Source: `org.apache.orc.impl.TreeReaderFactory`.
+Source: `org.apache.orc.impl.TreeReaderFactory`, `org.apache.paimon.format.orc`.
 """
 
-from collections.abc import Callable
-from datetime import datetime
+import os
+import struct
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import TZPATH, ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,70 +29,149 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.orc_footer import OrcType
 from paimon_assets.engine.errors import FormatError
 
-_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR = 9, 10, 11, 12, 17
+_TIMESTAMP, _LIST, _MAP, _STRUCT, _CHAR, INSTANT = 9, 10, 11, 12, 17, 18
+UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _SECOND = 1_000_000_000
 _KEPT_NANOS = 999_999
 """Up to so many nanoseconds, seconds before 1970 were not cut toward zero."""
+_DAY = 86_400
+_FIRST_YEAR, _LAST_YEAR = 1900, 2093
+"""Before the first, a zone of Java has its offset of today; after the last, years repeat."""
+_REPEATED_YEARS = 28
+_FIRST_START = int(datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 
 Types = tuple[OrcType, ...]
+_Longs = npt.NDArray[np.int64]
+Fixes = Mapping[int, Callable[[Any], Any]]
+"""Kind of a type → what puts its values right."""
 
 
-def holds(types: Types, number: int, kinds: frozenset[int]) -> bool:
+def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
     """Whether a type, or one inside it, is of some kinds."""
     found = types[number]
     return found.kind in kinds or any(holds(types, inner, kinds) for inner in found.inner)
 
 
-def has_times(types: Types, number: int) -> bool:
-    """Whether a type holds timestamps without a zone."""
-    return holds(types, number, frozenset({_TIMESTAMP}))
+def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
+    """Return what puts the values of a stripe right."""
+    fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
+    if zone not in UTC_NAMES:
+        fixes[_TIMESTAMP] = lambda column: _time(column, zone, path)
+        if is_legacy:
+            fixes[INSTANT] = lambda column: _moved(column, zone, path)
+    return fixes
 
 
-def offset_in_1970(zone: str, path: str) -> int:
-    """Return by how many seconds a zone's clock was ahead of UTC in 1970.
+def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
+    """Return by how many seconds the clocks of Java in a zone are ahead of UTC at instants."""
+    starts, offsets = _transitions(_zone(zone, path))
+    years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
+    repeated = np.datetime64(str(_LAST_YEAR), "Y") - np.arange(_REPEATED_YEARS)
+    day_of_kind = np.zeros(14, np.int64)
+    day_of_kind[_kinds(repeated)] = _first_days(repeated)
+    moved = (day_of_kind[_kinds(years)] - _first_days(years)) * _DAY
+    near = np.where(years > repeated[0], seconds + moved, seconds)
+    return offsets[np.searchsorted(starts, near, side="right")]
 
-    Raises:
-        FormatError: There is no such zone here; names it and the file.
+
+def moved_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
+    """Return instants that a writer moved by its zone as they were."""
+    millis = np.array(stored, np.int64)
+    right = millis + (0 if zone in UTC_NAMES else offsets_of(millis // 1000, zone, path) * 1000)
+    return tuple(right.tolist())
+
+
+def _kinds(years: Any) -> _Longs:
+    """Return numbers below 14 that years of the same calendar share."""
+    days = _first_days(years)
+    return days % 7 * 2 + (_first_days(years + 1) - days > 365)
+
+
+def _first_days(years: Any) -> _Longs:
+    days: _Longs = years.astype("datetime64[D]").astype(np.int64)
+    return days
+
+
+@lru_cache(maxsize=16)
+def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes, and the offsets before, between and after."""
+
+    def offset(second: int) -> int:
+        ahead = datetime.fromtimestamp(second, UTC).astimezone(zone).utcoffset()
+        return 0 if ahead is None else round(ahead.total_seconds())
+
+    first, end = _FIRST_START, int(datetime(_LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp())
+    standard = min(offset(end), offset(end - 180 * _DAY))
+    starts, offsets = [first], [standard, offset(first)]
+    for day in range(first + _DAY, end, _DAY):
+        if offset(day) == offsets[-1]:
+            continue
+        low, high = day - _DAY, day
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
+        starts.append(high)
+        offsets.append(offset(day))
+    return np.array(starts, np.int64), np.array(offsets, np.int64)
+
+
+@lru_cache(maxsize=16)
+def _arrow_clock(zone: str) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes in Arrow's ORC reader, and the offsets between.
+
+    The reader takes them from the zone's file; before the first change it has the first offset
+    that is no summer time. Source: `Timezone.cc` of Apache ORC, RFC 8536.
     """
+    folders = filter(None, (os.environ.get("TZDIR"), *TZPATH))
+    data = next(file for folder in folders if (file := Path(folder, zone)).is_file()).read_bytes()
+    utc, standard, leaps, times, types, letters = struct.unpack_from(">6i", data, 20)
+    header = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
+    times, types = struct.unpack_from(">2i", data, header + 32)
+    starts = np.frombuffer(data, ">i8", times, header + 44).astype(np.int64)
+    kinds = np.frombuffer(data, np.uint8, times, header + 44 + times * 8)
+    known = np.dtype([("offset", ">i4"), ("is_summer", "?"), ("letters", "u1")])
+    rules = np.frombuffer(data, known, types, header + 44 + times * 9)
+    winters = [kind for kind in (*kinds, 0) if not rules["is_summer"][kind]]
+    return starts, rules["offset"][[winters[0], *kinds]].astype(np.int64)
+
+
+def _zone(name: str, path: str) -> tzinfo:
     try:
-        ahead = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise FormatError(
-            f"ORC file '{path}' was written in the zone '{zone}', which is not known here, so its"
-            " timestamps cannot be read.",
-            kind="orc-zone",
-            details={"path": path, "zone": zone},
-        ) from error
+        raise unknown_zone(name, path) from error
+
+
+def unknown_zone(name: str, path: str) -> FormatError:
+    """Return the error of a file whose writer's zone nobody here knows."""
+    return FormatError(
+        f"ORC file '{path}' was written in the zone '{name}', which is not known here, so its"
+        " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet.",
+        kind="orc-zone",
+        details={"path": path, "zone": name},
+    )
+
+
+def _offset_in_1970(zone: str, path: str) -> int:
+    ahead = datetime(1970, 1, 1, tzinfo=_zone(zone, path)).utcoffset()
     return 0 if ahead is None else round(ahead.total_seconds())
 
 
-def as_java_reads(column: Any, types: Types, number: int, ahead: int) -> Any:
-    """Put an array of a column right.
-
-    Args:
-        column: As pyarrow read it; no slice.
-        types: The types of the file.
-        number: The column's.
-        ahead: Seconds; see `offset_in_1970`.
-    """
-    wrong = {_CHAR, _TIMESTAMP} if ahead else {_CHAR}
-    if not holds(types, number, frozenset(wrong)):
+def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
+    """Put an array of a column right."""
+    if not holds(types, number, fixes):
         return column
     found = types[number]
 
     def inside(position: int, values: Any) -> Any:
-        return as_java_reads(values, types, found.inner[position], ahead)
+        return as_java_reads(values, types, found.inner[position], fixes)
 
-    match found.kind:
-        case kind if kind == _CHAR:
-            return pc.utf8_rtrim(column, characters=" ")
-        case kind if kind == _TIMESTAMP:
-            return _timed(column, ahead)
-        case _:
-            return _rebuilt(column, found.kind, inside)
+    if found.kind in fixes:
+        return fixes[found.kind](column)
+    return _rebuild(column, found.kind, inside)
 
 
-def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
+def _rebuild(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
     nulls = column.is_null()
     if kind == _STRUCT:
         parts = [inside(place, column.field(place)) for place in range(column.type.num_fields)]
@@ -98,12 +185,41 @@ def _rebuilt(column: Any, kind: int, inside: Callable[[int, Any], Any]) -> Any:
     return column
 
 
-def _timed(column: Any, ahead: int) -> Any:
+def _time(column: Any, zone: str, path: str) -> Any:
     counts = to_numpy(column.cast(pa.int64()))
     seconds, cut = counts // _SECOND, counts % _SECOND > _KEPT_NANOS
     stored = seconds + (cut & (seconds < 0))
-    moved = stored - (cut & (stored - ahead < 0)) - seconds
-    if not moved.any():
-        return column
-    right = from_numpy(counts + moved * _SECOND).cast(column.type)
-    return pc.if_else(column.is_valid(), right, pa.scalar(None, column.type))
+    moved = stored - (cut & (stored - _offset_in_1970(zone, path) < 0)) - seconds
+    try:
+        starts, offsets = _arrow_clock(zone)
+    except (StopIteration, OSError) as error:  # Arrow has the zone's file elsewhere
+        raise unknown_zone(zone, path) from error
+    old = seconds < max([*starts[:1], _FIRST_START]) + _DAY
+    if old.any():
+        # An hour that Arrow's clock passes twice is taken for the later one.
+        instants = (
+            seconds[old] - offsets[(starts + offsets[1:]).searchsorted(seconds[old], "right")]
+        )
+        moved[old] += instants + offsets_of(instants, zone, path) - seconds[old]
+    return _shift(column, moved, zone, path) if moved.any() else column
+
+
+def _moved(column: Any, zone: str, path: str) -> Any:
+    """Return instants that a writer moved by its zone as they were."""
+    seconds = to_numpy(column.cast(pa.int64())) // _SECOND
+    return _shift(column, offsets_of(seconds, zone, path), zone, path)
+
+
+def _shift(column: Any, seconds: _Longs, zone: str, path: str) -> Any:
+    """Return timestamps later by some seconds each."""
+    counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
+    right = counts + moves
+    if (((right < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():
+        raise FormatError(
+            f"ORC file '{path}' holds timestamps outside the years 1678 to 2261, written in the"
+            f" zone '{zone}'. Leave the column out, or rewrite the table as parquet.",
+            kind="orc-timestamp",
+            details={"path": path, "zone": zone},
+        )
+    shifted = from_numpy(right).cast(pa.timestamp("ns")).cast(column.type)
+    return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))

@@ -45,12 +45,7 @@ class _NoBytes(io.RawIOBase):
 
 
 class ColumnChunks:
-    """The column chunks of one file.
-
-    Args:
-        source: The file; nothing is read from it.
-        metadata: Its footer.
-    """
+    """The column chunks of one file."""
 
     def __init__(self, source: pa.NativeFile, metadata: Any) -> None:
         self._source, self._metadata = source, metadata
@@ -60,9 +55,6 @@ class ColumnChunks:
 
         A statistics value that is shorter than its type still ends the process where it is asked
         for.
-
-        Raises:
-            OSError, pyarrow.ArrowException: The footer is damaged.
 
         Cost:
             About 150 microseconds, and one more a chunk. What was looked at is not kept.
@@ -96,9 +88,10 @@ def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     if not statistics.has_min_max or pa.types.is_floating(data_type):
         # Statistics leave NaN out, so they bound nothing.
         return Bounds(null_count=nulls, row_count=row_count)
+    is_time = pa.types.is_temporal(data_type)  # Python does not know each
     try:
-        low = _internal(statistics.min, statistics.min_raw, data_type)
-        high = _internal(statistics.max, statistics.max_raw, data_type)
+        low = _internal(None if is_time else statistics.min, statistics.min_raw, data_type)
+        high = _internal(None if is_time else statistics.max, statistics.max_raw, data_type)
     except UnicodeDecodeError:  # bytes that became a STRING need not be one
         low = high = None
     return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)

@@ -31,14 +31,14 @@ class CountedRows(FormatReader):
         super().__init__(file)
 
     @abstractmethod
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Parse some columns, or any one if none is named."""
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
-        for batch in short_batches(self._decoded(names, batch_rows), batch_rows, batch_bytes):
+        for batch in short_batches(self._decode(names, batch_rows), batch_rows, batch_bytes):
             yield batch.select(names)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -60,7 +60,7 @@ class TextReader(CountedRows):
     def _columns(self, file: FileToRead) -> pa.Schema:
         return pa.schema({VALUE_COLUMN: pa.string()})
 
-    def _decoded(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         rest, line_end = b"", (self._text.line_end or "\n").encode()
         with open_text_stream(self._file_io, self._path, self._text) as stream:
             while block := stream.read(BLOCK_BYTES):

@@ -1,14 +1,14 @@
-"""Records of one key become one row; runs of sorted records become one.
+"""Records of one key become one row; sorted runs become one.
 
     runs of a section ─▶ sort_merge (key range by key range) ─▶ MergeFunction ─▶ rows of unique keys
 
-Concept → files:
-    merging sorted runs              sort_merge, run_cursor
-    merging what a write buffered    local_merge
-    which function a table has       function (options: spec.merge_rules)
-    choose one record                deduplicate, first_row
-    fold every column                aggregation, aggregate/
-    last non-null, sequence groups   partial_update, sequence_groups
-    what they all work on            records, key_groups
-    which rows are equal             equal_rows
+Concept → modules:
+    merging sorted runs               sort_merge, run_cursor
+    merging what a write buffered     local_merge
+    which function a table has        function (options: spec.merge)
+    choose one record                 deduplicate, first_row
+    fold every column                 aggregation, aggregate/
+    last non-null, sequence groups    partial_update, sequence_groups
+    what they all work on             records, key_groups
+    which rows are equal              equal_rows
 """

@@ -40,11 +40,7 @@ class Aggregation(MergeFunction):
 
     @staticmethod
     def of(rules: MergeRules, schema: TableSchema, table: str) -> Aggregation:
-        """Prepare the functions of a table's columns.
-
-        Raises:
-            UnsupportedFeatureError: A function is not computed here; names the column.
-        """
+        """Prepare the functions of a table's columns."""
         return Aggregation(
             aggregates={
                 column.name: Aggregate.of(rules.aggregations[column.name], table)
@@ -54,11 +50,7 @@ class Aggregation(MergeFunction):
         )
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        """Fold the records of each key. See `MergeFunction`.
-
-        Raises:
-            InvalidInputError: By `column`, if a function cannot retract, or overflows.
-        """
+        """Fold the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
             groups = groups.removed(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)

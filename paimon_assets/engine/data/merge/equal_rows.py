@@ -5,6 +5,7 @@ Floating point is compared as Java compares rows, bit by bit: NaN equals NaN, 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,17 +57,38 @@ def _children(values: Any) -> list[Array]:
 
 
 def _equal_lists(left: Any, right: Any) -> Flags:
-    """Compare lists and maps: of one length, and with equal items in one order."""
+    """Compare lists and maps: of one length and with equal items, those of lists in one order."""
     left_sizes, right_sizes = _sizes(left), _sizes(right)
     same: Flags = left_sizes == right_sizes
     alike = np.flatnonzero(same & (left_sizes > 0))
     if not len(alike):
         return same
-    ours, theirs = (_items(values.take(from_numpy(alike))) for values in (left, right))
-    sizes = left_sizes[alike]
-    starts = np.cumsum(sizes) - sizes
-    same[alike] = np.logical_and.reduceat(equal_values(ours, theirs), starts)
+    same[alike] = _equal_items(left, right, alike, _items)
+    if pa.types.is_map(left.type) and not pa.types.is_nested(left.type.key_type):
+        others = alike[~same[alike]]
+        if len(others):
+            same[others] = _equal_items(left, right, others, _by_key)
     return same
+
+
+def _equal_items(left: Any, right: Any, at: Any, items: Callable[[Any], Array]) -> Flags:
+    """Return for some places whether lists of one length, none empty, have equal items."""
+    left, right = left.take(from_numpy(at)), right.take(from_numpy(at))
+    sizes = _sizes(left)
+    starts = np.cumsum(sizes) - sizes
+    same: Flags = np.logical_and.reduceat(equal_values(items(left), items(right)), starts)
+    return same
+
+
+def _by_key(maps: Any) -> Array:
+    """Return the entries of all maps, those of each map sorted by key."""
+    entries = _items(maps)
+    sizes = _sizes(maps)
+    rows = from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+    table = pa.table([rows, entries.field(0)], names=["row", "key"])  # type: ignore[attr-defined]
+    order = pc.sort_indices(table, sort_keys=[("row", "ascending"), ("key", "ascending")])
+    sorted_entries: Array = entries.take(order)
+    return sorted_entries
 
 
 def _sizes(values: Any) -> Any:

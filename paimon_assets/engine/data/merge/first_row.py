@@ -24,11 +24,7 @@ class FirstRow(MergeFunction):
     """`ignore-delete`: records that retract count as if they had never been written."""
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
-        """Choose the oldest record of each key. See `MergeFunction`.
-
-        Raises:
-            InvalidInputError: One of several records of a key retracts, and `ignore-delete` is off.
-        """
+        """Choose the oldest record of each key. See `MergeFunction`."""
         by_key, kinds = records.by_key, records.kinds
         if kinds is None:
             return ChosenRows(by_key.order[by_key.starts])

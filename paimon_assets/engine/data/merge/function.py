@@ -22,16 +22,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
 def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
-    """Return the merge function of a primary-key table.
-
-    Args:
-        schema: Its options say how.
-        table: Its name, for messages.
-
-    Raises:
-        InvalidInputError: The options contradict each other or the columns.
-        UnsupportedFeatureError: An aggregate function is not computed here; names the column.
-    """
+    """Return the merge function of a primary-key table."""
     rules = merge_rules_of(schema)
     match rules.traits.engine:
         case MergeEngine.DEDUPLICATE:

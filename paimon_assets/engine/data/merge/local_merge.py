@@ -20,14 +20,6 @@ def merge_sorted(
 ) -> Iterator[tuple[MergedRows, list[Array]]]:
     """Merge records to one row a key, keeping rows that retract; yield them and their columns.
 
-    Args:
-        records: All of them, in key order; `columns` are those to return.
-        function: How records of one key become one row.
-        rows_at_once: About how many records to merge at a time; a key is never cut.
-
-    Raises:
-        InvalidInputError: See `MergeFunction.merge`.
-
     Cost:
         Memory for the columns of one slice, besides the columns that `records` hands out.
     """

@@ -58,11 +58,7 @@ class PartialUpdate(MergeFunction):
 
     @staticmethod
     def of(rules: MergeRules, schema: TableSchema, table: str) -> PartialUpdate:
-        """Prepare the functions and groups of a table.
-
-        Raises:
-            UnsupportedFeatureError: A function is not computed here; names the column.
-        """
+        """Prepare the functions and groups of a table."""
         names = [name for name in schema.field_names if name in rules.aggregations]
         return PartialUpdate(
             rules=rules,
@@ -83,12 +79,7 @@ class PartialUpdate(MergeFunction):
         return [group for group in self.rules.groups if group in wanted or group.removes_record]
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        """Merge the records of each key. See `MergeFunction`.
-
-        Raises:
-            InvalidInputError: A -U or -D among several records of a key, where nothing says what to
-                do with it; or by `column`, if a function cannot retract, or overflows.
-        """
+        """Merge the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.rules.groups:
             return self._merge_grouped(groups, records, keep_retracts=keep_retracts)

@@ -141,11 +141,7 @@ class Grouped:
         return replace(self.keep(is_valid(values)[self.rows]), before=before)
 
     def pick(self, places: Order) -> Order:
-        """Return for each group the row of the record chosen, `NOTHING` where none was.
-
-        Args:
-            places: At most one record a group.
-        """
+        """Return for each group the row of the record chosen, `NOTHING` where none was."""
         picked = np.full(self.count, NOTHING, dtype=np.int64)
         picked[self.groups[places]] = self.rows[places]
         return picked
@@ -184,13 +180,7 @@ class ChosenRows:
 
     @staticmethod
     def of(rows: Order, kinds: Kinds, *, keep_retracts: bool) -> ChosenRows:
-        """Choose rows, or those of them that add.
-
-        Args:
-            rows: Row numbers.
-            kinds: `_VALUE_KIND` by row number.
-            keep_retracts: Choose all.
-        """
+        """Choose rows, or those of them that add."""
         chosen = kinds[rows]
         return ChosenRows(rows, chosen) if keep_retracts else ChosenRows(rows[adds(chosen)])
 
@@ -199,12 +189,7 @@ class ChosenRows:
         return from_numpy(self.newest)
 
     def column(self, name: str, values: Array) -> Array:
-        """Gather a column.
-
-        Args:
-            name: Its name.
-            values: The column of all records, by row number.
-        """
+        """Gather a column."""
         taken: Array = pc.take(values, self._indices, boundscheck=False)
         return taken
 
@@ -261,12 +246,4 @@ class MergeFunction(ABC):
 
     @abstractmethod
     def merge(self, records: Records, *, keep_retracts: bool = False) -> MergedRows:
-        """Merge the records of each key.
-
-        Args:
-            records: All records of the keys they have.
-            keep_retracts: Keep keys whose result retracts, as a data file must; a read drops them.
-
-        Raises:
-            InvalidInputError: A record retracts where the table's rules do not allow it.
-        """
+        """Merge the records of each key."""

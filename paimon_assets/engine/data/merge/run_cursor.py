@@ -40,16 +40,7 @@ def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 class RunCursor:
-    """Batches of a sorted run with unique keys, consumed in key order.
-
-    Args:
-        batches: None of them empty.
-        keys: Columns of the key.
-        peeks: Hold one batch more, and so know when the rows at hand are the last.
-
-    Attributes:
-        batch: Rows not yet taken; None at the end of the run.
-    """
+    """Batches of a sorted run with unique keys, consumed in key order."""
 
     def __init__(
         self, batches: Iterator[pa.RecordBatch], keys: Sequence[str], *, peeks: bool = False

@@ -28,12 +28,7 @@ from paimon_assets.engine.data.merge.records import NOTHING, Array, Grouped, is_
 
 
 def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
-    """Return for each row a number that grows with its sequence; `NOTHING` if all of it is null.
-
-    Args:
-        columns: Sequence fields by row number, most significant first; nulls are smallest.
-        rows: Row numbers, those of a key in order of arrival.
-    """
+    """Return for each row a number that grows with its sequence; `NOTHING` if all of it is null."""
     indices = from_numpy(rows)
     taken: list[Array] = [column.take(indices) for column in columns]
     by_rank = sort_keys([part for column in taken for part in _with_restarts(column)])
@@ -81,12 +76,7 @@ class GroupOrder:
         return GroupOrder(groups, bases, takes_part, in_order)
 
     def winners(self, *, of_fields: bool) -> Order:
-        """Return for each key the row the group's columns come from, or `NOTHING`.
-
-        Args:
-            of_fields: For the sequence fields themselves, which a -U or -D also advances; it sets
-                the group's other columns to null.
-        """
+        """Return for each key the row the group's columns come from, or `NOTHING`."""
         last = self.groups.last(self.in_order)
         # Keys without a sequence keep what their first record seeded.
         chosen = np.where(last >= 0, last, self.groups.last(self.bases))

@@ -12,7 +12,7 @@ Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, row by r
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +65,8 @@ class MergePlan:
     records of a key there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold them and those the function needs besides."""
+    repeats_keys: bool = False
+    """A run may hold a key more than once."""
     keeps_retracts: bool = False
     """Return `_VALUE_KIND` too, last, and keys whose row retracts."""
 
@@ -75,39 +77,33 @@ def merge_runs(
     function: MergeFunction,
     threads: Threads,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Merge runs of sorted, unique keys into rows of unique keys in key order.
-
-    Args:
-        runs: Oldest first. Batches hold the plan's columns, `_VALUE_KIND` if some record retracts,
-            and `_SEQUENCE_NUMBER` and `FILE_RANK` unless runs are by age.
-        plan: What to look at.
-        function: How records of one key become one row.
-        threads: Decode ahead and gather columns.
-    """
-    waiting: _Gathering | None = None
+    """Merge runs of sorted, unique keys into rows of unique keys in key order."""
     with closing(key_ranges(runs, plan.keys, threads)) as ranges:
-        for slices in ranges:
-            started = _gather([rows for _, rows in slices], plan, function, threads)
-            if waiting is not None:
-                yield from waiting.result()
-            waiting = started
+        whole_keys = ([rows for _, rows in slices] for slices in ranges)
+        yield from merge_ranges(whole_keys, plan, function, threads)
+
+
+def merge_ranges(
+    ranges: Iterable[Sequence[pa.RecordBatch]],
+    plan: MergePlan,
+    function: MergeFunction,
+    threads: Threads,
+) -> Iterator[pa.RecordBatch]:
+    """Merge rows of ranges of whole keys, one after the other, into rows of unique keys."""
+    waiting: _Gathering | None = None
+    for slices in ranges:
+        started = _gather(slices, plan, function, threads)
         if waiting is not None:
             yield from waiting.result()
+        waiting = started
+    if waiting is not None:
+        yield from waiting.result()
 
 
 def key_ranges(
     runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], threads: Threads
 ) -> Generator[list[tuple[int, pa.RecordBatch]], None, None]:
-    """Cut sorted runs into ranges of whole keys, in key order.
-
-    Args:
-        runs: Batches of sorted, unique keys.
-        keys: Key columns.
-        threads: Decode ahead.
-
-    Yields:
-        (number of the run, its rows of the range), runs in their order, none of them empty.
-    """
+    """Cut sorted runs into ranges of whole keys, in key order."""
     streams = [read_ahead(run, threads) for run in runs]
     peeks = len(streams) > _FEW_RUNS
     try:
@@ -153,7 +149,7 @@ def _gather(
     threads: Threads,
 ) -> _Gathering:
     kinds = _kinds(slices, plan)
-    if len(slices) == 1:
+    if len(slices) == 1 and not plan.repeats_keys:
         names = (*plan.columns, VALUE_KIND.name) if plan.keeps_retracts else plan.columns
         rows = slices[0].select(list(names))
         if kinds is not None and not plan.keeps_retracts:
@@ -163,7 +159,7 @@ def _gather(
         by_key=counting_order(slices, plan),
         kinds=kinds,
         columns=plan.columns,
-        column=lambda name: joined(slices, name),
+        column=lambda name: join(slices, name),
     )
     merged = function.merge(records, keep_retracts=plan.keeps_retracts)
     columns: list[Any] = [
@@ -181,7 +177,7 @@ def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
 
 def merged_column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
     """Return a column of merged rows of a range, in the type it was read in."""
-    return as_read(merged.column(name, joined(slices, name)), slices, name)
+    return as_read(merged.column(name, join(slices, name)), slices, name)
 
 
 def _kinds(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> npt.NDArray[np.int8] | None:
@@ -202,13 +198,7 @@ def counting_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrde
 
 
 def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: Flags) -> Flags:
-    """Return which places count: all but the candidates that are not the lowest of their key.
-
-    Args:
-        by_key: Records in key order.
-        levels: Level of each record, by row number.
-        candidates: Records of which one a key may count, by row number.
-    """
+    """Return which places count: all but the candidates that are not the lowest of their key."""
     counts = np.ones(len(by_key.order), dtype=np.bool_)
     places = np.flatnonzero(candidates[by_key.order])
     keys = np.cumsum(by_key.starts)[places]
@@ -220,17 +210,17 @@ def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: F
 
 def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
     """Return the rows of a range in key order, within a key from the oldest to the newest."""
-    by_key = sort_keys([joined(slices, name) for name in plan.keys])
+    by_key = sort_keys([join(slices, name) for name in plan.keys])
     if plan.runs_by_age and not plan.sequence_fields:
         return by_key
-    then: list[Any] = [joined(slices, name) for name in plan.sequence_fields]
+    then: list[Any] = [join(slices, name) for name in plan.sequence_fields]
     if not plan.runs_by_age:
         then += [numbers(slices, name) for name in (SEQUENCE_NUMBER.name, FILE_RANK)]
     order = order_within_groups(by_key, then, descending=plan.descending)
     return KeyOrder(order=order, starts=by_key.starts)
 
 
-def joined(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
+def join(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
     """Return one column of the rows of a range; with large offsets where others do not reach."""
     columns = [rows.column(name) for rows in slices]
     wide = _WIDE.get(columns[0].type)

@@ -1,1 +1,9 @@
-"""Reads of splits: files as they are, merged, or the difference of two states."""
+"""Reads of splits: files as they are, merged, or the difference of two states.
+
+Concept → modules:
+    which of the three                      split_read
+    files as they are                       raw_file_split_read, data_files
+    sections, merged                        merge_file_split_read
+    columns of a row in several files       joined_files
+    filter, limit, columns of the result    row_stage
+"""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
 from paimon_assets.engine.codec.file_index.file_index import damaged_index
 from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.columns import CastSettings
@@ -33,10 +34,12 @@ from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
-from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 
@@ -61,18 +64,12 @@ class FileRead:
     def batches(
         self, file: DataFileMeta, *, with_deleted: bool = False, with_positions: bool = False
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield a file's rows in file order; the file is open while the iterator lives.
-
-        Args:
-            file: Which of the split's files.
-            with_deleted: Yield rows that its deletion vector deletes, too.
-            with_positions: Add a column `POSITION`: where each row stands in the file.
-        """
+        """Yield a file's rows in file order; the file is open while the iterator lives."""
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return
-        with self._opened(file, mapping, path) as reader:
+        with self._open(file, mapping, path) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
@@ -98,18 +95,21 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return 0
-        with self._opened(file, mapping, path) as reader:
+        with self._open(file, mapping, path) as reader:
             ranges = reader.row_ranges(mapping.file_predicate(self.predicate))
         rows = sum(end - start for start, end in ranges)
         return file.file_size * rows // max(1, file.row_count)
 
-    def _opened(
+    def _open(
         self, file: DataFileMeta, mapping: FieldMapping, path: str
     ) -> AbstractContextManager[FormatReader]:
         declared = None
         if file.external_path is not None:
-            options = self.context.text_options_of(file)
-            declared = DeclaredText(fields=mapping.file_fields, options=options)
+            text_options = self.context.text_options_of(file)
+            declared = DeclaredText(fields=mapping.file_fields, options=text_options)
+        schema = self.context.schemas_by_id[file.schema_id]
+        zone = self.context.schema.typed_options.get(CAST_TIME_ZONE)
+        options = Options({**schema.options, CAST_TIME_ZONE.key: zone})
         return open_reader(
             self.file_io,
             path,
@@ -117,6 +117,8 @@ class FileRead:
             file_bytes=file.file_size,
             columns=file.write_cols,
             declared=declared,
+            options=None if is_foreign(options, file) else options,
+            bounds=value_bounds(schema, file) if file.file_format == "orc" else None,
         )
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
@@ -174,6 +176,7 @@ class FileRead:
             table=self.context.table,
             casts=CastSettings.of(self.context.schema.typed_options),
         )
+        mapping = mapping.without_char_blanks() if file.file_format == "orc" else mapping
         return replace(mapping, cuts_times=file.external_path is not None)
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:
@@ -224,12 +227,7 @@ def _blob_columns(schema: TableSchema) -> set[str]:
 
 
 def _file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> tuple[bytes, str] | None:
-    """Read the index of one of the split's files, and where it lies; None if it has none.
-
-    Raises:
-        NotFoundError: The file that should hold the index is gone; names it.
-        FormatError: The file claims several indexes.
-    """
+    """Read the index of one of the split's files, and where it lies; None if it has none."""
     path = split.path_of(file)
     if file.embedded_file_index is not None:
         return file.embedded_file_index, f"{path} (in the manifest)"

@@ -56,16 +56,7 @@ class _Source:
 def read_joined(
     read: FileRead, files: Sequence[DataFileMeta], *, with_positions: bool = False
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of a range as batches of `read.fields`, in row order.
-
-    Args:
-        read: What to read; its predicate is not used.
-        files: Those of one range (`spec.metadata.row_ranges`), at least one.
-        with_positions: Add a column `POSITION`: where each row stands in the range.
-
-    Raises:
-        FormatError: The files are not of the same rows.
-    """
+    """Yield the rows of a range as batches of `read.fields`, in row order."""
     sources = sorted(_sources(read, files), key=lambda source: source.age)
     columns = _columns_by_source(read.fields, sources)
     range_rows = sources[0].rows
@@ -81,7 +72,7 @@ def read_joined(
             for number, fields in columns.items()
         ]
         joined: Iterator[pa.RecordBatch] = (
-            _side_by_side(rows, names) for rows in _aligned(streams, read, files)
+            _side_by_side(rows, names) for rows in _align(streams, read, files)
         )
         if with_positions:
             joined = numbered(joined, [(0, range_rows[1])])
@@ -130,7 +121,7 @@ def _rows_of(
         yield from part.batches(file, with_deleted=True)
 
 
-def _aligned(
+def _align(
     streams: Sequence[Iterator[pa.RecordBatch]], read: FileRead, files: Sequence[DataFileMeta]
 ) -> Iterator[list[pa.RecordBatch]]:
     """Yield slices of equal length, one of each stream."""

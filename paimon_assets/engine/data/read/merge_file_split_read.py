@@ -12,16 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.cluster import key_ranges as sorted_ranges
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import MergeFunction
@@ -29,6 +35,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     FILE_LEVEL,
     FILE_RANK,
     MergePlan,
+    merge_ranges,
     merge_runs,
 )
 from paimon_assets.engine.data.read.data_files import FileRead
@@ -41,6 +48,8 @@ from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
+    BUCKET_FUNCTION,
+    READ_BATCH_MEMORY,
     READ_BATCH_SIZE,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
@@ -48,13 +57,17 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
 
 Run = Sequence[DataFileMeta]
 
+_KEY_AGE = "_KEY_AGE"
+"""Column of the age of a row among those of its key in other buckets (larger is newer)."""
+_COPIES = 4
+"""A range of sorted rows is held about as often: as loaded, gathered, merged, and the next one."""
 _ROWS_AT_HAND = 131_072
 """Rows decoded at a time over all runs of a section, so that many small runs need little memory."""
 _MIN_BATCH_ROWS = 8192
@@ -63,17 +76,12 @@ _MIN_BATCH_ROWS = 8192
 def read_merged(
     context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the merged rows of a split in key order.
-
-    Raises:
-        InvalidInputError: Some record retracts where the table's rules do not allow it.
-        UnsupportedFeatureError: An aggregate function is not computed here, or a file is in the
-            order of a key of another type.
-    """
-    for file in split.data_files:
-        check_key_order(file, context)
+    """Yield the merged rows of a split in key order."""
     function = merge_function_of(context.schema, context.table)
     read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads)
+    if any(_retyped_key(file, context) for file in split.data_files):
+        yield from read.sorted_rows(function)
+        return
     for section in interval_partition(split.data_files, read.key_range):
         yield from read.section(section, function)
 
@@ -112,23 +120,100 @@ class _MergeRead:
             for batch in merged:
                 yield self.stage.apply(batch)
 
-    def _plan(self, aged: Sequence[Run]) -> MergePlan:
+    def sorted_rows(self, function: MergeFunction) -> Iterator[pa.RecordBatch]:
+        """Yield the merged rows of all files, sorted by key: some are in the order of other types.
+
+        Cost:
+            Beyond `read.batch-memory` the keys are read twice, and rows copied to the local disk.
+        """
+        schema = self.context.schema
+        files, ages = self.split.data_files, self._key_ages()
+        plan = self._plan([files], is_sorted=False)
+        read = self._file_read([files], plan, function.needed(plan.columns))
+        only_keys = replace(read, fields=tuple(schema.key_fields), system_fields=())
+
+        def rows(columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+            for file in files:
+                for batch in self._rows([file], only_keys if columns else read, plan):
+                    if batch.num_rows:
+                        yield batch.append_column(_KEY_AGE, self._ages(batch, file, ages))
+
+        ranges = sorted_ranges(
+            rows,
+            ClusterOrder(columns=plan.keys),
+            row_count=self.split.row_count,
+            memory_bytes=schema.typed_options.get(READ_BATCH_MEMORY) // _COPIES,
+        )
+        size = schema.typed_options.get(READ_BATCH_SIZE)
+        with closing(ranges):
+            slices = (table.to_batches() for _, table in ranges)
+            for batch in merge_ranges(slices, plan, function, self.threads):
+                result = self.stage.apply(batch)
+                yield from (result.slice(start, size) for start in range(0, result.num_rows, size))
+
+    def _key_ages(self) -> Mapping[int, int]:
+        """Return schema id → age of its key types: the place of the first schema that has them."""
+        schema, by_id = self.context.schema, self.context.schemas_by_id
+        ids = sorted({file.schema_id for file in self.split.data_files})
+        schemas = [*map(by_id.__getitem__, ids), schema]
+        ages = [
+            next(
+                n for n, each in enumerate(schemas) if not first_retyped(each.key_fields, own.by_id)
+            )
+            for own in schemas
+        ]
+        reason = None
+        if ages != sorted(ages) and not schema.typed_options.get(SEQUENCE_FIELD):
+            reason = "has a type again that it had before, and no sequence field orders its rows"
+        elif LookupStrategy.of(schema).merges_whole_rows:
+            reason = "has another type in some files, and which rows are whole is not known"
+        if reason is not None:
+            raise UnsupportedFeatureError(
+                f"The key of table '{self.context.table}' {reason}. Overwrite the table.",
+                kind="key-type-change",
+                details={"table": self.context.table},
+            )
+        return dict(zip(ids, ages, strict=False))
+
+    def _ages(self, rows: pa.RecordBatch, file: DataFileMeta, ages: Mapping[int, int]) -> Any:
+        """Return what orders the rows of a key over buckets: those in the key's own are the newest.
+
+        Other buckets hold rows of the time when the key had another type, even if they were
+        compacted since; among these the type decides.
+        """
+        schema, buckets = self.context.schema, self.split.total_buckets or 0
+        result = np.full(rows.num_rows, ages[file.schema_id], dtype=np.int64)
+        if schema.bucket_mode is BucketMode.HASH_FIXED and buckets > 0:
+            fields = schema.columns(schema.bucket_keys)
+            columns = [rows.column(field.name) for field in fields]
+            types = [field.type for field in fields]
+            function = schema.typed_options.get(BUCKET_FUNCTION)
+            folder = self.split.path_of(file).rsplit("/", 2)[-2]
+            own = bucket_numbers(columns, types, buckets, function)
+            result[own == int(folder.removeprefix("bucket-"))] = np.iinfo(np.int64).max
+        descending = schema.typed_options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING
+        return from_numpy(-result if descending else result)
+
+    def _plan(self, aged: Sequence[Run], *, is_sorted: bool = True) -> MergePlan:
         schema = self.context.schema
         options = schema.typed_options
+        fields = options.get(SEQUENCE_FIELD)
         return MergePlan(
             keys=schema.trimmed_primary_keys,
-            sequence_fields=options.get(SEQUENCE_FIELD) if len(aged) > 1 else (),
+            sequence_fields=(fields if len(aged) > 1 else ()) if is_sorted else (*fields, _KEY_AGE),
             descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
-            runs_by_age=runs_by_age(aged),
+            runs_by_age=is_sorted and runs_by_age(aged),
             whole_above_0=LookupStrategy.of(schema).merges_whole_rows,
             columns=tuple(field.name for field in self.stage.file_fields),
+            repeats_keys=not is_sorted,
             keeps_retracts=self.context.keeps_kinds,
         )
 
     def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
         """Decode the columns asked for and those the merge looks at, and no others."""
         schema = self.context.schema
-        compared = {*plan.keys, *plan.sequence_fields} if len(runs) > 1 else set()
+        merges = len(runs) > 1 or plan.repeats_keys
+        compared = {*plan.keys, *plan.sequence_fields} if merges else set()
         wanted = {*needed, *compared, *fields_of(self.key_predicate)}
         # Always the row kind: some writers count no deletes for files that hold them.
         system: list[DataField] = [VALUE_KIND]
@@ -160,7 +245,7 @@ class _MergeRead:
                     level = pa.repeat(file.level, kept.num_rows)
                     kept = kept.append_column(FILE_LEVEL, level)
                 yield kept
-                if self._is_past(batch):
+                if not plan.repeats_keys and self._is_past(batch):
                     return
 
     def _is_past(self, batch: pa.RecordBatch) -> bool:
@@ -194,17 +279,14 @@ def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[st
 
 
 def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
-    """Refuse a file that is in the order of a key of another type.
-
-    Raises:
-        UnsupportedFeatureError: Names the column and the file.
-    """
-    held = file_schema_of(context.schemas_by_id, file.schema_id, file.file_name).by_id
-    column = first_retyped(context.schema.key_fields, held)
+    """Refuse a file that is in the order of a key of another type."""
+    column = _retyped_key(file, context)
     if column is not None:
+        held = context.schemas_by_id[file.schema_id].by_id
         raise UnsupportedFeatureError(
             f"Key column '{column.name}' of table '{context.table}' is {column.type}, but data"
-            f" file '{file.file_name}' is in the order of {held[column.id].type}.",
+            f" file '{file.file_name}' is in the order of {held[column.id].type}, and its schema is"
+            f" gone. Restore 'schema/schema-{file.schema_id}' of the table, or overwrite it.",
             kind="key-type-change",
             details={
                 "table": context.table,
@@ -212,6 +294,11 @@ def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
                 "path": file.file_name,
             },
         )
+
+
+def _retyped_key(file: DataFileMeta, context: ReadContext) -> DataField | None:
+    held = file_schema_of(context.schemas_by_id, file.schema_id, file.file_name).by_id
+    return first_retyped(context.schema.key_fields, held)
 
 
 def runs_by_age(aged: Sequence[Run]) -> bool:

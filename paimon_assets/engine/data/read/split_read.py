@@ -6,26 +6,198 @@
     before-files                        read_diff     what differs between two states
 
 Source: `org.apache.paimon.table.source.splitread`.
+
+Schemas of files whose `schema-N` is gone: read from the field ids inside the files.
+
+Parquet and ORC files carry the id of each column; Avro files do not. A type that lies in the file
+as the table's column would lie there is the column's; any other is what the file says.
+
+Read what differs between two states of a bucket.
+
+    before-files ─▶ read_merged ─▶ all as -D ┐
+                                             ├─▶ merge_runs ─▶ -D only before, +I only after,
+    data files   ─▶ read_merged ─▶ all as +I ┘                 +U in both but not equal
+
+Both states are read filtered and in key order, so memory is that of two merged reads. On a table
+without key, files that are gone give -D and files that came give +I.
+Source: `org.apache.paimon.table.source.splitread.IncrementalDiffSplitRead`.
 """
 
-from collections.abc import Callable, Generator
-from contextlib import closing
+from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.merge.equal_rows import equal_values
+from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records
+from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
 from paimon_assets.engine.data.read.data_files import FileRead
-from paimon_assets.engine.data.read.diff_split_read import read_diff
-from paimon_assets.engine.data.read.merge_file_split_read import read_merged
-from paimon_assets.engine.data.read.own_schema import with_own_schemas
+from paimon_assets.engine.data.read.merge_file_split_read import check_key_order, read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
+from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.predicate.predicate import fields_of, only_on
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.row_kind import RowKind
+
+Batches = Generator[pa.RecordBatch, None, None]
+
+
+def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads) -> Batches:
+    """Yield the rows that differ: with their kind, or only those of the newer state."""
+    has_key = context.schema.has_primary_key
+    columns = context.schema.field_names
+    whole = replace(context, columns=columns) if has_key else _without_kinds(context)
+    before = replace(
+        split,
+        data_files=split.before_files,
+        deletion_files=split.before_deletion_files,
+        before_files=(),
+        before_deletion_files=None,
+    )
+    after = replace(split, before_files=(), before_deletion_files=None)
+    stage = RowStage(context=replace(context, predicate=None), partition=split.partition)
+    read = read_merged if has_key else read_raw
+    streams = [
+        _as(RowKind.DELETE, read(whole, before, file_io, threads)),
+        _as(RowKind.INSERT, read(whole, after, file_io, threads)),
+    ]
+    if not has_key:
+        for stream in streams if context.keeps_kinds else streams[1:]:
+            with closing(stream) as batches:
+                yield from map(stage.apply, batches)
+        return
+    plan = MergePlan(
+        keys=context.schema.trimmed_primary_keys,
+        runs_by_age=True,
+        columns=columns,
+        keeps_retracts=context.keeps_kinds,
+    )
+    with closing(merge_runs(streams, plan, _Difference(columns), threads)) as merged:
+        yield from map(stage.apply, merged)
+
+
+def _without_kinds(context: ReadContext) -> ReadContext:
+    others = tuple(name for name in context.columns if name != ROW_KIND.name)
+    return replace(context, columns=others or context.schema.field_names[:1])
+
+
+def _as(kind: RowKind, batches: Batches) -> Batches:
+    with closing(batches):
+        for batch in batches:
+            kinds = np.full(batch.num_rows, kind, dtype=np.int8)
+            yield batch.append_column(VALUE_KIND.name, from_numpy(kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference(MergeFunction):
+    """A merge of two records at most: the old row of a key, the new one, or both."""
+
+    columns: Sequence[str]
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
+        """Keep rows that are in one state only, and the newer of two that are not equal."""
+        order = records.by_key.order
+        first = np.flatnonzero(records.by_key.starts)
+        last = np.append(first[1:], len(order)) - 1
+        newest = order[last]
+        both = np.flatnonzero(first != last)
+        kinds = np.full(len(order), RowKind.INSERT, dtype=np.int8)
+        if records.kinds is not None:
+            kinds = records.kinds.copy()
+        kinds[newest[both]] = RowKind.UPDATE_AFTER
+        kept = np.ones(len(newest), dtype=np.bool_)
+        kept[both] = ~self._equal(records.column, order[first[both]], newest[both])
+        return ChosenRows.of(newest[kept], kinds, keep_retracts=keep_retracts)
+
+    def _equal(self, column: Callable[[str], Any], old: Any, new: Any) -> Any:
+        equal = np.ones(len(old), dtype=np.bool_)
+        for name in self.columns:
+            values = column(name)
+            left, right = values.take(from_numpy(old)), values.take(from_numpy(new))
+            equal &= equal_values(left, right)
+        return equal
+
+
+_IDS = (b"PARQUET:field_id", b"paimon.id")
+_BY_ID = frozenset({"parquet", "orc"})
+
+
+def with_own_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
+    """Return a context that has a schema for each file of a split that says its own.
+
+    Cost:
+        Nothing where the plan has all schemas; else a footer for each that it has not.
+    """
+    known = context.schemas_by_id
+    found: dict[int, TableSchema] = {}
+    seen = set()
+    for file in (*split.before_files, *split.data_files):
+        columns = None if file.write_cols is None else tuple(file.write_cols)
+        is_new = file.schema_id not in known and (file.schema_id, columns) not in seen
+        if not is_new or file.file_format not in _BY_ID:
+            continue
+        seen.add((file.schema_id, columns))
+        before = found.get(file.schema_id)
+        fields = {} if before is None else before.by_id
+        own = {field.id: field for field in _fields_in(context, split, file, file_io)}
+        if own:
+            together = tuple({**fields, **own}.values())
+            found[file.schema_id] = replace(context.schema, id=file.schema_id, fields=together)
+    if not found:
+        return context
+    whole = replace(context, file_schemas=(*context.file_schemas, *found.values()))
+    if context.schema.has_primary_key and not split.is_streaming:
+        for file in split.data_files:
+            if file.schema_id in found:  # the plan did not know either, and cut by key ranges
+                check_key_order(file, whole)
+    return whole
+
+
+def _fields_in(
+    context: ReadContext, split: DataSplit, file: DataFileMeta, file_io: FileIO
+) -> Iterator[DataField]:
+    path = split.path_of(file)
+    with open_reader(
+        file_io, path, file_format=file.file_format, file_bytes=file.file_size
+    ) as reader:
+        for column in reader.schema:
+            number = _id_of(column)
+            if number is None:
+                continue
+            current = context.schema.by_id.get(number)
+            if current is not None and to_arrow_type(current.type) == column.type:
+                yield replace(current, name=column.name)
+                continue
+            try:
+                found = from_arrow_type(column.type, nullable=column.nullable)
+            except InvalidInputError:  # a column nobody reads any more may have any type
+                if current is not None:
+                    raise
+                continue
+            yield DataField(id=number, name=column.name, type=found)
+
+
+def _id_of(column: Any) -> int | None:
+    given = column.metadata or {}
+    return next((int(given[key]) for key in _IDS if key in given), None)
+
 
 Read = Callable[[ReadContext, DataSplit, FileIO, Threads], Generator[pa.RecordBatch, None, None]]
 
@@ -37,25 +209,16 @@ def read_split(
 
     Rows come in key order if they were merged, else in file order. Empty batches are left out.
     Decoding and gathering run in `threads` beside the caller; closing the iterator ends them.
-
-    Raises:
-        FormatError: A file is damaged, or not what its metadata says; names it.
-        NotFoundError: A file is gone, or a column does not exist.
-        StorageError: The storage failed.
-        UnsupportedFeatureError: The split needs what this engine does not do; names it.
     """
     context = context.of(split)
     _check_supported(context, split)
     context = with_own_schemas(context, split, file_io)
-    with closing(_chosen(context, split)(context, split, file_io, threads)) as batches:
+    with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 
 def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
     """Return about how many bytes of files `read_split` decodes, whatever columns it reads.
-
-    Raises:
-        PaimonError: As `read_split`.
 
     Cost:
         The footer and the file index of each file, if the read has a predicate.
@@ -65,10 +228,11 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     if not _is_raw(context, split):
         predicate = only_on(predicate, context.schema.trimmed_primary_keys)
     joined = any(len(group) > 1 for group in group_by_row_range(split.data_files))
-    if predicate is None or joined or split.is_difference:
+    wanted = fields_of(predicate) - set(context.schema.partition_keys)
+    if not wanted or joined or split.is_difference:
         return split.file_bytes
     context = with_own_schemas(context, split, file_io)
-    names = [field.name for field in context.schema.fields if field.name in fields_of(predicate)]
+    names = [field.name for field in context.schema.fields if field.name in wanted]
     read = FileRead(
         context=context,
         split=split,
@@ -80,7 +244,7 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     return sum(map(read.bytes_to_decode, split.data_files))
 
 
-def _chosen(context: ReadContext, split: DataSplit) -> Read:
+def _choose(context: ReadContext, split: DataSplit) -> Read:
     if split.is_difference:
         return read_diff
     return read_raw if _is_raw(context, split) else read_merged

@@ -1,1 +1,1 @@
-"""Deleting and updating rows of the files of one bucket."""
+"""Deletes, updates and merges in the files of one bucket: rewritten files or deletion vectors."""

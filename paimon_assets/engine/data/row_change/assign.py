@@ -46,18 +46,11 @@ class RowUpdate:
 
     def __post_init__(self) -> None:
         """Prepare the check that new values must pass."""
-        self._check = InputCheck(table=self.table, schema=self.schema)
+        new = frozenset(each.column for each in self.assignments)
+        self._check = InputCheck(table=self.table, schema=self.schema, new=new)
 
     def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None = None) -> pa.RecordBatch:
-        """Return rows, which hold all columns of the table, with their new values.
-
-        Args:
-            rows: As they are.
-            source: Row → the source row that matches it, if expressions look at one.
-
-        Raises:
-            InvalidInputError: An expression has no value, or one that does not fit its column.
-        """
+        """Return rows, which hold all columns of the table, with their new values."""
         new = {each.column: self._values(each, rows, source) for each in self.assignments}
         columns = [new.get(name, rows.column(name)) for name in self.schema.field_names]
         changed = pa.RecordBatch.from_arrays(columns, names=list(self.schema.field_names))
@@ -113,11 +106,7 @@ def _typed_scalar(value: Any, data_type: Any) -> Any:
 
 
 def evaluate(expression: Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> Any:
-    """Return the values of an expression, as an Arrow array or, for a constant, a scalar.
-
-    Raises:
-        pa.ArrowException: Values overflow, or types do not go together.
-    """
+    """Return the values of an expression, as an Arrow array or, for a constant, a scalar."""
     match expression:
         case ColumnValue(name=name):
             return rows.column(name)

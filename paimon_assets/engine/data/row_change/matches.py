@@ -52,11 +52,7 @@ class Matcher:
         yield from gathered(batches, max(ROWS_AT_ONCE, self.source.num_rows))
 
     def matches(self, rows: pa.RecordBatch) -> tuple[Flags, Longs | None]:
-        """Return which rows change and, for these, the number of their source row.
-
-        Args:
-            rows: At least `columns`, in the table's Arrow types.
-        """
+        """Return which rows change and, for these, the number of their source row."""
         predicate = self.change.read.predicate
         mask: Flags = np.ones(rows.num_rows, dtype=np.bool_)
         if predicate is not None:
@@ -90,13 +86,7 @@ class Matcher:
 
 
 def deleted_rows(change: RowChange, source: pa.RecordBatch | None, count: int) -> Flags:
-    """Return which of some rows their source rows say to delete.
-
-    Args:
-        change: Names the column that says so, if there is one.
-        source: Row → its source row.
-        count: How many rows there are.
-    """
+    """Return which of some rows their source rows say to delete."""
     if change.deletes is None or source is None:
         return np.zeros(count, dtype=np.bool_)
     says: Any = source.column(change.deletes)
@@ -104,11 +94,7 @@ def deleted_rows(change: RowChange, source: pa.RecordBatch | None, count: int) -
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """Join source rows.
-
-    Raises:
-        UnsupportedFeatureError: Kind `merge-source-size`; a column holds more than 2 GB.
-    """
+    """Join source rows."""
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise UnsupportedFeatureError(
@@ -129,12 +115,12 @@ def gathered(
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= least:
-            yield from _joined(waiting)
+            yield from _join(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield from _joined(waiting)
+        yield from _join(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Join batches to one; to several, if texts are too long for one."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -3,32 +3,390 @@
 primary key       records of kind -D or +U for the rows that match
 deletion vectors  positions of the rows that match, and their new values in new files
 neither           files with a match written again
+
+Rows of a table without primary key: marked as deleted, or their files written again.
+
+    each file ─▶ positions of rows that match ─┬─ none: the file stays
+                                               ├─ all live rows: the file goes
+                                               └─ some: deletion vector, or the file written again
+
+With deletion vectors, new values go to new files. Rewritten files keep the order of their rows, and
+their sequence numbers.
+Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
+`UpdatePaimonTableCommand`.
+
+Rows of a primary-key table: a record of kind -D or +U for each row that matches.
+
+The key of a row stays, so its bucket does, and nothing needs to be routed.
+Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    DataIncrement,
+    WriteReport,
+    WriteResult,
+)
+from paimon_assets.engine.contract.context import BucketState, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChange,
     RowChangeResult,
     RowChangeTask,
 )
 from paimon_assets.engine.contract.wire.wire_values import dump, load
-from paimon_assets.engine.data.row_change.append import change_append
-from paimon_assets.engine.data.row_change.keyed import change_keyed
+from paimon_assets.engine.data.compact.section_read import RecordRead
+from paimon_assets.engine.data.compact.vectors import BucketVectors
+from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.row_change.assign import RowUpdate
+from paimon_assets.engine.data.row_change.matches import Longs, Matcher, deleted_rows
 from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.write.row_kinds import with_kinds
+from paimon_assets.engine.data.write.table_write import write_bucket
+from paimon_assets.engine.data.write.unfinished import delete_unfinished
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.types.row_kind import RowKind
+
+
+def change_keyed(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
+    """Write a record for each row that matches; memory as for reading and writing."""
+    records = _Records(change=change, rows=_rows(change, task, file_io, threads))
+    if change.only_counts:
+        rows_matched = sum(rows.num_rows for rows, _ in records.matching())
+        return RowChangeResult(rows_matched=rows_matched, source_rows=records.source_rows)
+    split = task.splits[0]
+    written = write_bucket(
+        change.write,
+        (split.partition, split.bucket),
+        records.batches(),
+        file_io,
+        with_kinds_column=True,
+        threads=threads,
+    )
+    messages = tuple(
+        replace(message, total_buckets=split.total_buckets) for message in written.messages
+    )
+    return RowChangeResult(
+        rows_matched=written.report.rows_in,
+        result=WriteResult(messages=messages, report=written.report),
+        source_rows=records.source_rows,
+    )
+
+
+class _Records:
+    """The records of one bucket."""
+
+    def __init__(self, *, change: RowChange, rows: Iterator[pa.RecordBatch]) -> None:
+        self._change, self._rows = change, rows
+        self._matcher = Matcher(change=change)
+        self._source_rows: list[Longs] = []
+
+    @property
+    def source_rows(self) -> bytes:
+        """The numbers of the source rows that matched so far."""
+        return b"".join(numbers.tobytes() for numbers in self._source_rows)
+
+    def matching(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+        """Yield the rows that match, as they are now, and their source rows."""
+        matcher = self._matcher
+        for rows in matcher.gathered(self._rows):
+            if matcher.source is None:  # reading applies the predicate
+                yield rows, None
+                continue
+            mask, numbers = matcher.matches(rows)
+            if numbers is not None and len(numbers):
+                self._source_rows.append(numbers)
+                yield rows.filter(from_numpy(mask)), matcher.source_of(numbers)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield what replaces them, `with_kinds`; an empty batch first, for its schema."""
+        change = self._change
+        empty = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(change.read.fields))
+        yield with_kinds(empty, np.empty(0, dtype=np.int8))
+        update = None
+        if change.assignments is not None:
+            update = RowUpdate(
+                table=change.read.table,
+                schema=change.write.schema,
+                assignments=change.assignments,
+            )
+        kind = RowKind.DELETE if update is None else RowKind.UPDATE_AFTER
+        for rows, source in self.matching():
+            changed = rows if update is None else update.apply(rows, source)
+            kinds = np.full(rows.num_rows, kind, dtype=np.int8)
+            kinds[deleted_rows(change, source, rows.num_rows)] = RowKind.DELETE
+            yield with_kinds(changed, kinds)
+
+
+def _rows(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> Iterator[pa.RecordBatch]:
+    for split in task.splits:
+        yield from read_split(change.read, split, file_io, threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Match:
+    """The matches in one file."""
+
+    positions: Longs
+    """The positions of its rows, ascending."""
+    source_rows: Longs | None
+    """Numbers of their source rows, if there is a source."""
+
+
+def change_append(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
+    """Change the rows that match in the files of one task.
+
+    Cost:
+        Reads the predicate's columns of all files, and the others of files with a match; the
+        positions of the matches of one file are in memory.
+    """
+    return _AppendChange(change=change, task=task, file_io=file_io, threads=threads).run()
+
+
+@dataclass(kw_only=True)
+class _AppendChange:
+    """One call of `change_append`."""
+
+    change: RowChange
+    task: RowChangeTask
+    file_io: FileIO
+    threads: Threads
+    rows_matched: int = 0
+    deleted: list[DataFileMeta] = field(default_factory=list)
+    new: list[DataFileMeta] = field(default_factory=list)
+    touched: list[DataFileMeta] = field(default_factory=list)
+    """Files with a match, some of whose rows get new values."""
+    matches: dict[str, _Match] = field(default_factory=dict)
+    """File name → what matches in it; of files that have a match."""
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        return Matcher(change=self.change)
+
+    @property
+    def split(self) -> DataSplit:
+        return self.task.splits[0]
+
+    def run(self) -> RowChangeResult:
+        vectors = BucketVectors.of(self.task, self.change.read.schema, self.file_io)
+        try:
+            for file in self.split.data_files:
+                match = self._matching(file)
+                if not len(match.positions):
+                    continue
+                self.rows_matched += len(match.positions)
+                self.matches[file.file_name] = match
+                if not self.change.only_counts:
+                    self._change_file(file, match.positions, vectors)
+            if self.touched and self.change.marks:
+                self.new += self._write(self.change.write, self._new_rows())
+            numbers = [m.source_rows for m in self.matches.values() if m.source_rows is not None]
+            return RowChangeResult(
+                rows_matched=self.rows_matched,
+                result=self._result(vectors),
+                source_rows=b"".join(part.tobytes() for part in numbers),
+            )
+        except BaseException:
+            delete_unfinished(
+                self.file_io, [*self._new_paths(), *vectors.paths], self.change.read.table
+            )
+            raise
+
+    def _change_file(self, file: DataFileMeta, positions: Longs, vectors: BucketVectors) -> None:
+        updates = self.change.assignments is not None
+        whole = len(positions) == self._live_rows(file)
+        if self.change.marks and not whole:
+            vectors.mark(file.file_name, positions)
+        else:
+            self.deleted.append(file)
+            vectors.drop([file.file_name])
+        if self.change.marks and updates:
+            self.touched.append(file)
+        elif not self.change.marks and (updates or not whole):
+            self.new += self._write(self._context_of(file), self._left(file))
+
+    def _matching(self, file: DataFileMeta) -> _Match:
+        """Return which of a file's live rows change."""
+        positions: list[Longs] = [np.empty(0, dtype=np.int64)]
+        numbers: list[Longs] = []
+        batches = self._read(self.matcher.columns, pruned=True).rows([file])
+        for rows in self.matcher.gathered(batches):
+            mask, found = self.matcher.matches(rows)
+            positions.append(to_numpy(rows.column(POSITION))[mask])
+            if found is not None:
+                numbers.append(found)
+        return _Match(
+            positions=np.concatenate(positions),
+            source_rows=np.concatenate(numbers) if numbers else None,
+        )
+
+    def _left(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file that is written again."""
+        update, names = self._update, list(self.change.read.schema.field_names)
+        match = self.matches[file.file_name]
+        yield self._empty
+        for rows in self._read(names, pruned=False).rows([file]):
+            mask, source = self._match(rows, match)
+            plain = rows.select(names)
+            if update is None:
+                yield plain.filter(from_numpy(~mask))
+            elif not mask.any():
+                yield plain
+            else:
+                new = update.apply(plain.filter(from_numpy(mask)), source)
+                kept = np.ones(plain.num_rows, dtype=np.bool_)
+                kept[mask] = ~deleted_rows(self.change, source, new.num_rows)
+                yield _merge(plain, new, mask).filter(from_numpy(kept))
+
+    def _new_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that match with their new values, in the order of the files."""
+        update, names = self._update, list(self.change.read.schema.field_names)
+        yield self._empty
+        for file in self.touched:
+            match = self.matches[file.file_name]
+            for rows in self._read(names, pruned=True).rows([file]):
+                mask, source = self._match(rows, match)
+                if update is not None and mask.any():
+                    new = update.apply(rows.select(names).filter(from_numpy(mask)), source)
+                    gone = deleted_rows(self.change, source, new.num_rows)
+                    yield new.filter(from_numpy(~gone))
+
+    def _match(
+        self, rows: pa.RecordBatch, match: _Match
+    ) -> tuple[npt.NDArray[np.bool_], pa.RecordBatch | None]:
+        """Return which rows match, and the source rows of those."""
+        positions: Longs = to_numpy(rows.column(POSITION))
+        places = np.searchsorted(match.positions, positions)
+        near = match.positions[np.minimum(places, len(match.positions) - 1)]
+        mask: npt.NDArray[np.bool_] = near == positions
+        if match.source_rows is None:
+            return mask, None
+        return mask, self.matcher.source_of(match.source_rows[places[mask]])
+
+    @property
+    def _empty(self) -> pa.RecordBatch:
+        """A batch that carries the schema."""
+        return pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.change.read.fields))
+
+    @property
+    def _update(self) -> RowUpdate | None:
+        change = self.change
+        if change.assignments is None:
+            return None
+        return RowUpdate(
+            table=change.read.table, schema=change.write.schema, assignments=change.assignments
+        )
+
+    def _read(self, names: Sequence[str] | frozenset[str], *, pruned: bool) -> RecordRead:
+        schema = self.change.read.schema
+        stored = [name for name in schema.field_names if name not in schema.partition_keys]
+        # A batch without stored columns does not keep its number of rows.
+        wanted = {*names, *(() if set(names) & set(stored) else stored[:1])}
+        return RecordRead(
+            context=self.change.read,
+            split=self.split,
+            file_io=self.file_io,
+            names=tuple(name for name in schema.field_names if name in wanted),
+            runs=1,
+            numbers={file.file_name: 0 for file in self.split.data_files},
+            predicate=self.change.read.predicate if pruned else None,
+            threads=self.threads,
+        )
+
+    def _live_rows(self, file: DataFileMeta) -> int:
+        deletions = self.split.deletion_files or (None,) * len(self.split.data_files)
+        deletion = deletions[self.split.data_files.index(file)]
+        if deletion is None:
+            return file.row_count
+        if deletion.cardinality is not None:
+            return file.row_count - deletion.cardinality
+        return file.row_count - len(read_deletion_vector(self.file_io, deletion, file))
+
+    def _context_of(self, file: DataFileMeta) -> WriteContext:
+        """Return how to write a file again: its rows keep their sequence numbers."""
+        state = BucketState(
+            partition=self.split.partition,
+            bucket=self.split.bucket,
+            max_sequence_number=file.min_sequence_number - 1,
+        )
+        return replace(self.change.write, bucket_states=(state,))
+
+    def _write(
+        self, context: WriteContext, rows: Iterator[pa.RecordBatch]
+    ) -> tuple[DataFileMeta, ...]:
+        target = (self.split.partition, self.split.bucket)
+        written = write_bucket(context, target, rows, self.file_io, threads=self.threads)
+        return tuple(f for message in written.messages for f in message.data_increment.new_files)
+
+    def _new_paths(self) -> list[str]:
+        return [
+            f"{self.split.bucket_path}/{name}"
+            for file in self.new
+            for name in (file.file_name, *file.extra_files)
+        ]
+
+    def _result(self, vectors: BucketVectors) -> WriteResult:
+        if not self.rows_matched or self.change.only_counts:
+            return WriteResult()
+        new_indexes, old_indexes = vectors.finish()
+        message = CommitMessage(
+            partition=self.split.partition,
+            bucket=self.split.bucket,
+            total_buckets=self.split.total_buckets,
+            data_increment=DataIncrement(
+                new_files=tuple(self.new),
+                deleted_files=tuple(self.deleted),
+                new_index_files=new_indexes,
+                deleted_index_files=old_indexes,
+            ),
+        )
+        written = sum(file.row_count for file in self.new)
+        report = WriteReport(rows_in=self.rows_matched, rows_written=written)
+        return WriteResult(messages=(message,), report=report)
+
+
+def _of_type(array: Any, wanted: Any) -> Any:
+    """Cast an array if it has to be: Arrow takes no null row around required fields, even so."""
+    return array if array.type.equals(wanted) else array.cast(wanted)
+
+
+def _merge(
+    rows: pa.RecordBatch, changed: pa.RecordBatch, mask: npt.NDArray[np.bool_]
+) -> pa.RecordBatch:
+    """Put changed rows back to where the mask is true."""
+    indices = np.arange(rows.num_rows, dtype=np.int64)
+    indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
+    taken = from_numpy(indices)
+    columns: list[Any] = [
+        pa.concat_arrays([old, _of_type(new, old.type)]).take(taken)
+        for old, new in zip(rows.columns, changed.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
 def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Delete or update rows in files of one bucket.
-
-    Args:
-        shared: A `RowChange` (`contract.tasks.row_change_task`).
-        payload: A `RowChangeTask`.
-        file_io: Where the table lies.
-        threads: Read and write.
-
-    Returns:
-        A `RowChangeResult`; its files are not visible until its message is committed.
-    """
+    """Delete or update rows in files of one bucket."""
     change, task = load(RowChange, shared), load(RowChangeTask, payload)
     return dump(run_change(change, task, file_io, threads))
 

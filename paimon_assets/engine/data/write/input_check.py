@@ -5,6 +5,11 @@
 Conversions lose nothing or are refused: integers of any width that fit, larger string and binary
 layouts, dictionaries, timestamp and time units, decimals, floats to wider floats, columns of nulls.
 A batch that has the table's types already is passed on without a copy.
+
+Default values of columns: what is stored where rows hold none.
+
+A null becomes the default, as does a whole column that the rows lack.
+Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.DefaultValueUtils`.
 """
 
 from collections import Counter
@@ -19,15 +24,20 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.sequence import first_failing
-from paimon_assets.engine.data.write.column_defaults import column_defaults
-from paimon_assets.engine.errors import Detail, InvalidInputError
+from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.file_options import (
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    WRITE_CHECK_TIMES,
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_SHOW_VALUES,
 )
 from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
+from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
@@ -35,6 +45,7 @@ from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     MAX_LENGTH,
+    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -42,9 +53,39 @@ from paimon_assets.engine.spec.types.data_types import (
     MapType,
     MultisetType,
     RowType,
+    TypeRoot,
     VectorType,
     inner_types,
+    string,
 )
+
+_QUOTE = "'"
+
+
+def column_defaults(schema: TableSchema, table: str) -> Mapping[str, "pa.Scalar[Any]"]:
+    """Return the columns that have a default value, with it."""
+    settings = CastSettings.of(schema.typed_options)
+    return {
+        field.name: _default(field, field.default_value, settings, table)
+        for field in schema.fields
+        if field.default_value is not None
+    }
+
+
+def _default(field: DataField, text: str, settings: CastSettings, table: str) -> "pa.Scalar[Any]":
+    quoted = len(text) > 1 and text.startswith(_QUOTE) and text.endswith(_QUOTE)
+    plain = text[1:-1] if quoted else text
+    try:
+        column = cast_column(pa.array([plain], pa.string()), string(), field.type, settings)
+    except PaimonError as error:
+        raise InvalidInputError(
+            f"Table '{table}': column '{field.name}' has the default value '{text}', which is no"
+            f" {field.type}: {error.message} Change or drop the default.",
+            kind="default-value",
+            details={"table": table, "column": field.name},
+        ) from error
+    return column[0]  # type: ignore[no-any-return]
+
 
 _SHOWN_POSITIONS = 5
 _MOST_DIGITS = 38
@@ -57,6 +98,8 @@ class InputCheck:
     table: str
     """For messages."""
     schema: TableSchema
+    new: frozenset[str] = frozenset()
+    """Columns of new values, where rows are otherwise the table's own (`WRITE_CHECK_TIMES`)."""
     rows_seen: int = 0
     _target: pa.Schema = field(init=False)
     _defaults: Mapping[str, Any] = field(init=False)
@@ -64,7 +107,10 @@ class InputCheck:
     """Columns that rows need not have."""
     _ruled_inside: frozenset[str] = field(init=False)
     """Columns whose nested values have rules of their own."""
+    _chars: frozenset[str] = field(init=False)
+    """Columns with CHAR values whose blanks at the end are cut: Java does in ORC files."""
     _shows_values: bool = field(init=False)
+    _checks_times: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -75,7 +121,15 @@ class InputCheck:
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
         self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
+        self._checks_times = self.schema.typed_options.get(WRITE_CHECK_TIMES)
         options = self.schema.typed_options
+        formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
+        formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
+        self._chars = frozenset(
+            column.name
+            for column in self.schema.fields
+            if "orc" in formats and has_char(column.type)
+        )
         fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
         self._optional = frozenset(
             field.name
@@ -84,11 +138,7 @@ class InputCheck:
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the table's columns, in its order and Arrow types.
-
-        Raises:
-            InvalidInputError: Names the table, the column, both types and an offending value.
-        """
+        """Return the batch with the table's columns, in its order and Arrow types."""
         if self._accepted is None or batch.schema != self._accepted:
             self._check_names(batch.schema)
             self._accepted = batch.schema
@@ -98,8 +148,10 @@ class InputCheck:
             if column.name not in batch.schema.names:
                 columns.append(_absent(batch.num_rows, default, arrow.type))
                 continue
-            values = self._converted(batch.column(column.name), arrow.type, column)
+            values = self._convert(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
+            if column.name in self._chars:
+                values = without_blanks(values, column.type)
             if default is not None and values.null_count:
                 values = pc.coalesce(values, default)
             columns.append(values)
@@ -155,7 +207,7 @@ class InputCheck:
             first = [*repeated, *missing, *extra][0]
             self._refuse(f"{'. And '.join(problems)}.", "input-columns", first)
 
-    def _converted(self, values: Any, target: Any, column: DataField) -> Any:
+    def _convert(self, values: Any, target: Any, column: DataField) -> Any:
         if values.type == target:
             return values
         if pat.is_null(values.type):
@@ -195,7 +247,9 @@ class InputCheck:
     def _check_values(self, values: Any, column: DataField) -> None:
         if values.null_count and not column.type.nullable:
             self._refuse_nulls(values, column)
-        self._check_length(_Part(place="", values=values, type=column.type), column)
+        whole = _Part(place="", values=values, type=column.type)
+        self._check_length(whole, column)
+        self._check_range(whole, column)
         if column.name in self._ruled_inside:
             for part in inner_parts(values, column.type):
                 if part.values.null_count and not part.type.nullable:
@@ -210,6 +264,7 @@ class InputCheck:
                         row=row,
                     )
                 self._check_length(part, column)
+                self._check_range(part, column)
 
     def _refuse_nulls(self, values: Any, column: DataField) -> NoReturn:
         rows = np.flatnonzero(to_numpy(values.is_null()))
@@ -247,15 +302,59 @@ class InputCheck:
                 row=row,
             )
 
+    def _check_range(self, part: "_Part", column: DataField) -> None:
+        values, limits = part.values, _value_range(part.values.type)
+        if limits is None or not (self._checks_times or column.name in self.new):
+            return
+        extremes: Any = pc.min_max(values)
+        if extremes["min"].value is None:
+            return
+        low, high, what = limits
+        if low <= extremes["min"].value and extremes["max"].value <= high:
+            return
+        numbers = to_numpy(values.view(f"int{values.type.bit_width}").fill_null(low))
+        bad = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
+        row = self.rows_seen + part.row_of(bad)
+        where = f" in {part.place}" if part.place else ""
+        shown = pa.array(numbers) if pat.is_time(values.type) else values  # 24:00 shows as 00:00
+        self._refuse(
+            f"column '{column.name}' is {column.type}, but the rows hold values{where} that are "
+            f"{what}{self._example(shown, bad)}, row {row}.",
+            "input-range",
+            column.name,
+            row=row,
+        )
+
     def _example(self, values: Any, position: int) -> str:
         """Show one value for a message; nothing if there is none, or people must not see it."""
         if position >= len(values) or not self._shows_values:
             return ""
         try:
             value = values[position].as_py()
+        except OverflowError:  # a time that Python does not know
+            value = pc.cast(values[position], pa.string()).as_py()
         except (ValueError, NotImplementedError):  # such as structs with one name twice
             return ""
         return "" if value is None else f", for example {sample(value)}"
+
+
+_TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
+_INFINITE = 2**63 - 1
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
+    """Return the lowest and highest number of a type of times, and what others are called."""
+    if pat.is_date32(arrow_type):
+        return _FIRST_DAY, _LAST_DAY, "no dates of the years 1 to 9999"
+    if pat.is_time(arrow_type):
+        unit = arrow_type.unit
+        return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"
+    if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":  # where it is a time of 2262
+        return 1 - _INFINITE, _INFINITE - 1, "infinite"
+    return None
 
 
 def _cast(values: Any, target: Any) -> Any:
@@ -356,12 +455,7 @@ class _Part:
 
 
 def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
-    """Yield what lies inside nested values, at any depth, outer places first.
-
-    Args:
-        values: Values in the Arrow type of `data_type`; what lies in nulls is left out.
-        data_type: Their type.
-    """
+    """Yield what lies inside nested values, at any depth, outer places first."""
     for part in _children(values, data_type):
         yield part
         for inner in inner_parts(part.values, part.type):
@@ -426,8 +520,11 @@ def length_limit(data_type: DataType) -> int | None:
 
 
 def has_rules_inside(data_type: DataType) -> bool:
-    """Whether nested values of a type may be too long, or null where they must not."""
+    """Whether nested values of a type may be too long, out of range, or null and must not."""
     return any(
-        not part.nullable or length_limit(part) is not None or has_rules_inside(part)
+        not part.nullable
+        or length_limit(part) is not None
+        or (isinstance(part, AtomicType) and part.root in _TIMES)
+        or has_rules_inside(part)
         for part in inner_types(data_type)
     )

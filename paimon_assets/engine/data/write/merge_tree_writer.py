@@ -82,9 +82,6 @@ class MergeTreeWriter(BucketWriter):
     def write(self, part: RouteRows) -> None:
         """Write rows, in order of arrival, as files in which every key stands once.
 
-        Raises:
-            InvalidInputError: A padded number leaves 64 bits.
-
         Cost:
             A sort of the keys and one gather of every column; memory for a few hundred thousand
             gathered rows beside 32 bytes a row.
@@ -92,13 +89,13 @@ class MergeTreeWriter(BucketWriter):
         kinds = part.kinds()
         first = self.next_sequence
         self.next_sequence += part.row_count
-        padded = None if self.padding is None else self._padded(part, kinds, first, self.padding)
+        padded = None if self.padding is None else self._pad(part, kinds, first, self.padding)
         by_key = self._by_key(part, padded)
         if self.changelog is not None:
             self._log(self.changelog, part, by_key, first if padded is None else padded)
         factory = self.files.factory
         step = factory.rows_at_once(part.row_count, part.total_bytes)
-        for rows, table, row_kinds in self._merged(part, by_key, kinds, step):
+        for rows, table, row_kinds in self._merge(part, by_key, kinds, step):
             numbers = first + rows if padded is None else padded[rows]
             self.files.write(
                 key_value_chunk(self.schema, table, numbers, row_kinds, factory.arrow_schema)
@@ -119,7 +116,7 @@ class MergeTreeWriter(BucketWriter):
             )
         changelog.roll()
 
-    def _merged(
+    def _merge(
         self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
     ) -> Iterator[tuple[Rows, pa.Table, Kinds]]:
         """Yield merged rows: the numbers of their newest records, the rows, their kinds."""
@@ -150,7 +147,7 @@ class MergeTreeWriter(BucketWriter):
         if self.changelog is not None:
             self.changelog.abort()
 
-    def _padded(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
+    def _pad(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
         values, is_add, wraps = part.sequence(), adds(kinds), 0
         counters = np.arange(first, first + part.row_count, dtype=np.int64)
@@ -195,15 +192,7 @@ class MergeTreeWriter(BucketWriter):
 def key_value_chunk(
     schema: TableSchema, rows: pa.Table, numbers: Longs, kinds: Kinds, file_schema: pa.Schema
 ) -> Chunk:
-    """Lay rows out as in the files of a primary-key table.
-
-    Args:
-        schema: The table.
-        rows: In the table's columns; at least one.
-        numbers: Row → `_SEQUENCE_NUMBER`.
-        kinds: Row → `_VALUE_KIND`.
-        file_schema: The schema of the files.
-    """
+    """Lay rows out as in the files of a primary-key table."""
     keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
     columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]
     return Chunk(

@@ -87,22 +87,18 @@ class RouteRows:
             if self.positions is None:
                 yield self.source.rows.slice(start, step)
             else:
-                yield _gathered(self.source.rows, self.positions[start : start + step])
+                yield _gather(self.source.rows, self.positions[start : start + step])
 
     def ordered(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
-        """Gather some of these rows in another order, `step` at a time.
-
-        Yields:
-            A part of `order`, and its rows.
-        """
+        """Gather some of these rows in another order, `step` at a time."""
         rows = _combined_texts(self.source.rows)
         for start in range(0, len(order), step):
             part = order[start : start + step]
             places = part if self.positions is None else self.positions[part]
-            yield part, _gathered(rows, places)
+            yield part, _gather(rows, places)
 
 
-def _gathered(rows: pa.Table, places: Rows) -> pa.Table:
+def _gather(rows: pa.Table, places: Rows) -> pa.Table:
     indices = from_numpy(places)
     columns: list[Any] = [column.take(indices) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
@@ -128,18 +124,13 @@ class RowBuffer:
         return self._take(keep_half=False, at_once=1)
 
     def take_largest(self, at_once: int) -> list[RouteRows]:
-        """Remove and return the routes with most rows: at least half of the buffer's rows.
-
-        Args:
-            at_once: How many routes are written at the same time; as many are taken, if those
-                beyond half of the rows are not much smaller than the largest.
-        """
+        """Remove and return the routes with most rows: at least half of the buffer's rows."""
         return self._take(keep_half=True, at_once=at_once)
 
     def _take(self, *, keep_half: bool, at_once: int) -> list[RouteRows]:
         if not self._parts:
             return []
-        whole = _concatenated(self._parts)
+        whole = _concatenate(self._parts)
         row_bytes = self.total_bytes / self.row_count
         self._parts, self.total_bytes, self.row_count = [], 0, 0
         if whole.routes is None:
@@ -193,7 +184,7 @@ def _stable_order(routes: Routes, route_count: int) -> Rows:
     return np.argsort(narrow, kind="stable")
 
 
-def _concatenated(parts: Sequence[RoutedRows]) -> RoutedRows:
+def _concatenate(parts: Sequence[RoutedRows]) -> RoutedRows:
     if len(parts) == 1:
         return parts[0]
     counts = [part.rows.num_rows for part in parts]

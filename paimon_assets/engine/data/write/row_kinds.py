@@ -38,15 +38,7 @@ def split_kinds(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds]:
 
 
 def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
-    """Return the `_VALUE_KIND` byte of each row, or None if every row is +I.
-
-    Args:
-        batch: Rows in the table's own Arrow types.
-        schema: The table; names the row kind column, if there is one.
-
-    Raises:
-        InvalidInputError: A null or unknown kind; names the column and an offending value.
-    """
+    """Return the `_VALUE_KIND` byte of each row, or None if every row is +I."""
     name = schema.typed_options.get(ROWKIND_FIELD)
     if not name:
         return None
@@ -89,11 +81,7 @@ def kept_rows(kinds: Kinds | None, schema: TableSchema) -> Flags | None:
 
 
 def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
-    """Refuse -U and -D on a table without a primary key.
-
-    Raises:
-        InvalidInputError: Names the row kind column and the first kind that retracts.
-    """
+    """Refuse -U and -D on a table without a primary key."""
     if kinds is None or schema.has_primary_key:
         return
     retracts = np.flatnonzero(~adds(kinds))

@@ -90,23 +90,7 @@ def write_rows(
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows of any partitions and buckets, in the order given.
-
-    Args:
-        context: The table, and what must be known of its buckets.
-        rows: The table's columns by name, in any order; the first batch may be empty.
-        file_io: Where the table lies.
-        known: The keys there are, where keys may change partition.
-        with_kinds_column: Rows come `with_kinds`.
-        threads: Sort, merge and encode.
-
-    Returns:
-        One message for each bucket that got files, in order of first appearance, and a report.
-
-    Raises:
-        InvalidInputError: Rows that do not fit the table; no file is left behind.
-        UnsupportedFeatureError: The table needs what this writer does not do; names the option.
-    """
+    """Write rows of any partitions and buckets, in the order given."""
     write = _TableWrite(
         context=context,
         file_io=file_io,
@@ -126,18 +110,7 @@ def write_bucket(
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows that all belong to one bucket, in the order given; else like `write_rows`.
-
-    Args:
-        context: The table, and what must be known of its buckets.
-        target: Serialized row of the partition values, as `assign_buckets` returns it, and the
-            bucket's number; which rows belong to it is not checked again.
-        rows: The table's columns by name, in any order; `with_kinds`, if keys of the table may
-            change partition.
-        file_io: Where the table lies.
-        with_kinds_column: Rows come `with_kinds` in any case.
-        threads: Sort, merge and encode.
-    """
+    """Write rows that all belong to one bucket, in the order given; else like `write_rows`."""
     write = _TableWrite(
         context=context,
         file_io=file_io,

@@ -7,9 +7,13 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
     FILE_FORMAT,
+    PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
+    ChangelogProducer,
     Option,
 )
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
@@ -17,16 +21,13 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     DataField,
     DataType,
+    TypeRoot,
     types_within,
 )
 
 
 def refuse_unwritable(schema: TableSchema, table: str) -> None:
-    """Refuse tables that need more than this writer does; called before any row is read.
-
-    Raises:
-        UnsupportedFeatureError: Names the table, the option and the way out.
-    """
+    """Refuse tables that need more than this writer does; called before any row is read."""
     options = schema.typed_options
 
     def refuse(option: Option[Any], reason: str) -> NoReturn:
@@ -41,6 +42,12 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     if not all(map(is_written, options.get(FILE_FORMAT_PER_LEVEL).values())):
         refuse(FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
     refuse_unroutable(schema, table)
+    instants = any(each.type.root is TypeRoot.TIMESTAMP_LTZ for each in schema.partition_fields)
+    if instants and not options.get(PARTITION_LEGACY_NAME):
+        refuse(
+            PARTITION_LEGACY_NAME,
+            "names folders of instants by the zone of each process, and others do not find them.",
+        )
     if options.get(ROW_TRACKING_ENABLED):
         refuse(ROW_TRACKING_ENABLED, "needs row ids, which are not assigned.")
     if options.get(DATA_EVOLUTION_ENABLED):
@@ -48,6 +55,8 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     if schema.has_primary_key:
         merge_function_of(schema, table)
     formats = {options.get(FILE_FORMAT), *options.get(FILE_FORMAT_PER_LEVEL).values()}
+    if options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE:
+        formats |= set(filter(is_written, [options.get(CHANGELOG_FILE_FORMAT)]))
     for column in schema.fields:
         for file_format in sorted(formats):
             _refuse_unstorable(column, file_format, schema, table)

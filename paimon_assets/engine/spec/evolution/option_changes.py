@@ -95,11 +95,7 @@ def _refuse(key: str, reason: str) -> NoReturn:
 
 
 def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: bool) -> None:
-    """Refuse to set an option that must stay as it is.
-
-    Raises:
-        InvalidInputError: Names the option and the reason (kind `option-change`).
-    """
+    """Refuse to set an option that must stay as it is."""
     _check_always(key)
     if not has_snapshots:
         return
@@ -130,11 +126,7 @@ def _check_deletion_vectors(options: Options, wanted: Options) -> None:
 
 
 def check_option_removed(key: str, *, has_snapshots: bool) -> None:
-    """Refuse to reset an option that must stay as it is.
-
-    Raises:
-        InvalidInputError: Names the option and the reason (kind `option-change`).
-    """
+    """Refuse to reset an option that must stay as it is."""
     _check_always(key)
     if has_snapshots:
         _check_mutable(key)

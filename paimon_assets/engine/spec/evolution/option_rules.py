@@ -107,15 +107,7 @@ _SLIP = 2
 
 
 def check_options(schema: TableSchema, old: Mapping[str, str]) -> None:
-    """Check the values of options that are set, each by itself and those that belong together.
-
-    Args:
-        schema: With its new options.
-        old: The options before; what is the same is not judged.
-
-    Raises:
-        InvalidInputError: Names the option, its value and what is expected (kind `option-value`).
-    """
+    """Check the values of options that are set, each by itself and those that belong together."""
     new = schema.options
     changed = {key for key in (*old, *new) if old.get(key) != new.get(key)}
     for key in sorted(changed & set(new)):
@@ -130,7 +122,7 @@ def is_option(key: str) -> bool:
     >>> is_option("bucket"), is_option("fields.n.aggregate-function"), is_option("bucke")
     (True, True, False)
     """
-    return _declared(key) is not None
+    return _declare(key) is not None
 
 
 def key_hints(options: Iterable[str]) -> dict[str, str]:
@@ -139,7 +131,7 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     >>> key_hints(["bucke", "my.own"])
     {'bucke': 'bucket'}
     """
-    unknown = (key for key in options if _declared(key) is None and key not in _OTHERS)
+    unknown = (key for key in options if _declare(key) is None and key not in _OTHERS)
     return {key: known for key in unknown for known in _candidates(key) if _is_slip(key, known)}
 
 
@@ -148,7 +140,7 @@ def _named(key: str, pattern: Option[Any]) -> Option[Any]:
     return pattern.of(key.removeprefix(pattern.key.partition("<")[0]).rpartition(".")[0])
 
 
-def _declared(key: str) -> tuple[Option[Any], Option[Any]] | None:
+def _declare(key: str) -> tuple[Option[Any], Option[Any]] | None:
     """Return the option of a key, with its column's name and as it is declared."""
     if key in _BY_KEY:
         return _BY_KEY[key], _BY_KEY[key]
@@ -182,7 +174,7 @@ def _refuse(message: str, key: str, **details: str) -> NoReturn:
 
 
 def _check_value(key: str, options: Options) -> None:
-    found = _declared(key)
+    found = _declare(key)
     if found is None:
         return
     option, declared = found
@@ -193,9 +185,18 @@ def _check_value(key: str, options: Options) -> None:
             _refuse(f"'{key}' has the value '{text}': {problem}", key)
 
 
+_WRITTEN_INDEXES = frozenset(
+    FILE_INDEX_COLUMNS.of(index_type).key for index_type in ("bloom-filter", "bitmap")
+)
+
+
 def _check_columns(key: str, schema: TableSchema) -> None:
     """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
     if key == _named(key, FILE_INDEX_COLUMNS).key:
+        if key not in _WRITTEN_INDEXES:
+            _refuse(
+                f"'{key}' names an index that is not written here; take bloom-filter or bitmap", key
+            )
         names = [name.partition("[")[0] for name in parse_names(schema.options[key])]
     elif key.startswith(_FIELDS) and key not in _BY_KEY:
         whole = key.removeprefix(_FIELDS).rpartition(".")[0]

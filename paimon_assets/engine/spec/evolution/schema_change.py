@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import option_text
 from paimon_assets.engine.spec.types.data_types import DataType
 from paimon_assets.engine.spec.types.type_text import Json, type_of
 
@@ -168,9 +169,9 @@ ColumnChange = (
 """A change that names its column by a path."""
 
 
-def set_option(key: str, value: str) -> SetOption:
-    """Set a table option."""
-    return SetOption(key=key, value=value)
+def set_option(key: str, value: str | float) -> SetOption:
+    """Set a table option; numbers and truth values become texts."""
+    return SetOption(key=key, value=option_text(key, value))
 
 
 def remove_option(key: str) -> RemoveOption:

@@ -89,11 +89,7 @@ def _to_json(value: Any) -> Json:
 
 
 def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
-    """Read a list of changes, or the body of a request: `{"changes": [...]}`.
-
-    Raises:
-        InvalidInputError: Says which change is wrong, and what about it.
-    """
+    """Read a list of changes, or the body of a request: `{"changes": [...]}`."""
     listed = json.get("changes") if isinstance(json, Mapping) else json
     if not isinstance(listed, list | tuple):
         raise _wrong(f"expected a list of changes, got {json!r}")
@@ -112,9 +108,6 @@ def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
 
 def change_from_json(json: object) -> SchemaChange:
     """Read one change.
-
-    Raises:
-        InvalidInputError: An unknown kind, a member that is missing or of the wrong type.
 
     >>> change_from_json({"action": "dropColumn", "fieldNames": ["a"]})
     DropColumn(field_names=('a',))

@@ -29,11 +29,11 @@ class SchemaDifference:
 
 def schema_diff(old: TableSchema, new: TableSchema) -> tuple[SchemaDifference, ...]:
     """Return what differs: columns in the order of the new schema, dropped ones, then the rest."""
-    return (*_columns(old, new), *_dropped(old, new), *_rest(old, new))
+    return (*_columns(old, new), *_drop(old, new), *_rest(old, new))
 
 
 def _columns(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
-    moved = _moved(old, new)
+    moved = _shift(old, new)
     for field in new.fields:
         before = old.by_id.get(field.id)
         if before is None:
@@ -70,7 +70,7 @@ def _plain(field: DataField) -> str:
     return str(field.type).removesuffix(" NOT NULL")
 
 
-def _dropped(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
+def _drop(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
     for field in old.fields:
         if field.id not in new.by_id:
             before = describe(field)
@@ -125,7 +125,7 @@ def describe(field: DataField) -> str:
     return text if field.description is None else f"{text} COMMENT '{field.description}'"
 
 
-def _moved(old: TableSchema, new: TableSchema) -> set[int]:
+def _shift(old: TableSchema, new: TableSchema) -> set[int]:
     """Return the fewest columns that, moved alone, explain the new order."""
     position = {field.id: index for index, field in enumerate(old.fields)}
     common = [field.id for field in new.fields if field.id in position]

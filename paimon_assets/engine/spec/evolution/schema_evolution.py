@@ -67,20 +67,7 @@ from paimon_assets.engine.spec.types.default_value import default_refusal
 def apply_changes(
     old: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_millis: int
 ) -> TableSchema:
-    """Return the schema that follows `old`, with the next id.
-
-    Args:
-        old: The newest schema, without dynamic options.
-        changes: In the order to apply them; all or none.
-        has_snapshots: Whether something was committed: some options can change only before.
-        time_millis: When; epoch milliseconds.
-
-    Raises:
-        NotFoundError: A change names a column that does not exist.
-        AlreadyExistsError: A change gives a name that is taken.
-        UnsupportedFeatureError: A change of a field inside a column.
-        InvalidInputError: Any other refusal; all name the column or option, and the reason.
-    """
+    """Return the schema that follows `old`, with the next id."""
     draft = _Draft(
         old=old,
         fields=list(old.fields),

@@ -48,7 +48,7 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
     """
     wanted = first_table_schema(declared, time_millis=0)
     found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
-    for old, new in _renamed(stored, wanted):
+    for old, new in _rename(stored, wanted):
         found.take(rename_column(old, new))
     for name in found.schema.field_names:
         if name not in wanted.by_name:
@@ -61,19 +61,13 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
 
 
 def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
-    """Return the changes that add what is declared and take nothing away.
-
-    Args:
-        stored: As it is.
-        declared: Columns, options and comments to have.
-        widens: Whether types become wider too, and NOT NULL columns nullable.
-    """
+    """Return the changes that add what is declared and take nothing away."""
     wanted = first_table_schema(declared, time_millis=0)
     found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
     for field in wanted.fields:
         have = stored.by_name.get(field.name)
         if have is None:
-            found.take(_added(field))
+            found.take(_add(field))
             continue
         wider = keeps_all(have.type, field.type)
         if widens and wider and not same_type(have.type, field.type):
@@ -131,7 +125,7 @@ def _keys(stored: TableSchema, wanted: TableSchema) -> Iterator[str]:
             )
 
 
-def _renamed(stored: TableSchema, wanted: TableSchema) -> Iterator[tuple[str, str]]:
+def _rename(stored: TableSchema, wanted: TableSchema) -> Iterator[tuple[str, str]]:
     """Yield (name, new name) where only one pair of unknown columns has a type."""
     extra = [field for field in stored.fields if field.name not in wanted.by_name]
     missing = [field for field in wanted.fields if field.name not in stored.by_name]
@@ -146,7 +140,7 @@ def _column(found: _Found, field: DataField) -> None:
     name = field.name
     have = found.schema.by_name.get(name)
     if have is None:
-        found.take(_added(field))
+        found.take(_add(field))
         have = found.schema.by_name.get(name)
         if have is None:
             return
@@ -160,7 +154,7 @@ def _column(found: _Found, field: DataField) -> None:
         found.take(update_column_default_value(name, field.default_value))
 
 
-def _added(field: DataField) -> AddColumn:
+def _add(field: DataField) -> AddColumn:
     data_type = replace(field.type, nullable=True)
     return AddColumn(field_names=(field.name,), data_type=data_type, comment=field.description)
 

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.schema.SchemaValidation`, and this engine's rules for
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
@@ -16,12 +16,18 @@ from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
     BUCKET,
     BUCKET_KEY,
+    CHANGELOG_FILE_FORMAT,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    IGNORE_DELETE,
+    PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     ChangelogProducer,
+    Option,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
 from paimon_assets.engine.spec.schema.special_fields import is_system_name
@@ -29,7 +35,11 @@ from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     MAX_LENGTH,
     AtomicType,
+    MapType,
+    MultisetType,
+    RowType,
     TypeRoot,
+    types_within,
 )
 
 _NESTED = frozenset(
@@ -43,14 +53,12 @@ def _refuse(message: str) -> NoReturn:
 
 
 def validate_schema(schema: TableSchema) -> None:
-    """Check a schema as Java does at creation, and the rules of sequence padding.
-
-    Raises:
-        InvalidInputError: The first rule broken.
-    """
+    """Check a schema as Java does at creation, and the rules of sequence padding."""
     _validate_options(schema)
     _validate_columns(schema)
     _validate_keys(schema)
+    _validate_folders(schema)
+    _validate_formats(schema)
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
@@ -93,6 +101,42 @@ def _validate_keys(schema: TableSchema) -> None:
         )
 
 
+def _validate_folders(schema: TableSchema) -> None:
+    """Refuse partitions of instants whose folders Java names by the zone of each process."""
+    if schema.typed_options.get(PARTITION_LEGACY_NAME):
+        return
+    for field in schema.partition_fields:
+        if field.type.root is TypeRoot.TIMESTAMP_LTZ:
+            _refuse(
+                f"'{PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
+                f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
+                "and others do not find them. Leave the option true, or take a TIMESTAMP."
+            )
+
+
+def _validate_formats(schema: TableSchema) -> None:
+    """Refuse multisets in Avro files: Java takes those of other than texts for arrays and fails."""
+    options = schema.typed_options
+    logs = options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE
+    formats: tuple[tuple[Option[Any], bool], ...] = (
+        (FILE_FORMAT, options.get(FILE_FORMAT) == "avro"),
+        (FILE_FORMAT_PER_LEVEL, "avro" in options.get(FILE_FORMAT_PER_LEVEL).values()),
+        (CHANGELOG_FILE_FORMAT, logs and options.get(CHANGELOG_FILE_FORMAT) == "avro"),
+        (BUCKET, options.get(BUCKET) == -2),
+    )
+    avro = next((option for option, is_avro in formats if is_avro), None)
+    if avro is None:
+        return
+    for field in schema.fields:
+        for inner in types_within(field.type):
+            if isinstance(inner, MultisetType) and inner.element.root not in CHARACTER_ROOTS:
+                _refuse(
+                    f"Column '{field.name}' holds {inner}, which Java cannot read from the Avro"
+                    f" files of '{avro.key}' = {options.text(avro)}. Take a MAP to INT, or another"
+                    " value of the option."
+                )
+
+
 def _validate_buckets(schema: TableSchema) -> None:
     options = schema.typed_options
     buckets, keys = options.get(BUCKET), options.get(BUCKET_KEY)
@@ -132,9 +176,16 @@ def _validate_merging(schema: TableSchema) -> None:
         _refuse(f"Merge engine {traits.engine} does not go with deletion vectors.")
     if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
+    outside = schema.partition_keys_outside_key
+    if outside and traits.newest_wins and options.get(IGNORE_DELETE):
+        _refuse(
+            f"'{IGNORE_DELETE.key}' = true does not go with keys that may change partition: the "
+            "delete that a move leaves behind would be ignored, and a key would have two rows. Add "
+            f"the partition column '{outside[0]}' to the primary key."
+        )
     _validate_sequence(schema, traits)
     if schema.has_primary_key:
-        _validate_lists(schema)
+        _validate_aggregates(schema)
     row_kind = options.get(ROWKIND_FIELD)
     if row_kind:
         if row_kind not in schema.by_name:
@@ -144,8 +195,11 @@ def _validate_merging(schema: TableSchema) -> None:
             _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
 
 
-def _validate_lists(schema: TableSchema) -> None:
-    """Refuse listagg in a VARCHAR with a length: Java reads no table that has one."""
+def _validate_aggregates(schema: TableSchema) -> None:
+    """Refuse aggregates whose tables Java does not read.
+
+    listagg in a VARCHAR with a length, merge_map_with_keytime by a time that is no STRING.
+    """
     for name, aggregation in merge_rules_of(schema).aggregations.items():
         data_type = schema.column(name).type
         has_length = isinstance(data_type, AtomicType) and data_type.length != MAX_LENGTH
@@ -154,6 +208,18 @@ def _validate_lists(schema: TableSchema) -> None:
                 f"Column '{name}' of type {data_type} does not go with the aggregate function"
                 " listagg, which takes STRING."
             )
+        if (
+            aggregation.function is AggregateFunction.MERGE_MAP_WITH_KEYTIME
+            and isinstance(data_type, MapType)
+            and isinstance(data_type.value, RowType)
+        ):
+            fields = data_type.value.fields
+            time = next((f for f in fields if f.name == aggregation.time_field), fields[-1])
+            if time.type.root is not TypeRoot.VARCHAR:
+                _refuse(
+                    f"Column '{name}': merge_map_with_keytime orders by field '{time.name}' of"
+                    f" type {time.type}, and takes STRING."
+                )
 
 
 def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:

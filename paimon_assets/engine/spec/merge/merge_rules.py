@@ -136,12 +136,7 @@ class MergeRules:
 
 
 def merge_rules_of(schema: TableSchema) -> MergeRules:
-    """Parse and check the merge rules of a primary-key table.
-
-    Raises:
-        InvalidInputError: An option names no column or no function, or a function does not go with
-            the type of its column; names the option or column.
-    """
+    """Parse and check the merge rules of a primary-key table."""
     options, traits = schema.typed_options, EngineTraits.of(schema)
     rules = MergeRules(
         traits=traits,

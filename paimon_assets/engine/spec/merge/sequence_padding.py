@@ -10,7 +10,7 @@ in `data.sequence`. Under the default layout the number lies in `_SEQUENCE_NUMBE
                              be finer, or it decides first
 
 `validate_padding` refuses what would let another record win, and fields without a number.
-Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see ARCHITECTURE, "sequence padding".
+Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see docs/sequence-padding.md.
 """
 
 from dataclasses import dataclass
@@ -106,11 +106,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def validate_padding(schema: TableSchema) -> None:
-    """Check the padding options of a schema.
-
-    Raises:
-        InvalidInputError: Names the column, the reason and the way out.
-    """
+    """Check the padding options of a schema."""
     options = schema.typed_options
     steps = options.get(SEQUENCE_AUTO_PADDING)
     own_layout = options.get(SEQUENCE_PADDING_LAYOUT) is PaddingLayout.SEQUENCE_NUMBER
@@ -190,13 +186,7 @@ def _refusal(
 def _counter_refusal(
     digits: int, steps: tuple[SequencePadding, ...], *, is_timestamp: bool
 ) -> str | None:
-    """Return why a counter would not decide what it promises; None if it does.
-
-    Args:
-        digits: Digits behind the point of seconds (of the number).
-        steps: The padding.
-        is_timestamp: Whether the column is a timestamp; else a DECIMAL.
-    """
+    """Return why a counter would not decide what it promises; None if it does."""
     counters = [step for step in steps if step is not SequencePadding.ROW_KIND_FLAG]
     if not counters:
         return None

@@ -16,12 +16,6 @@ BLOB_FORMAT = "blob"
 def group_by_row_range(files: Iterable[DataFileMeta]) -> list[list[DataFileMeta]]:
     """Group the files of a bucket whose ranges of row ids overlap.
 
-    Args:
-        files: Any order; those without row ids, or rows, stand alone.
-
-    Returns:
-        Groups in the order of their first file; files of a group in the order given.
-
     Cost:
         O(n log n) for n files.
 

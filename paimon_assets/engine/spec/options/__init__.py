@@ -1,1 +1,4 @@
-"""Table options: one typed value each, beside their kin; `all_options` is the index."""
+"""Table options: one typed value each, grouped by topic.
+
+`all_options` is the index; `docs/options.md` is made from it.
+"""

@@ -185,6 +185,12 @@ WRITE_FILL_MISSING = Option(
     False,
     "Whether nullable columns that rows lack are null; ours, Paimon does not know it.",
 )
+WRITE_CHECK_TIMES = Option(
+    "write.check-times",
+    True,
+    "Whether rows with a DATE outside the years 1 to 9999, a TIME outside a day or an infinite"
+    " timestamp are refused; ours, Paimon does not know it.",
+)
 WRITE_SHOW_VALUES = Option(
     "write.show-values",
     True,
@@ -196,7 +202,7 @@ WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     "Whether merging schemas also widens the types of columns.",
 )
 FILE_INDEX_COLUMNS: Option[tuple[str, ...]] = Option(
-    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap, bsi."
+    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap."
 )
 BLOOM_ITEMS = Option(
     "file-index.bloom-filter.<column>.items",

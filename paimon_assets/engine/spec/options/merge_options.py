@@ -37,7 +37,7 @@ class SequencePadding(StrEnum):
 
 
 class PaddingLayout(StrEnum):
-    """The place of the padded number; see ARCHITECTURE, "sequence padding"."""
+    """The place of the padded number; see docs/sequence-padding.md."""
 
     SEQUENCE_FIELD = "sequence-field"
     """In `_SEQUENCE_NUMBER`, beside a `sequence.field` that every Paimon engine compares first."""

@@ -40,6 +40,9 @@ DLF_OSS_ENDPOINT = Option(
 DATA_TOKEN_ENABLED = Option(
     "data-token.enabled", False, "Whether the server hands out a token for each table."
 )
+DROPS_EMPTY = "drop-database.cascade-parameter"
+"""Of a server's configuration, `true`: it takes `cascade=false` where a database is dropped. Others
+may take the parameter for a part of the name."""
 HEADER_PREFIX = "header."
 """Before a name: a header of every request."""
 TABLE_DEFAULT_PREFIX = "table-default."

@@ -55,6 +55,13 @@ READ_BATCH_MEMORY = Option(
     use=Use.BOTH,
     parse=parse_memory,
 )
+READ_CUT_NANOSECONDS = Option(
+    "read.cut-nanoseconds",
+    False,
+    "Whether Spark gets timestamps of 7 to 9 digits cut to its 6; else a read of values that have"
+    " more is refused. Ours, Paimon does not know it.",
+    use=Use.READ,
+)
 SPLIT_TARGET_SIZE = Option(
     "source.split.target-size",
     128 * 1024 * 1024,

@@ -9,11 +9,7 @@ from collections.abc import Mapping
 
 from paimon_assets.engine.errors import HIDDEN, without_secrets
 from paimon_assets.engine.spec.options.catalog_options import (
-    CATALOG_KEY,
-    LOCK_ACQUIRE_TIMEOUT,
-    LOCK_CHECK_MAX_SLEEP,
     LOCK_ENABLED,
-    LOCK_TYPE,
     METASTORE,
     WAREHOUSE,
 )
@@ -41,10 +37,6 @@ _PLAIN_CATALOG = frozenset(
         WAREHOUSE,
         METASTORE,
         LOCK_ENABLED,
-        LOCK_TYPE,
-        LOCK_ACQUIRE_TIMEOUT,
-        LOCK_CHECK_MAX_SLEEP,
-        CATALOG_KEY,
         PREFIX,
         TOKEN_PROVIDER,
         DLF_REGION,
@@ -79,13 +71,13 @@ def _is_secret(key: str, value: str) -> bool:
 def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return a catalog's options with every value hidden that is not known to be no secret.
 
-    >>> shown_catalog_options({"lock.type": "jdbc", "s3.endpoint": "http://e", "s3.any": "abc"})
-    {'lock.type': 'jdbc', 's3.endpoint': 'http://e', 's3.any': '******'}
+    >>> shown_catalog_options({"metastore": "rest", "s3.endpoint": "http://e", "s3.any": "abc"})
+    {'metastore': 'rest', 's3.endpoint': 'http://e', 's3.any': '******'}
     """
-    return {key: _shown(key, value) for key, value in options.items()}
+    return {key: _show(key, value) for key, value in options.items()}
 
 
-def _shown(key: str, value: str) -> str:
+def _show(key: str, value: str) -> str:
     return without_secrets(value) if _is_plain(key) else HIDDEN
 
 

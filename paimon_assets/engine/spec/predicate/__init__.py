@@ -1,1 +1,1 @@
-"""Filters and value expressions as trees of values, and what bounds say of them."""
+"""Filters and expressions as trees of values, and what bounds of columns say of them (`prune`)."""

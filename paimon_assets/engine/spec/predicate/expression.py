@@ -76,17 +76,7 @@ def bind_assignments(
     schema: TableSchema,
     source: Collection[str] = (),
 ) -> tuple[Assignment, ...]:
-    """Check the columns of assignments, and turn plain values into internal values.
-
-    Args:
-        assignments: Column → value or expression.
-        schema: The schema of the table.
-        source: Columns of the rows that are merged into it.
-
-    Raises:
-        NotFoundError: A column does not exist, in the table or in the source.
-        InvalidInputError: A value is none of its column.
-    """
+    """Check the columns of assignments, and turn plain values into internal values."""
     bound = []
     for name, given in assignments.items():
         column = schema.column(name)

@@ -176,23 +176,17 @@ def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | No
     return all_of(part for part in conjuncts(predicate) if fields_of(part) <= allowed)
 
 
-def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
+def rename(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     """Return the predicate with columns renamed; names not in the mapping stay."""
     match predicate:
         case And(children=children) | Or(children=children):
-            return replace(predicate, children=tuple(renamed(child, names) for child in children))
+            return replace(predicate, children=tuple(rename(child, names) for child in children))
         case _:
             return replace(predicate, field=names.get(predicate.field, predicate.field))
 
 
 def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
-    """Check the predicate's columns and convert its literals to internal values.
-
-    Raises:
-        NotFoundError: A column does not exist.
-        InvalidInputError: A literal cannot be a value of its column's type, a part is no predicate,
-            or they are nested deeper than `MOST_DEPTH`, for which recursion would not do.
-    """
+    """Check the predicate's columns and convert its literals to internal values."""
     level: list[Predicate] = [predicate]
     for _ in range(MOST_DEPTH):
         level = [part for above in level if isinstance(above, And | Or) for part in above.children]

@@ -54,12 +54,7 @@ def exactly(value: Any) -> Bounds:
 
 
 def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
-    """Whether some row within the bounds might pass a bound predicate.
-
-    Args:
-        predicate: Bound to internal values; None passes everything.
-        bounds_of: Column name → its bounds; `UNKNOWN` where there are none.
-    """
+    """Whether some row within the bounds might pass a bound predicate."""
     match predicate:
         case None:
             return True

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.types.data_types import (
     not_null,
 )
 from paimon_assets.engine.spec.types.type_text import Json, type_of
-from paimon_assets.engine.spec.words import shortened
+from paimon_assets.engine.spec.words import shorten
 
 CURRENT_SCHEMA_VERSION = 3
 
@@ -47,7 +47,7 @@ class Schema:
     comment: str | None = None
 
     def __repr__(self) -> str:
-        return f"Schema({_described(self)})"
+        return f"Schema({_describe(self)})"
 
     @staticmethod
     def of(
@@ -55,7 +55,7 @@ class Schema:
         *,
         partition_keys: Iterable[str] = (),
         primary_keys: Iterable[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, str | int | float | bool] | None = None,
         comment: str | None = None,
         comments: Mapping[str, str] | None = None,
     ) -> "Schema":
@@ -65,7 +65,7 @@ class Schema:
             columns: Name → type text (`"BIGINT NOT NULL"`), JSON object, or DataType.
             partition_keys: Columns whose values choose the partition, in directory order.
             primary_keys: Columns that identify a row; they become NOT NULL.
-            options: Table options, text → text.
+            options: Table options; numbers and truth values become texts.
             comment: What the table is for.
             comments: Column name → what the column is for.
 
@@ -105,9 +105,29 @@ class Schema:
             fields=tuple(fields),
             partition_keys=partition_keys,
             primary_keys=primary_keys,
-            options=dict(options or {}),
+            options={key: option_text(key, value) for key, value in (options or {}).items()},
             comment=comment,
         )
+
+
+def option_text(key: str, value: object) -> str:
+    """Return the text of an option's value, as Paimon stores it.
+
+    Raises:
+        InvalidInputError: It is neither a text, a number nor a truth value.
+
+    >>> option_text("bucket", 2), option_text("ignore-delete", True)
+    ('2', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InvalidInputError(
+        f"Option {key!r} has the value {value!r}: give a text, a number or a truth value.",
+        kind="option-value",
+        details={"option": key},
+    )
 
 
 def assign_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
@@ -145,7 +165,7 @@ class TableSchema:
     """Members of the JSON this engine does not know; they are written back."""
 
     def __repr__(self) -> str:
-        return f"TableSchema({self.id}: {_described(self)})"
+        return f"TableSchema({self.id}: {_describe(self)})"
 
     @property
     def declared(self) -> Schema:
@@ -210,6 +230,11 @@ class TableSchema:
         return tuple(name for name in self.partition_keys if name not in self.primary_keys)
 
     @cached_property
+    def lookup_keys(self) -> tuple[str, ...]:
+        """Columns by which a writer looks for a key: in its partition, or in all partitions."""
+        return self.primary_keys if self.partition_keys_outside_key else self.trimmed_primary_keys
+
+    @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         """Fields of the trimmed primary key."""
         return self.columns(self.trimmed_primary_keys)
@@ -262,8 +287,8 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     move into the key lists.
     """
     options = dict(schema.options)
-    primary_keys = schema.primary_keys or _moved(options, "primary-key")
-    partition_keys = schema.partition_keys or _moved(options, "partition")
+    primary_keys = schema.primary_keys or _shift(options, "primary-key")
+    partition_keys = schema.partition_keys or _shift(options, "partition")
     fields = tuple(
         replace(column, type=not_null(column.type)) if column.name in primary_keys else column
         for column in schema.fields
@@ -280,13 +305,13 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     )
 
 
-def _moved(options: dict[str, str], key: str) -> tuple[str, ...]:
+def _shift(options: dict[str, str], key: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.pop(key, "").split(",") if name.strip())
 
 
-def _described(schema: Schema | TableSchema) -> str:
+def _describe(schema: Schema | TableSchema) -> str:
     """Return the columns and keys in a line; options may be many, and secrets."""
-    columns = shortened([f"{column.name} {column.type}" for column in schema.fields])
-    key = f"; primary key {shortened(schema.primary_keys)}" if schema.primary_keys else ""
-    parts = f"; partitions {shortened(schema.partition_keys)}" if schema.partition_keys else ""
+    columns = shorten([f"{column.name} {column.type}" for column in schema.fields])
+    key = f"; primary key {shorten(schema.primary_keys)}" if schema.primary_keys else ""
+    parts = f"; partitions {shorten(schema.partition_keys)}" if schema.partition_keys else ""
     return f"{columns}{key}{parts}"

@@ -48,11 +48,7 @@ def _readable(schema: TableSchema) -> dict[str, DataField]:
 
 
 def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[DataField, ...]:
-    """Return the columns of a read, in order: the table's own, or else system columns.
-
-    Raises:
-        NotFoundError: No such column.
-    """
+    """Return the columns of a read, in order: the table's own, or else system columns."""
     readable = _readable(schema)
     return tuple(
         readable[name] if name in readable and name not in schema.by_name else schema.column(name)

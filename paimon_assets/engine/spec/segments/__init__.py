@@ -1,1 +1,1 @@
-"""Segments as values: files of others that are part of a table where they lie."""
+"""Segments as values: external files of a table, and the options of text files."""

@@ -85,6 +85,8 @@ class Segment:
     load_end_ms: int | None = None
     added: SegmentCommit | None = None
     removed: SegmentCommit | None = None
+    refreshed: SegmentCommit | None = None
+    """The last that took its files as they are; what they were before is not known."""
     removed_ms: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """What the command said."""

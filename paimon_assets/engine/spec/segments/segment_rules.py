@@ -45,11 +45,11 @@ class FileColumn:
     @property
     def type(self) -> DataType | None:
         """The Paimon type, None if there is none."""
-        return _parsed(self.type_text)
+        return _parse(self.type_text)
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> DataType | None:
+def _parse(text: str) -> DataType | None:
     try:
         return parse_type(text)
     except FormatError:
@@ -96,11 +96,7 @@ def parse_partition_option(
 def check_partition_option(
     table: str, schema: TableSchema, text: str | None, options: Mapping[str, str]
 ) -> None:
-    """Check the partition option against the table: rules 11 to 15 of CarbonData, in order.
-
-    Raises:
-        InvalidInputError: Says what the option should be.
-    """
+    """Check the partition option against the table: rules 11 to 15 of CarbonData, in order."""
     keys = schema.partition_fields
     wanted = ",".join(f"{key.name}:{_word(key.type)}" for key in keys)
     if text is None and keys:
@@ -139,13 +135,7 @@ def _word(data_type: DataType) -> str:
 def column_differences(
     schema: TableSchema, columns: Sequence[FileColumn], *, partitioned: bool
 ) -> tuple[str, ...]:
-    """Return what keeps a file from having the table's columns; empty if it may be imported.
-
-    Args:
-        schema: The table's; its columns are looked for by name.
-        columns: The columns of the file. Those the table has not are ignored, as is their order.
-        partitioned: Whether partition columns come from folder names; then the file may lack them.
-    """
+    """Return what keeps a file from having the table's columns; empty if it may be imported."""
     by_name = {column.name: column for column in columns}
     folded = {column.name.lower(): column.name for column in columns}
     spellings = Counter(column.name.lower() for column in columns)
@@ -175,7 +165,7 @@ def column_differences(
 
 def _missing(wanted: DataField, other_case: str | None) -> str:
     if other_case is None:
-        return f"column '{wanted.name}' {_shown(wanted.type)} is missing"
+        return f"column '{wanted.name}' {_show(wanted.type)} is missing"
     return (
         f"column '{wanted.name}' is called '{other_case}': Paimon's readers match the letter case "
         "and would return nulls; rename the table's column or write the files anew"
@@ -196,11 +186,11 @@ def _type_difference(wanted: DataField, found: FileColumn) -> str | None:
         hint = ", a text without the annotation that says so" * (actual.root in BINARY_ROOTS)
     elif actual is not None and {actual.root, wanted.type.root} == TIMESTAMP_ROOTS:
         hint = ", which are instants on one side and wall-clock times on the other"
-    shown = found.type_text if actual is None else _shown(actual)
-    return f"column '{wanted.name}' is {_shown(wanted.type)} in the table and {shown} in it{hint}"
+    shown = found.type_text if actual is None else _show(actual)
+    return f"column '{wanted.name}' is {_show(wanted.type)} in the table and {shown} in it{hint}"
 
 
-def _shown(data_type: DataType) -> str:
+def _show(data_type: DataType) -> str:
     return str(data_type).removesuffix(" NOT NULL")
 
 

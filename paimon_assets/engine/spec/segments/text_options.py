@@ -3,7 +3,7 @@
     csv    sep (delimiter), header, fileheader, quote, escape, comment, multiLine, locale
     json   multiLine: one array, or objects over several lines
     text   lineSep
-    csv and json   dateFormat, timestampFormat; csv   nullValue
+    csv and json   dateFormat, timestampFormat, timeZone; csv   nullValue
     all    encoding (charset)
 
 Three defaults are not Spark's: a CSV has a line of names, its values may hold line ends, and there
@@ -14,12 +14,13 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _ALIASES = {"delimiter": "sep", "charset": "encoding"}
-_TIMES = ("dateformat", "timestampformat")
+_TIMES = ("dateformat", "timestampformat", "timezone")
 _CSV = ("sep", "header", "fileheader", "quote", "escape", "comment", "multiline", "locale")
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "csv": (*_CSV, "nullvalue", "encoding", *_TIMES),
@@ -49,9 +50,6 @@ class TimePattern:
     @staticmethod
     def of(pattern: str) -> "TimePattern":
         """Translate a pattern such as `dd.MM.yyyy HH:mm:ss.SSS`.
-
-        Raises:
-            ValueError: A letter that is not known here.
 
         >>> TimePattern.of("yyyy-MM-dd'T'HH:mm")
         TimePattern(format='%Y-%m-%dT%H:%M', fraction_mark='', fraction_digits=0)
@@ -105,19 +103,12 @@ class TextOptions:
     date_format: str = ""
     """Java's pattern; empty is ISO 8601."""
     timestamp_format: str = ""
+    time_zone: str = ""
+    """In which instants are meant that do not say their zone."""
 
     @staticmethod
     def of(file_format: str, options: Mapping[str, str], columns: Sequence[str]) -> "TextOptions":
-        """Understand the options of a segment; their names may have any letter case.
-
-        Args:
-            file_format: csv, json or text.
-            options: As the command gave them, without path, format and partition.
-            columns: The table's columns outside folder names: those of a CSV without a header.
-
-        Raises:
-            InvalidInputError: An option the format has not, or a value it does not take.
-        """
+        """Understand the options of a segment; their names may have any letter case."""
         given = _known_options(file_format, options)
 
         def one(key: str, default: str) -> str:
@@ -148,6 +139,7 @@ class TextOptions:
             decimal_point=_decimal_point(given.get("locale", "en")),
             date_format=_checked_pattern(given, "dateformat"),
             timestamp_format=_checked_pattern(given, "timestampformat"),
+            time_zone=_time_zone(given.get("timezone", "")),
         )
         if found.comment and found.escape:
             raise _refused("comment", found.comment, "it does not go with an escape character")
@@ -157,16 +149,7 @@ class TextOptions:
 def text_options_of(
     file_format: str, options: Mapping[str, str], schema: TableSchema
 ) -> TextOptions | None:
-    """Return how the files of a segment are written, None for formats that say so themselves.
-
-    Args:
-        file_format: The segment's.
-        options: The command's, without path, format and partition.
-        schema: The table's when the segment was added.
-
-    Raises:
-        InvalidInputError: As `TextOptions.of`.
-    """
+    """Return how the files of a segment are written, None for formats that say so themselves."""
     if file_format not in _KNOWN:
         return None
     columns = [name for name in schema.field_names if name not in schema.partition_keys]
@@ -208,6 +191,13 @@ def _encoding(name: str) -> str:
         return codecs.lookup(name).name
     except LookupError:
         raise _refused("encoding", name, "there is no such encoding") from None
+
+
+def _time_zone(name: str) -> str:
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (ValueError, OSError, KeyError):
+        raise _refused("timeZone", name, "there is no such zone") from None
 
 
 def _decimal_point(locale: str) -> str:

@@ -1,1 +1,1 @@
-"""Paimon's data types, their texts and values, and which type may become which."""
+"""Paimon's data types, their texts and values, row kinds, and which type may become which."""

@@ -121,16 +121,6 @@ def _keeps_in_real(source: AtomicType, target: AtomicType) -> bool:
 def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss | bool | None:
     """Return what happens to the values between two bounds, both of which are stored values.
 
-    Args:
-        source: Their type.
-        target: The type they are cast to.
-        low: The smallest, as an internal value (`spec.types.literals`); None is unknown.
-        high: The largest.
-
-    Returns:
-        False: all are kept. A `Loss`: at least one of the bounds is lost so. None: bounds do not
-        decide.
-
     >>> from paimon_assets.engine.spec.types.data_types import bigint, integer
     >>> loss_within(bigint(), integer(), 0, 7), loss_within(bigint(), integer(), 0, 2**31)
     (False, <Loss.OVERFLOW: 'overflows'>)

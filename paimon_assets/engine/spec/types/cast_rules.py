@@ -97,12 +97,6 @@ def supports_cast(
 
     ROW casts field by field of the same id, ARRAY, VECTOR and MAP cast their elements and values.
 
-    Args:
-        source: The type the values have.
-        target: The type they shall get.
-        explicit: Whether casts count that may lose something; without it only implicit ones do.
-        float_to_boolean: Whether FLOAT and DOUBLE may become BOOLEAN (`cast.float-to-boolean`).
-
     >>> from paimon_assets.engine.spec.types.data_types import bigint, boolean, integer, string
     >>> supports_cast(integer(), bigint(), explicit=False), supports_cast(boolean(), string())
     (True, True)
@@ -201,12 +195,7 @@ def holds_integer(data_type: DataType, value: object) -> bool:
 
 
 def first_retyped(columns: Iterable[DataField], older: Mapping[int, DataField]) -> DataField | None:
-    """Return the first column that an older schema holds in another type.
-
-    Args:
-        columns: The columns of the schema to read as.
-        older: Field id → column of the other schema.
-    """
+    """Return the first column that an older schema holds in another type."""
     return next(
         (
             column

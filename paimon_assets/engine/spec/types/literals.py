@@ -32,9 +32,6 @@ def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
 
     Texts are parsed for every type, so that `"2024-01-01"` serves for a DATE.
 
-    Raises:
-        InvalidInputError: The literal cannot be a value of the type; names the column.
-
     >>> from paimon_assets.engine.spec.types.data_types import AtomicType
     >>> to_internal("1970-01-03", AtomicType(root=TypeRoot.DATE), "d")
     2
@@ -152,5 +149,6 @@ def _nanos(value: Literal) -> int:
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         since = aware - _EPOCH
-        return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+        micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return micros * 1000 + getattr(value, "nanosecond", 0)  # which pandas' times have
     return _integer(value)

@@ -75,13 +75,6 @@ _PRECISE = {
 def parse_type(json: Json) -> DataType:
     """Parse the JSON form of a type.
 
-    Args:
-        json: A text such as `"INT NOT NULL"` or `"ROW<x INT, tags ARRAY<STRING>>"`, or an object
-            for ARRAY, MAP, MULTISET, ROW, VECTOR. Names in backquotes may hold any character.
-
-    Raises:
-        FormatError: An unknown or malformed type; the message quotes it.
-
     >>> str(parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"))
     'TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL'
     >>> str(parse_type({"type": "ARRAY", "element": "INT"}))
@@ -211,11 +204,7 @@ def parse_field(json: Mapping[str, Json]) -> DataField:
 
 
 def type_of(given: str | DataType | Mapping[str, Json]) -> DataType:
-    """Return the type that is given as such, as text, or in the form of schema files.
-
-    Raises:
-        FormatError: It is no type.
-    """
+    """Return the type that is given as such, as text, or in the form of schema files."""
     if isinstance(given, DataType):
         return given
     return parse_type(given if isinstance(given, str) else dict(given))

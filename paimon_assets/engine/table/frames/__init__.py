@@ -1,8 +1,8 @@
-"""Frames of other libraries ⇄ rows of a table. None of the libraries is imported before it is used.
+"""Frames of other libraries ⇄ rows of a table. A library is imported only when it is used.
 
-Concept → files:
-    pyarrow, pandas, polars, Spark, duckdb → rows    frames (object_columns, datetime_zones)
+Concept → modules:
+    pyarrow, pandas, polars, Spark, duckdb → rows    frames, object_columns, datetime_zones
     what a read returns as                           frame_reads
-    a read as a dataset of pyarrow                   arrow_dataset (imports pyarrow.dataset)
-    filters of pyarrow and polars → Predicate        arrow_filter, polars_filter
+    a read as a dataset of pyarrow                   arrow_dataset
+    filters of pyarrow and polars → Predicate        arrow_filter
 """

@@ -22,13 +22,7 @@ Scan = Callable[[Sequence[str] | None, Predicate | None], pa.RecordBatchReader]
 
 
 class ScanDataset(ds.Dataset):
-    """A read as a dataset; nothing is read before it is scanned, and memory is bounded.
-
-    Args:
-        schema: Of the rows.
-        scan: Reads them.
-        filtered: A filter that holds for every scan.
-    """
+    """A read as a dataset; nothing is read before it is scanned, and memory is bounded."""
 
     def __init__(self, schema: pa.Schema, scan: Scan, filtered: Any = None) -> None:
         # Not the base class's: it stands for files of Arrow's, which all its methods go to.
@@ -42,16 +36,7 @@ class ScanDataset(ds.Dataset):
         return self._schema
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> ds.Scanner:  # type: ignore[override]
-        """Return a scan of some columns and rows.
-
-        Args:
-            columns: Names, or name → Expression; all by default.
-            filter: An Expression of pyarrow.
-            options: What Arrow's own scans take, such as `batch_size`; they change no row.
-
-        Raises:
-            PaimonError: As `ReadBuilder.plan`; and as `read` while it is read.
-        """
+        """Return a scan of some columns and rows."""
         del options
         both = _both(self._filter, filter)
         needed = self._needed(columns, both)

@@ -156,7 +156,7 @@ def _predicate(node: Any, *, exactly: bool) -> Predicate | None:
         ):
             return _predicate(then, exactly=exactly)  # where it is null, it is not true anyway
         case _Call("invert", (inner,)):
-            return _inverted(_predicate(inner, exactly=True))
+            return _invert(_predicate(inner, exactly=True))
         case _:
             return _leaf(node)
 
@@ -175,7 +175,10 @@ def _leaf(node: Any) -> Predicate | None:
             of_nan = options is not None and options["nan_is_null"].as_py()
             return None if of_nan else IsNull(column)
         case _Call("is_in", (_Field((column,)),), options):
-            values = options["value_set"].as_py()
+            try:
+                values = options["value_set"].as_py()
+            except (OverflowError, ValueError):  # as in `_comparison`
+                return None
             fine = all(value is not None and is_comparable(value) for value in values)
             return In(column, tuple(values)) if fine else None
         case _Call("starts_with", (_Field((column,)),), options):
@@ -188,12 +191,12 @@ def _leaf(node: Any) -> Predicate | None:
 def _comparison(column: str, op: CompareOp, scalar: Any) -> Predicate | None:
     try:
         value = scalar.as_py()
-    except ValueError:  # nanoseconds, for which Python has no time
+    except (OverflowError, ValueError):  # nanoseconds, or years, for which Python has no time
         return None
     return Comparison(column, op, value) if value is not None and is_comparable(value) else None
 
 
-def _inverted(found: Predicate | None) -> Predicate | None:
+def _invert(found: Predicate | None) -> Predicate | None:
     match found:
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)

@@ -24,19 +24,11 @@ class FrameResults(ABC):
         """Plan, and read in bounded memory."""
 
     def to_arrow(self, executor: Executor[Any] | None = None) -> pa.Table:
-        """Plan, and read everything into memory.
-
-        Raises:
-            PaimonError: As `plan` and `read`.
-        """
+        """Plan, and read everything into memory."""
         return self.to_reader(executor).read_all()
 
     def to_batches(self, executor: Executor[Any] | None = None) -> Iterator[pa.RecordBatch]:
-        """Plan, and yield batches in bounded memory.
-
-        Raises:
-            PaimonError: As `plan` and `read`.
-        """
+        """Plan, and yield batches in bounded memory."""
         with self.to_reader(executor) as reader:
             yield from reader
 
@@ -47,22 +39,12 @@ class FrameResults(ABC):
         return stream
 
     def to_pandas(self, executor: Executor[Any] | None = None) -> Any:
-        """Read into a pandas DataFrame; numbers with gaps get pandas' own nullable types.
-
-        Raises:
-            InvalidInputError: pandas is not installed.
-            PaimonError: As `plan` and `read`.
-        """
+        """Read into a pandas DataFrame; numbers with gaps get pandas' own nullable types."""
         library("pandas")
         return to_pandas(self.to_arrow(executor))
 
     def to_polars(self, executor: Executor[Any] | None = None) -> Any:
-        """Read into a polars DataFrame.
-
-        Raises:
-            InvalidInputError: polars is not installed.
-            PaimonError: As `plan` and `read`.
-        """
+        """Read into a polars DataFrame."""
         return library("polars").from_arrow(self.to_arrow(executor))
 
 
@@ -89,51 +71,27 @@ class FrameReads(FrameResults):
         """Return a polars LazyFrame; its query's columns, filters and limit reach the read.
 
         It is planned for each `collect`: a moment of this read holds for all of them.
-
-        Raises:
-            InvalidInputError: polars is not installed.
-            PaimonError: As `read_schema`; by `collect`, as `plan` and `read`.
         """
         library("polars")
         return to_lazy(self.narrowed, self.arrow_schema)
 
     def to_dataset(self) -> Any:
-        """Return a `pyarrow.dataset.Dataset`; columns and filters of its scans reach the read.
-
-        Raises:
-            PaimonError: As `read_schema`; by its scans, as `plan` and `read`.
-        """
+        """Return a `pyarrow.dataset.Dataset`; columns and filters of its scans reach the read."""
         module = importlib.import_module("paimon_assets.engine.table.frames.arrow_dataset")
         return module.ScanDataset(self.arrow_schema, self.narrowed)
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """Return a duckdb relation; columns and filters of its query reach the read.
-
-        Args:
-            connection: Of duckdb; its default one if None.
-
-        Raises:
-            InvalidInputError: duckdb is not installed.
-            PaimonError: As `read_schema`; errors of the scan come as duckdb's.
-        """
+        """Return a duckdb relation; columns and filters of its query reach the read."""
         return (connection or library("duckdb")).from_arrow(self.to_dataset())
 
     def to_spark(self, session: Any) -> Any:
-        """Plan now, and return a lazy Spark DataFrame (`paimon_assets.spark.to_spark`).
-
-        Raises:
-            PaimonError: As `plan`.
-        """
+        """Plan now, and return a lazy Spark DataFrame (`paimon_assets.spark.to_spark`)."""
         module = importlib.import_module("paimon_assets.spark.dataframes.tables")
         return module.to_spark(self, session)
 
 
 def library(name: str) -> ModuleType:
-    """Load a library of frames.
-
-    Raises:
-        InvalidInputError: It is not installed; names the extra.
-    """
+    """Load a library of frames."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -2,6 +2,11 @@
 
 The only place that knows frame libraries. None of them is imported: a frame is recognised by the
 module its type comes from, and whoever made it has imported its library.
+
+Filters of polars → Predicate.
+
+An Expr says which parts it has (`meta.pop`, the last one first), but not what it does with them: so
+that is tried, and the result compared.
 """
 
 import importlib
@@ -16,9 +21,19 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.contract.executor import Executor, TakingExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import (
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    Predicate,
+    all_of,
+    any_of,
+)
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import printable
+from paimon_assets.engine.table.frames.arrow_filter import is_comparable
 from paimon_assets.engine.table.frames.datetime_zones import zones_kept
 from paimon_assets.engine.table.frames.object_columns import (
     CONVERSION_ERRORS,
@@ -27,7 +42,47 @@ from paimon_assets.engine.table.frames.object_columns import (
     fitted,
     from_objects,
 )
-from paimon_assets.engine.table.frames.polars_filter import weaker_filter
+
+
+def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
+    """Return a filter that is true wherever a polars Expr is; None if there is none."""
+    parts = expression.meta.pop()[::-1]
+    match parts:
+        case [left, right] if expression.meta.eq(left & right):
+            return all_of(weaker_filter(polars, side) for side in parts)
+        case [left, right] if expression.meta.eq(left | right):
+            sides = [weaker_filter(polars, side) for side in parts]
+            return any_of([side for side in sides if side]) if None not in sides else None
+        case [column, literal] if column.meta.is_column() and literal.meta.is_literal():
+            return _comparison(polars, expression, column, literal, is_mirrored=False)
+        case [literal, column] if column.meta.is_column() and literal.meta.is_literal():
+            return _comparison(polars, expression, column, literal, is_mirrored=True)
+        case [column] if column.meta.is_column():
+            name = column.meta.output_name()
+            if expression.meta.eq(column.is_null()):
+                return IsNull(name)
+            return IsNull(name, negated=True) if expression.meta.eq(column.is_not_null()) else None
+        case _:
+            return None
+
+
+def _comparison(
+    polars: Any, expression: Any, column: Any, literal: Any, *, is_mirrored: bool
+) -> Predicate | None:
+    name, value = column.meta.output_name(), polars.select(literal).to_series()
+    values = value.to_list()
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0]
+    if not all(one is not None and is_comparable(one) for one in values):
+        return None
+    if not is_mirrored and expression.meta.eq(column.is_in(literal)):
+        return In(name, tuple(values))
+    sides = (literal, column) if is_mirrored else (column, literal)
+    for op in CompareOp:
+        if len(values) == 1 and expression.meta.eq(op.compare(*sides)):
+            return Comparison(name, op.mirrored if is_mirrored else op, values[0])
+    return None
+
 
 Frame = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas DataFrame; a polars
@@ -58,11 +113,7 @@ class FrameKind(StrEnum):
 
 
 def frame_kind(annotation: object) -> FrameKind:
-    """Return what an input annotated so is loaded as; a pyarrow Table without annotation.
-
-    Raises:
-        InvalidInputError: Another type; lists those that can be asked for.
-    """
+    """Return what an input annotated so is loaded as; a pyarrow Table without annotation."""
     if annotation is None or annotation is Any:
         return FrameKind.ARROW
     wanted = get_origin(annotation) or annotation
@@ -87,11 +138,6 @@ def from_batches(kind: FrameKind, batches: Batches, schema: pa.Schema) -> Frame:
     A reader, a dataset and a polars LazyFrame read in bounded memory; the last two read the columns
     and the rows their query needs. In a pandas frame, integers and booleans with gaps get pandas'
     own nullable types, so that no number is rounded.
-
-    Args:
-        kind: All but SPARK.
-        batches: The read.
-        schema: Of all its columns.
     """
     match kind:
         case FrameKind.READER:
@@ -175,17 +221,6 @@ def to_rows(
     are; a RecordBatchReader, Dataset or Scanner is streamed. A pandas frame is converted column by
     column to the table's types, because in it an integer with gaps is a float, and a day is its
     midnight; a polars frame is converted by polars.
-
-    Args:
-        frame: What a person hands over, or a person's function returned; not None.
-        executor: Who will write; only a Spark executor takes Spark frames.
-        schema: The table's.
-        show_values: Whether messages show the values that do not fit.
-
-    Raises:
-        InvalidInputError: Not a frame, a Spark frame on the embedded executor, columns that are
-            not one of a name, or a value that does not fit the table's column; names column, row
-            and value.
     """
     if is_spark_frame(frame):
         if not (isinstance(executor, TakingExecutor) and executor.takes(frame)):
@@ -283,6 +318,14 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
             kind="frame-columns",
             details={"column": twice[0]},
         )
+    broken = [name for name in map(printable, names) if name not in names]
+    if broken:
+        raise InvalidInputError(
+            f"The pandas frame has a column '{broken[0]}', whose name holds half a character; "
+            "rename it.",
+            kind="frame-columns",
+            details={"column": broken[0]},
+        )
     return pa.table(
         {
             str(name): _from_series(str(name), column, schema, show=show)
@@ -296,7 +339,7 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
     wanted = None if field is None else to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
     try:
-        return _converted(column, wanted)
+        return _convert(column, wanted)
     except Misfit as misfit:
         row, value = misfit.position, sample(misfit.value, show=show)
         raise InvalidInputError(
@@ -314,7 +357,7 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
         ) from (error if show else None)
 
 
-def _converted(column: Any, wanted: Any) -> Any:
+def _convert(column: Any, wanted: Any) -> Any:
     """Convert a pandas column; for None as wanted type, to the one pyarrow takes it for."""
     if str(column.dtype) == "category":
         column = column.cat.remove_unused_categories()
@@ -323,7 +366,7 @@ def _converted(column: Any, wanted: Any) -> Any:
             wanted = _natural_type(categories)
         codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
         try:
-            return _converted(categories, wanted).take(codes)
+            return _convert(categories, wanted).take(codes)
         except Misfit as misfit:
             used = (column.cat.codes == misfit.position).to_numpy()
             misfit.position = int(used.argmax())

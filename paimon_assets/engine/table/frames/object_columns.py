@@ -45,14 +45,7 @@ class Misfit(Exception):  # noqa: N818 - never leaves the conversion of a frame
 
 
 def from_objects(values: Objects, wanted: Any) -> Any:
-    """Return Python objects as an Arrow array that holds each of them exactly.
-
-    Returns:
-        An array of `wanted`, or of a type with a finer unit that still has to be cast to it.
-
-    Raises:
-        Misfit: A value does not fit; positions count from 0.
-    """
+    """Return Python objects as an Arrow array that holds each of them exactly."""
     if pat.is_struct(wanted):
         return _structs(values, wanted)
     if pat.is_map(wanted):
@@ -67,9 +60,6 @@ def fitted(values: Any, wanted: Any) -> Any:
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
     DOUBLE. What else is not of the wanted type is left: whoever writes casts it, or refuses it.
-
-    Raises:
-        Misfit: A value would change.
     """
     given = values.type
     if given == wanted:
@@ -114,7 +104,7 @@ def _exactly(values: Any, wanted: Any, reason: str) -> Any:
 
 
 def _leaves(values: Objects, wanted: Any) -> Any:
-    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _converted)
+    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _convert)
     return rule(values, wanted)
 
 
@@ -123,7 +113,7 @@ def _of(*kinds: type, reason: str, never: tuple[type, ...] = ()) -> Callable[[Ob
 
     def rule(values: Objects, wanted: Any) -> Any:
         _require(values, kinds, reason, never)
-        return _converted(values, wanted)
+        return _convert(values, wanted)
 
     return rule
 
@@ -134,19 +124,19 @@ def _integers(values: Objects, wanted: Any) -> Any:
         for position, value in enumerate(values):
             if isinstance(value, _FLOATS) and not is_missing(value) and not value.is_integer():
                 raise Misfit(position, value, "is no integer")
-    return _converted(values, wanted)
+    return _convert(values, wanted)
 
 
 def _floats(values: Objects, wanted: Any) -> Any:
     _require(values, (int, np.integer, *_FLOATS), "is no number", never=_BOOLEANS)
-    return fitted(_converted(values, pa.float64()), wanted)
+    return fitted(_convert(values, pa.float64()), wanted)
 
 
 def _days(values: Objects, wanted: Any) -> Any:
     _require(values, (dt.date,), "is no date")
     moments = [isinstance(value, dt.datetime) and not is_missing(value) for value in values]
     if not any(moments):
-        return _converted(values, wanted)
+        return _convert(values, wanted)
     other = next(
         (at for at, is_moment in enumerate(moments) if not (is_moment or is_missing(values[at]))),
         None,
@@ -159,7 +149,7 @@ def _days(values: Objects, wanted: Any) -> Any:
 def _times(values: Objects, _wanted: Any) -> Any:
     _require(values, (dt.time,), "is no time of day")
     _refuse_first(values, lambda value: value.tzinfo is not None, "has a zone, the column has none")
-    return _converted(values, pa.time64("us"))
+    return _convert(values, pa.time64("us"))
 
 
 def _moments(values: Objects, wanted: Any) -> Any:
@@ -175,7 +165,7 @@ def _moments(values: Objects, wanted: Any) -> Any:
             values, lambda value: value.tzinfo is None, "has no zone, so it is no instant"
         )
     is_fine = any(getattr(value, "nanosecond", 0) for value in values)
-    return _converted(values, pa.timestamp("ns" if is_fine else "us", wanted.tz))
+    return _convert(values, pa.timestamp("ns" if is_fine else "us", wanted.tz))
 
 
 _BOOLEANS = (bool, np.bool_)
@@ -231,7 +221,7 @@ def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str)
             raise Misfit(position, value, reason)
 
 
-def _converted(values: Objects, wanted: Any) -> Any:
+def _convert(values: Objects, wanted: Any) -> Any:
     def convert(low: int, high: int) -> Any:
         return pa.array(values[low:high], type=wanted, from_pandas=True)
 

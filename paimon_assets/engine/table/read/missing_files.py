@@ -8,6 +8,8 @@ import pyarrow as pa
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import Detail, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import PARTITION_LEGACY_NAME
+from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 _FILE_NOT_FOUND = "file-not-found"
 
@@ -24,7 +26,7 @@ def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
     except NotFoundError as error:
         if error.kind != _FILE_NOT_FOUND or snapshot is None:
             raise
-        raise _explained(store, snapshot, error) from error
+        raise _explain(store, snapshot, error) from error
 
 
 def explained_batches(
@@ -35,7 +37,7 @@ def explained_batches(
         yield from batches
 
 
-def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
+def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
     path = error.details.get("path")
     file = error.message if path is None else f"file '{path}' is gone"
     details: dict[str, Detail] = {"table": store.label, "snapshot_id": snapshot.id, "path": path}
@@ -47,6 +49,11 @@ def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> No
             if has_earlier
             else "There is no earlier snapshot: restore the file from a copy of the table."
         )
+        if _has_folders_by_zone(store):
+            way_out = (
+                f"Or a process of another time zone wrote it to a folder named otherwise, which"
+                f" '{PARTITION_LEGACY_NAME.key}' = false allows. {way_out}"
+            )
         return NotFoundError(
             f"Snapshot {snapshot.id} of table '{store.label}' is there, but {file}: something else"
             f" than an expiration removed it. {way_out}",
@@ -61,6 +68,12 @@ def _explained(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> No
         kind="snapshot-expired",
         details=details,
     )
+
+
+def _has_folders_by_zone(store: FileStore) -> bool:
+    fields, options = store.schema.partition_fields, store.schema.typed_options
+    instants = any(field.type.root is TypeRoot.TIMESTAMP_LTZ for field in fields)
+    return instants and not options.get(PARTITION_LEGACY_NAME)
 
 
 def _is_held(store: FileStore, snapshot: Snapshot) -> bool:

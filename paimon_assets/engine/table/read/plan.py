@@ -14,6 +14,7 @@ from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.limits import fitting_parts
 
@@ -57,7 +58,7 @@ class Plan:
         splits = counted(len(self.splits), "split")
         return f"Plan({self.context.table} at {at}: {splits}, {rows})"
 
-    def to_bytes(self, version: int = SPLIT_VERSION) -> bytes:
+    def to_bytes(self, version: int = SPLIT_VERSION, *, for_java: bool = True) -> bytes:
         """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.
 
         Columns, filter and credentials are not among them: who reads says those
@@ -65,10 +66,13 @@ class Plan:
 
         Args:
             version: The version of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
+            for_java: Whether others may read them; False lets files of csv, json and text segments
+                leave too, which `ReadBuilder.plan_from` alone reads right.
 
         Raises:
             InvalidInputError: The splits do not say all a reader must know (kind `split-tied`), or
-                the version has no place for it (`split-version`).
+                have such a file (`split-text`), or the version has no place for it
+                (`split-version`).
         """
         if self.tied_by:
             raise InvalidInputError(
@@ -76,7 +80,22 @@ class Plan:
                 kind="split-tied",
                 details={"table": self.context.table},
             )
+        if for_java:
+            self._refuse_texts()
         return b"".join(dump_split(split, version) for split in self.splits)
+
+    def _refuse_texts(self) -> None:
+        for split in self.splits:
+            for file in (*split.before_files, *split.data_files):
+                if file.file_format in TEXT_FORMATS:
+                    raise InvalidInputError(
+                        f"The plan of table '{self.context.table}' has '{split.path_of(file)}', a"
+                        f" {file.file_format} file of a segment, which Java would read as it reads"
+                        " its own files: a header as a row. Give the splits to this engine alone"
+                        " (`to_bytes(for_java=False)`), or write the rows to the table.",
+                        kind="split-text",
+                        details={"table": self.context.table, "path": split.path_of(file)},
+                    )
 
     def narrowed(self, columns: Sequence[str] | None, predicate: Predicate | None) -> "Plan":
         """Return the plan for some columns (all for None) and, where it fits, a filter more."""

@@ -1,7 +1,13 @@
-"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows."""
+"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows.
+
+Tables whose catalog says which rows and columns a reader may see (`query-auth.enabled`).
+
+The catalog is asked for the columns of the read and of its filter. What it wants applied, rows
+filtered or columns masked, only it can judge; a read that it leaves as it is goes on.
+"""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire.wire import load_splits
+from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
@@ -29,10 +36,14 @@ from paimon_assets.engine.control.scan.time_travel import (
     travel_by_options,
 )
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    QUERY_AUTH_ENABLED,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -49,14 +60,41 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bin
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.words import shortened
+from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frame_reads import FrameReads
 from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
 from paimon_assets.engine.table.read.plan import Plan, read_context
-from paimon_assets.engine.table.read.query_auth import authorized
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.read.where import as_predicate
+
+
+def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:
+    """Return the table for a read that its catalog allows; other tables as they are.
+
+    Args:
+        store: The table.
+        columns: Returns all columns the read looks at.
+
+    Raises:
+        AccessDeniedError: The catalog does not allow it.
+        UnsupportedFeatureError: Rows must be filtered, or values masked.
+    """
+    catalog: object = store.environment.catalog
+    identifier = store.environment.identifier
+    is_asked = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
+    if not is_asked or identifier is None or not isinstance(catalog, QueryAuth):
+        return store
+    known = set(store.schema.field_names)
+    if not catalog.is_plain_query(identifier, sorted(known.intersection(columns()))):
+        raise UnsupportedFeatureError(
+            f"Cannot read table '{store.label}': its catalog lets you see some rows only, or masked"
+            f" values ('{QUERY_AUTH_ENABLED.key}').",
+            kind="unsupported-query-auth",
+            details={"table": store.label},
+        )
+    return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
+
 
 _FALLBACK = "files of its fallback branch have schemas of their own; plan each branch by itself"
 _CHANGES = "its changes count as whole rows, whatever the table merges; plan them with row kinds"
@@ -89,9 +127,9 @@ class ReadBuilder(FrameReads):
     limit: int | None = None
 
     def __repr__(self) -> str:
-        columns = "" if self.columns is None else f", columns {shortened(self.columns)}"
+        columns = "" if self.columns is None else f", columns {shorten(self.columns)}"
         filtered = ", filtered" if self.predicate is not None else ""
-        options = f", with {shortened(sorted(self.options))}" if self.options else ""
+        options = f", with {shorten(sorted(self.options))}" if self.options else ""
         return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
     def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
@@ -223,7 +261,7 @@ class ReadBuilder(FrameReads):
             UnsupportedFeatureError: The table uses a feature this engine does not read.
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = authorized(self._opened(), self._looked_at)
+        store = authorized(self._open(), self._looked_at)
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
         return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
@@ -265,13 +303,20 @@ class ReadBuilder(FrameReads):
             data: DataSplits of versions 2 to 8, one behind the other.
 
         Raises:
-            FormatError: Damaged bytes.
+            FormatError: Damaged bytes, or none at all: a plan without splits has nothing to send.
             InvalidInputError: The splits are those of another table (kind `split-table`), or a
                 foreign file has changed.
             UnsupportedFeatureError: As `load_split`.
         """
-        store = self._opened().with_schema(self.read_schema())
+        store = self._open().with_schema(self.read_schema())
         splits = load_splits(data)
+        if not splits:
+            raise FormatError(
+                f"There are no bytes to read as splits of table '{store.label}'. Of a plan without"
+                " splits nothing need be sent, and nothing is to be read.",
+                kind="split-empty",
+                details={"table": store.label},
+            )
         check_place(store, splits)
         scan = scan_of_splits(store, splits)
         names = self._names(store.schema)
@@ -289,7 +334,7 @@ class ReadBuilder(FrameReads):
             InvalidInputError: An option does not parse, or two moments are asked for.
             UnsupportedFeatureError: A `scan.mode` that this engine does not do.
         """
-        store = self._opened()
+        store = self._open()
         snapshot = travel_by_options(store)
         return store.schema if snapshot is None else schema_at(store, snapshot)
 
@@ -322,7 +367,7 @@ class ReadBuilder(FrameReads):
         builder = self if columns is None else self.with_columns(columns)
         return builder.with_filter(fitting).to_reader(executor)
 
-    def _opened(self) -> FileStore:
+    def _open(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store
 
     def _between(self, store: FileStore) -> Between | None:
@@ -359,7 +404,7 @@ class ReadBuilder(FrameReads):
         return between_for_consumer(store, following - 1, newest, keeps_kinds=keeps_kinds)
 
     def _plan_state(self, opened: FileStore) -> Plan:
-        store, snapshot = self._travelled(opened)
+        store, snapshot = self._travel(opened)
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -427,7 +472,7 @@ class ReadBuilder(FrameReads):
         bound = self._bound(schema := self.read_schema())
         return frozenset(self._names(schema)) | (fields_of(bound) if bound else frozenset())
 
-    def _travelled(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
+    def _travel(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
         """Return the store as its schema was, and the snapshot to read."""
         snapshot = travel_by_options(store)
         if snapshot is None:
@@ -453,7 +498,7 @@ class ReadBuilder(FrameReads):
             StorageError: By the reader: the storage failed.
         """
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
-        explained = explained_batches(batches, self._opened(), plan.oldest)
+        explained = explained_batches(batches, self._open(), plan.oldest)
         rows = explained if self.limit is None else first_rows(explained, self.limit)
         return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows)
 

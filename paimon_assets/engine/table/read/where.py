@@ -61,6 +61,7 @@ class _Sql(Dialect):
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
 
 
+_NUMBERS_OF_SPARK = {exp.DType.BIGINT: 63, exp.DType.SMALLINT: 15, exp.DType.TINYINT: 7}
 _MOST_DEPTH = 30
 """Parentheses and NOTs inside each other; sqlglot takes up to 26 Python frames for one of them."""
 _MOST_STEPS = 100
@@ -93,11 +94,11 @@ def as_predicate(given: object) -> Predicate:
     return found
 
 
-def parse_where(text: str) -> Predicate:
+def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
     """Parse a filter; it is not bound to a schema yet.
 
-    Names that are no plain words stand in double quotes or backticks. ANDs and ORs may be as many
-    as memory takes; parentheses and NOTs lie at most 30 deep.
+    Names that are no plain words stand in double quotes or backticks; in another dialect, as there.
+    ANDs and ORs may be as many as memory takes; parentheses and NOTs lie at most 30 deep.
 
     Raises:
         InvalidInputError: Not a filter this engine takes; quotes the part.
@@ -106,10 +107,10 @@ def parse_where(text: str) -> Predicate:
     And(children=(Comparison(field='a', op=<CompareOp.GE: '>='>, literal=3), \
 IsNull(field='b', negated=True)))
     """
-    return _built(text, "filter", _predicate)
+    return _build(text, dialect(), "filter", _predicate)
 
 
-def parse_expression(text: str) -> Expression:
+def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> Expression:
     """Parse the value of an update; it is not bound to a schema yet.
 
     Raises:
@@ -119,17 +120,17 @@ def parse_expression(text: str) -> Expression:
     Operation(operator=<Operator.MULTIPLY: '*'>, operands=(ColumnValue(name='price'), \
 LiteralValue(value=2)))
     """
-    return _built(text, "expression", _shallow_expression)
+    return _build(text, dialect(), "expression", _shallow_expression)
 
 
-def _built(text: str, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
+def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
     """Parse a text and build what it says; every error is typed and names the way out."""
     kind = "where" if what == "filter" else what
     words: list[Token] = []
     try:
-        words = _Sql().tokenize(text)
+        words = sql.tokenize(text)
         if _depth(words) <= _MOST_DEPTH:
-            trees = _Sql().parser().parse(words, text)
+            trees = sql.parser().parse(words, text)
             if len(trees) != 1 or trees[0] is None:
                 raise ParseError(f"{len(trees)} statements")
             return build(trees[0])
@@ -223,9 +224,9 @@ def _expression(node: exp.Expr) -> Expression:
         case exp.Binary() if type(node) in _OPERATORS:
             sides = (_expression(node.left), _expression(node.right))
             return Operation(_OPERATORS[type(node)], sides)
-        case exp.Neg() if not isinstance(node.this, exp.Literal):
+        case exp.Neg() if not isinstance(node.this, exp.Literal | exp.TryCast):
             return Operation(Operator.SUBTRACT, (LiteralValue(0), _expression(node.this)))
-        case exp.Neg() | exp.Literal() | exp.Boolean() | exp.Null() | exp.Cast():
+        case exp.Neg() | exp.Literal() | exp.RawString() | exp.Boolean() | exp.Null() | exp.Cast():
             return LiteralValue(_literal(node))
         case _:
             raise _refused_value(node)
@@ -330,6 +331,13 @@ def _is_text_of_time(node: exp.Cast) -> bool:
     )
 
 
+def _is_number_of_spark(node: exp.Cast) -> bool:
+    """Whether this is a number such as `10L`, which sqlglot makes a cast of."""
+    bits = next((bits for kind, bits in _NUMBERS_OF_SPARK.items() if node.is_type(kind)), 0)
+    number = node.this
+    return isinstance(number, exp.Literal) and number.is_int and int(number.name) < 2**bits
+
+
 def _literal(node: exp.Expr) -> Literal:
     match node:
         case exp.Neg():
@@ -339,6 +347,10 @@ def _literal(node: exp.Expr) -> Literal:
             _refuse(node)
         case exp.Literal() if node.is_string:
             return node.name
+        case exp.RawString():
+            return node.name
+        case exp.TryCast() if _is_number_of_spark(node):
+            return _literal(node.this)
         case exp.Literal():
             return int(node.name) if node.is_int else Decimal(node.name)
         case exp.Boolean():

@@ -22,12 +22,19 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import load
+from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, PaimonError
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
@@ -138,6 +145,23 @@ class SchemaChangePlan:
         return any(column.lost for column in self.columns)
 
 
+def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
+    """Return the schema that changes would make; writes nothing.
+
+    Raises:
+        InvalidInputError: A change is refused.
+        UnsupportedFeatureError: Nothing here could read the table any more.
+    """
+    check_own_folders(store, changes)
+    new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
+    try:
+        check_readable(store.label, store.schemas.schema(new.id - 1))
+    except UnsupportedFeatureError:
+        return new  # others made it so, and may need the change
+    refuse_unreadable(store.label, new, store.environment.catalog, verb="altered")
+    return new
+
+
 def plan_schema_changes(
     store: FileStore,
     changes: Sequence[SchemaChange],
@@ -152,8 +176,7 @@ def plan_schema_changes(
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
-    check_own_folders(store, changes)
-    new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
+    new = evolved(store, changes)
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
     known = plan_overflow(store.with_schema(base), new, snapshot)

@@ -33,7 +33,7 @@ def infer_schema(schema: pa.Schema) -> tuple[DataField, ...]:
         InvalidInputError: A column occurs twice, or is of an Arrow type no Paimon type can hold;
             names type and column.
     """
-    twice = _repeated(schema.names)
+    twice = _repeat(schema.names)
     if twice:
         raise InvalidInputError(
             f"Column '{twice}' occurs twice; drop or rename one of them.",
@@ -75,7 +75,7 @@ def _writable(data_type: DataType) -> DataType:
         case MapType(key=key, value=value):
             return replace(data_type, key=_writable(key), value=_writable(value))
         case RowType(fields=fields):
-            twice = _repeated([field.name for field in fields])
+            twice = _repeat([field.name for field in fields])
             if twice:
                 raise InvalidInputError(
                     f"it is a struct that names '{twice}' twice; rename one of them.",
@@ -87,5 +87,5 @@ def _writable(data_type: DataType) -> DataType:
             return data_type
 
 
-def _repeated(names: list[str]) -> str | None:
+def _repeat(names: list[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)

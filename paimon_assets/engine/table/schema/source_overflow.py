@@ -52,7 +52,7 @@ def judge_waiting_files(
     """
     reports: dict[str, ColumnReport] = {}
     asked: list[CastColumn] = []
-    for held, wanted in _retyped(schema, waiting.schema):
+    for held, wanted in _retype(schema, waiting.schema):
         report = ColumnReport(
             column=wanted.name,
             field_id=wanted.id,
@@ -87,7 +87,7 @@ def _file(path: str, size: int) -> DataFileMeta:
     return DataFileMeta(file_name=name, file_size=size, row_count=0, schema_id=0)
 
 
-def _retyped(schema: TableSchema, files: pa.Schema) -> Iterator[tuple[DataField, DataField]]:
+def _retype(schema: TableSchema, files: pa.Schema) -> Iterator[tuple[DataField, DataField]]:
     for wanted in schema.fields:
         if wanted.name in files.names:
             data_type = from_arrow_type(files.field(wanted.name).type)

@@ -39,6 +39,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     PAIMON_FORMATS,
     TEXT_FORMATS,
@@ -165,7 +166,7 @@ def plan_import(
     _refuse_held(store, base, files, held)
     footers = read_footers(store, root, name, files, executor, options=source.options)
     plan = ImportPlan(source=source, root=root, files=files, footers=footers)
-    return _judged(store, plan)
+    return _judge(store, plan)
 
 
 def check_segment_table(store: FileStore) -> None:
@@ -174,7 +175,7 @@ def check_segment_table(store: FileStore) -> None:
     Raises:
         UnsupportedFeatureError: Says what a table with segments is like.
     """
-    if not may_have_segments(store):
+    if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
         raise UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
             "branch of append tables without primary key and buckets ('bucket' = -1).",
@@ -344,7 +345,7 @@ def _refuse_held(
             )
 
 
-def _judged(store: FileStore, plan: ImportPlan) -> ImportPlan:
+def _judge(store: FileStore, plan: ImportPlan) -> ImportPlan:
     differences = differences_of(store, plan.files, plan.footers)
     problem: PaimonError | None = None
     folders: list[PartitionFolder] = []

@@ -1,9 +1,10 @@
 """Segments in SQL, as CarbonData spells them.
 
     ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', 'format'='csv', 'sep'=';')
-    SHOW SEGMENTS FOR TABLE db.t LIMIT 5
+    SHOW [HISTORY] SEGMENTS FOR TABLE db.t LIMIT 5
     DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1, 2)
     DELETE FROM TABLE db.t WHERE SEGMENT.STARTTIME BEFORE '2024-01-01 00:00:00'
+    CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')
 
 Words and option keys may have any letter case. Times are UTC.
 """
@@ -16,8 +17,9 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.sql_words import Words
 
 _FORMS = (
-    "ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', ...), SHOW SEGMENTS FOR TABLE db.t, "
-    "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (...) or SEGMENT.STARTTIME BEFORE '...'"
+    "ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', ...), SHOW [HISTORY] SEGMENTS FOR TABLE "
+    "db.t, DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (...) or SEGMENT.STARTTIME BEFORE '...', "
+    "CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')"
 )
 
 
@@ -35,6 +37,8 @@ class ShowSegments:
 
     table: str
     limit: int | None = None
+    history: bool = False
+    """Says of each whether its rows are visible, and what took them in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,16 @@ class DeleteSegments:
     before_ms: int | None = None
 
 
-SegmentStatement = AddSegment | ShowSegments | DeleteSegments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanFiles:
+    """CLEAN FILES of a table: forget the segments that are over; no file goes."""
+
+    table: str
+    force: bool = False
+    dry_run: bool = False
+
+
+SegmentStatement = AddSegment | ShowSegments | DeleteSegments | CleanFiles
 
 
 def parse_statement(text: str) -> SegmentStatement:
@@ -56,17 +69,21 @@ def parse_statement(text: str) -> SegmentStatement:
         InvalidInputError: Kind `statement`: it is none of those above; says where it differs.
 
     >>> parse_statement("show segments for table db.t limit 3")
-    ShowSegments(table='db.t', limit=3)
+    ShowSegments(table='db.t', limit=3, history=False)
     """
     tokens = Words(text=text, forms=_FORMS)
     if tokens.takes("ALTER", "TABLE"):
         found: SegmentStatement = _add(tokens)
     elif tokens.takes("SHOW", "SEGMENTS"):
-        found = _show(tokens)
+        found = _show(tokens, history=False)
+    elif tokens.takes("SHOW", "HISTORY", "SEGMENTS"):
+        found = _show(tokens, history=True)
+    elif tokens.takes("CLEAN", "FILES", "FOR", "TABLE"):
+        found = _clean(tokens)
     elif tokens.takes("DELETE", "FROM", "TABLE"):
         found = _delete(tokens)
     else:
-        tokens.refuse("ALTER, SHOW or DELETE")
+        tokens.refuse("ALTER, SHOW, DELETE or CLEAN")
     tokens.ends()
     return found
 
@@ -79,6 +96,17 @@ def _add(tokens: Words) -> AddSegment:
     table = _table(tokens)
     tokens.wants("ADD", "SEGMENT")
     tokens.wants("OPTIONS", "(")
+    options = _options(tokens)
+    source = SegmentSource(
+        path=options.pop("path", None),
+        format=options.pop("format", "parquet"),
+        partition=options.pop("partition", None),
+        options=options,
+    )
+    return AddSegment(table=table, source=source)
+
+
+def _options(tokens: Words) -> dict[str, str]:
     options: dict[str, str] = {}
     while not options or tokens.takes(","):
         key = tokens.one("an option", "text", "word")
@@ -90,21 +118,28 @@ def _add(tokens: Words) -> AddSegment:
             tokens.refuse(f"option '{key}' once")
         options[own] = tokens.one("a value", "text", "word")
     tokens.wants(")")
-    source = SegmentSource(
-        path=options.pop("path", None),
-        format=options.pop("format", "parquet"),
-        partition=options.pop("partition", None),
-        options=options,
-    )
-    return AddSegment(table=table, source=source)
+    return options
 
 
-def _show(tokens: Words) -> ShowSegments:
+def _clean(tokens: Words) -> CleanFiles:
+    table = _table(tokens)
+    options = _options(tokens) if tokens.takes("OPTIONS", "(") else {}
+    flags = {"force": False, "dryrun": False}
+    for key, value in options.items():
+        if key.lower() not in flags:
+            tokens.refuse(f"'force' or 'dryrun' instead of '{key}'")
+        if value.lower() not in ("true", "false"):
+            tokens.refuse(f"true or false instead of '{value}'")
+        flags[key.lower()] = value.lower() == "true"
+    return CleanFiles(table=table, force=flags["force"], dry_run=flags["dryrun"])
+
+
+def _show(tokens: Words, *, history: bool) -> ShowSegments:
     if not tokens.takes("ON"):
         tokens.wants("FOR", "TABLE")
     table = _table(tokens)
     limit = tokens.number("a number") if tokens.takes("LIMIT") else None
-    return ShowSegments(table=table, limit=limit)
+    return ShowSegments(table=table, limit=limit, history=history)
 
 
 def _delete(tokens: Words) -> DeleteSegments:

@@ -8,7 +8,7 @@ from typing import Self
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolved
+from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolve
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.segments.segment import (
@@ -75,7 +75,7 @@ def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]
         The manifests of the newest snapshot.
     """
     # What is in progress comes first: its commit must not be newer than the newest snapshot.
-    settled = resolved(store, segments)
+    settled = resolve(store, segments)
     newest = _Newest.of(store) if settled else None
     return settled if newest is None else [newest.segment(segment) for segment in settled]
 
@@ -87,7 +87,7 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
         store: The table.
         listed: With its loads; all snapshots in it must be older than this call.
     """
-    settled = resolved(store, listed.segments)
+    settled = resolve(store, listed.segments)
     newest = _Newest.of(store) if settled or listed.loads else None
     loads = list(listed.loads)
     if newest is not None:
@@ -136,7 +136,7 @@ def is_in_vain(store: FileStore, segment: Segment, paths: AbstractSet[str]) -> b
     """
     if segment.status is not SegmentStatus.IN_PROGRESS or paths.isdisjoint(paths_of([segment])):
         return False
-    [now] = resolved(store, [segment])
+    [now] = resolve(store, [segment])
     return now.status is SegmentStatus.IN_PROGRESS
 
 

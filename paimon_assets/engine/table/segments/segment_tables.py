@@ -36,12 +36,15 @@ SHOW_SEGMENTS = pa.schema(
 )
 
 
-def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = None) -> pa.Table:
+def show_segments(
+    segments: Sequence[Segment | Load], *, limit: int | None = None, history: bool = False
+) -> pa.Table:
     """Return the words of SHOW SEGMENTS, newest id first: its columns, then path and options.
 
     Args:
         segments: The segments of one table, by id; loads of its own among them.
         limit: Only the largest ids.
+        history: Add the columns of SHOW HISTORY SEGMENTS.
     """
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
     rows: list[dict[str, Any]] = [
@@ -59,7 +62,14 @@ def show_segments(segments: Sequence[Segment | Load], *, limit: int | None = Non
         }
         for segment in newest
     ]
-    return pa.Table.from_pylist(rows, schema=SHOW_SEGMENTS)
+    shown = pa.Table.from_pylist(rows, schema=SHOW_SEGMENTS)
+    if not history:
+        return shown
+    visible = [str(segment.status is SegmentStatus.SUCCESS).lower() for segment in newest]
+    merged = [_merged_to(segment) for segment in newest]
+    merged_texts = [_NOT_APPLICABLE if number is None else str(number) for number in merged]
+    shown = shown.append_column("Visibility", pa.array(visible, pa.string()))
+    return shown.append_column("Merged To", pa.array(merged_texts, pa.string()))
 
 
 def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,6 @@ What the table's own snapshots brought is listed along with them (`Load`). The f
 changes segments fixes the numbers of loads; until then they move up when snapshots expire.
 """
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,12 +23,13 @@ from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.past_segments import readable_segments
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.segment_loads import with_loads
 from paimon_assets.engine.control.segments.segment_folder import walk
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     commit_of,
-    resolved,
+    resolve,
 )
 from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -171,7 +171,7 @@ class Segments:
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
-        user = commit_user or f"segment-add-{uuid.uuid4()}"
+        user = commit_user or NewUser("segment-add-")
         looked_at = self.store.snapshots.latest()
         earlier = self._of_command(user)
         if earlier is not None:
@@ -224,7 +224,7 @@ class Segments:
             CommitConflictError: Another commit changed the same files meanwhile.
             CommitUnknownError: As for every commit.
         """
-        live = [item for item in self._pinned() if item.status is SegmentStatus.SUCCESS]
+        live = [item for item in self._pin() if item.status is SegmentStatus.SUCCESS]
         check_ids(self.store, ids, live)
         imported = [
             item
@@ -237,14 +237,14 @@ class Segments:
         chosen: list[Segment | Load] = [*imported, *loads]
         if not chosen:
             return SegmentOutcome(segments=(), snapshot=None)
-        user = f"segment-delete-{uuid.uuid4()}"
+        user = NewUser("segment-delete-")
         snapshot = self._commit(removals(self.store, chosen), chosen, user, properties)
         numbers = {segment.id for segment in imported}
 
         def marked(segment: Segment) -> Segment:
             if segment.id not in numbers or segment.status is SegmentStatus.MARKED_FOR_DELETE:
                 return segment
-            now = resolved(self.store, [segment])[0]
+            now = resolve(self.store, [segment])[0]
             return replace(
                 now,
                 status=SegmentStatus.MARKED_FOR_DELETE,
@@ -262,7 +262,11 @@ class Segments:
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
 
     def clean(
-        self, *, retention_ms: int = RETENTION_MS, force: bool = False
+        self,
+        *,
+        retention_ms: int = RETENTION_MS,
+        force: bool = False,
+        dry_run: bool = False,
     ) -> list[Segment | Load]:
         """Forget segments that are deleted, compacted or failed, and return them.
 
@@ -272,13 +276,14 @@ class Segments:
         Args:
             retention_ms: Keep what was deleted less than this ago.
             force: Forget all of them, readable or not.
+            dry_run: Only return them.
 
         Raises:
             UnsupportedFeatureError: A branch other than main is open.
             CommitConflictError: Other commands changed the segments too often.
         """
         limit = self.clock.now_millis() - retention_ms
-        now = {item.id: item for item in self._pinned()}
+        now = {item.id: item for item in self._pin()}
         readable = set[int]() if force else readable_segments(self.store)
 
         def is_dead(item: Segment | Load) -> bool:
@@ -295,7 +300,8 @@ class Segments:
             loads = (item for item in listed.loads if not is_dead(item))
             return replace(listed, segments=tuple(segments), loads=tuple(loads))
 
-        self.registry.update(kept)
+        if not dry_run:
+            self.registry.update(kept)
         return [item for item in now.values() if is_dead(item)]
 
     def refresh(
@@ -320,7 +326,7 @@ class Segments:
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
-        pinned = self._pinned()
+        pinned = self._pin()
         live = [
             item
             for item in pinned
@@ -331,19 +337,20 @@ class Segments:
         chosen = [segment for segment in live if not ids or segment.id in ids]
         footers: dict[str, FileFooter] = {}
         executor = executor or EmbeddedExecutor()
-        found = [self._renewed(segment, live, executor, footers) for segment in chosen]
+        found = [self._renew(segment, live, executor, footers) for segment in chosen]
         renewed = [segment for segment in found if segment is not None]
         if not renewed:
             return SegmentOutcome(segments=(), snapshot=None)
         numbers = {segment.id: segment for segment in renewed}
         before = [segment for segment in chosen if segment.id in numbers]
-        user = commit_user or f"segment-refresh-{uuid.uuid4()}"
+        user = commit_user or NewUser("segment-refresh-")
         messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
         snapshot = self._commit(messages, renewed, user, None)
+        numbers = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in renewed}
         self._change(lambda item: numbers.get(item.id, item))
-        return SegmentOutcome(segments=tuple(renewed), snapshot=snapshot)
+        return SegmentOutcome(segments=tuple(numbers.values()), snapshot=snapshot)
 
-    def _renewed(
+    def _renew(
         self,
         segment: Segment,
         live: Iterable[Segment],
@@ -448,7 +455,7 @@ class Segments:
         done = self._finish(user, snapshot)
         return SegmentOutcome(segments=tuple(done), snapshot=snapshot, was_already_committed=True)
 
-    def _pinned(self) -> list[Segment | Load]:
+    def _pin(self) -> list[Segment | Load]:
         """Return what `listed` does, from numbers that the registry now keeps."""
         if self.store.paths.branch != MAIN_BRANCH:
             raise UnsupportedFeatureError(

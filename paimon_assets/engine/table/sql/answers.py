@@ -42,16 +42,7 @@ def outcome(
     matched: int | None = None,
     inserted: int | None = None,
 ) -> pa.Table:
-    """Return what a statement did, in one row.
-
-    Args:
-        statement: Its name.
-        name: Of the table, view or database.
-        snapshot: The commit; None if there was nothing to commit, or nothing is committed.
-        written: Rows that were written.
-        matched: Rows there were that changed.
-        inserted: Rows of a source that became rows of the table.
-    """
+    """Return what a statement did, in one row."""
     row = {
         "statement": statement,
         "name": str(name),

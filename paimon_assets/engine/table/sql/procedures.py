@@ -5,9 +5,9 @@ Source: `org.apache.paimon.spark.procedure`. Times without an offset are UTC.
 
 import datetime as dt
 import re
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -20,250 +20,240 @@ from paimon_assets.engine.codec.rest.resources import (
 )
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    PARTITION_EXPIRATION_MAX_NUM,
-    PARTITION_EXPIRATION_STRATEGY,
-    PARTITION_EXPIRATION_TIME,
-    PARTITION_TIMESTAMP_FORMATTER,
-    PARTITION_TIMESTAMP_PATTERN,
-    SNAPSHOT_EXPIRE_LIMIT,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_TIME_RETAINED,
-)
+from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_moment_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql.answers import Columns, answer, texts
 from paimon_assets.engine.table.sql.sql_catalog import SqlCatalog
 from paimon_assets.engine.table.sql.statements import Call, Names
-from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.engine.table.sql_words import SparkSql, Words
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Called:
-    """One call: its arguments, and what it works on."""
+class _Arguments(SimpleNamespace):
+    """The arguments of one call by name, each in the type of its kind, and what it works on."""
 
     catalog: SqlCatalog
     names: Names
     executor: CountingExecutor[Any]
-    given: Mapping[str, Literal]
 
-    def text(self, name: str) -> str:
-        """Return an argument as a text; empty if it is not given."""
-        value = self.given.get(name)
-        return "" if value is None else str(value)
-
-    def number(self, name: str) -> int | None:
-        """Return an argument that is a number.
-
-        Raises:
-            InvalidInputError: Kind `procedure`: it is none.
-        """
-        value = self.given.get(name)
-        if value is None:
-            return None
-        if isinstance(value, str) and value.strip().isdecimal():
-            return int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidInputError(f"'{name}' is a number, not {value!r}.", kind="procedure")
-        return value
-
-    def flag(self, name: str) -> bool:
-        """Return an argument that is true or false."""
-        return self.text(name).lower() == "true"
-
-    def parsed(self, name: str, parse: Callable[[str], int]) -> int | None:
-        """Return an argument that is a time or a duration, in milliseconds.
-
-        Raises:
-            InvalidInputError: Kind `procedure`: it is none.
-        """
-        if self.given.get(name) is None:
-            return None
-        try:
-            return parse(self.text(name))
-        except ValueError as error:
-            raise InvalidInputError(
-                f"'{name}' cannot be '{self.text(name)}': {error}.", kind="procedure"
-            ) from error
-
-    def retained(self) -> dt.timedelta | None:
-        """Return how long a tag is kept."""
-        found = self.parsed("time_retained", parse_duration_ms)
-        return None if found is None else dt.timedelta(milliseconds=found)
-
-    def table(self, more: Mapping[str, str | None] | None = None) -> Table:
-        """Open the table, with the call's options and others."""
-        path = Words(text=self.text("table")).path("a table")
-        options = _pairs(self.text("options")) | {
-            key: value for key, value in (more or {}).items() if value
-        }
+    def open(self, more: Mapping[str, object] | None = None) -> Table:
+        """Open the table, with the call's options and others that are given."""
+        path = Words(text=self.table).path("a table")
+        options = dict(vars(self).get("options", {}))
+        options |= {key: str(value) for key, value in (more or {}).items() if value is not None}
         return self.catalog.get_table(self.names.identifier(path), options=options or None)
+
+    def of(self, table: str) -> "_Arguments":
+        """Return the arguments for another table."""
+        return _Arguments(**{**vars(self), "table": table})
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _pairs(text: str) -> dict[str, str]:
     """Return what `k=v,k2=v2` says."""
-    found = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
+    pairs = {}
+    for part in _names(text):
         key, equals, value = part.partition("=")
         if not equals:
             raise InvalidInputError(f"'{part}' is not KEY=VALUE.", kind="procedure")
-        found[key.strip()] = value.strip().strip("\"'")
-    return found
+        pairs[key.strip()] = value.strip().strip("\"'")
+    return pairs
 
 
-def _partitions(text: str) -> Predicate | None:
+_KINDS: Mapping[str, Callable[[str], Any]] = {
+    "text": str,
+    "int": int,
+    "flag": lambda text: text.lower() == "true",
+    "duration": lambda text: dt.timedelta(milliseconds=parse_duration_ms(text)),
+    "moment": parse_moment_ms,
+    "names": _names,
+    "pairs": _pairs,
+    "pattern": re.compile,
+    "strategy": CompactStrategy,
+}
+"""Kind of a parameter → what makes its value of a text."""
+_EMPTY: Mapping[str, Any] = {"names": [], "pairs": {}, "flag": False}
+"""Kind → its value without a text, where that is not None."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of a procedure."""
+
+    name: str
+    kind: str
+    default: str
+    is_required: bool
+
+    @staticmethod
+    def of(text: str) -> "_Parameter":
+        """Return the parameter that `name`, `name:kind` or `name:kind=default` declares."""
+        head, _, default = text.partition("=")
+        name, _, kind = head.partition(":")
+        return _Parameter(name.rstrip("!"), kind or "text", default, name.endswith("!"))
+
+    def typed(self, value: Literal) -> Any:
+        """Return a literal in the type of the kind.
+
+        Raises:
+            InvalidInputError: It is none of the kind (kind `procedure`).
+        """
+        if value == "" and (self.default or self.kind in ("text", *_EMPTY)):
+            value = None
+        if value is None and not self.default:
+            return _EMPTY.get(self.kind)
+        text = self.default if value is None else str(value)
+        if self.kind == "int" and (isinstance(value, bool) or not text.strip().isdecimal()):
+            raise InvalidInputError(f"'{self.name}' is a number, not {value!r}.", kind="procedure")
+        try:
+            return _KINDS[self.kind](text)
+        except (ValueError, OverflowError, re.error) as error:
+            raise InvalidInputError(
+                f"'{self.name}' cannot be '{text}': {error}.", kind="procedure"
+            ) from error
+
+
+def _partitions(text: str | None) -> Predicate | None:
     """Return what `a=1,b=2;a=3` says: the comma is AND, the semicolon OR."""
-    found = []
-    for part in filter(None, (each.strip() for each in text.split(";"))):
-        both = all_of(equal(name, value) for name, value in _pairs(part).items())
-        if both is not None:
-            found.append(both)
-    return any_of(found) if found else None
+    parts = [
+        all_of(equal(name, value) for name, value in _pairs(part).items())
+        for part in (text or "").split(";")
+    ]
+    chosen = [part for part in parts if part is not None]
+    return any_of(chosen) if chosen else None
 
 
-def _compact(called: _Called) -> None:
-    _compacted(called, called.table())
-
-
-def _compacted(called: _Called, table: Table) -> Snapshot | None:
-    builder = table.new_compaction_builder()
-    order, columns = called.text("order_strategy") or "none", called.text("order_by")
-    if order != "none":
-        names = [name.strip() for name in columns.split(",") if name.strip()]
-        builder = builder.with_strategy("sort").with_order(names, order)
+def _compact(args: _Arguments) -> None:
+    builder = args.open().new_compaction_builder()
+    if args.order_strategy != "none":
+        builder = builder.with_strategy("sort")
+        builder = builder.with_order(args.order_by, args.order_strategy)
     else:
-        builder = builder.with_strategy(called.text("compact_strategy") or "full")
-    idle = called.parsed("partition_idle_time", parse_duration_ms)
-    if idle is not None:
-        builder = builder.with_partition_idle_time(dt.timedelta(milliseconds=idle))
-    builder = builder.with_filter(_partitions(called.text("partitions")))
-    if called.text("where"):
-        builder = builder.with_filter(called.text("where"))
-    return builder.run(called.executor).snapshot
+        builder = builder.with_strategy(args.compact_strategy)
+    builder = builder.with_partition_idle_time(args.partition_idle_time)
+    builder = builder.with_filter(_partitions(args.partitions))
+    if args.where:
+        builder = builder.with_filter(parse_where(args.where, SparkSql))
+    builder.run(args.executor)
 
 
-def _compact_database(called: _Called) -> pa.Table:
-    databases, tables, without = (
-        re.compile(called.text(name) or default)
-        for name, default in (
-            ("including_databases", ".*"), ("including_tables", ".*"), ("excluding_tables", "(?!)"),
-        )
-    )  # fmt: skip
+def _compact_database(args: _Arguments) -> pa.Table:
     done = 0
-    for database in filter(databases.fullmatch, called.catalog.list_databases()):
-        for name in (f"{database}.{table}" for table in called.catalog.list_tables(database)):
-            if tables.fullmatch(name) and not without.fullmatch(name):
-                each = replace(called, given={**called.given, "table": name})
-                _compacted(each, each.table())
+    for database in filter(args.including_databases.fullmatch, args.catalog.list_databases()):
+        for name in (f"{database}.{table}" for table in args.catalog.list_tables(database)):
+            if args.including_tables.fullmatch(name) and not (
+                args.excluding_tables.fullmatch(name)
+            ):
+                builder = args.of(name).open().new_compaction_builder()
+                builder.with_strategy(CompactStrategy.FULL).run(args.executor)
                 done += 1
     return texts("result", [f"compacted {done} tables"])
 
 
-def _expire_snapshots(called: _Called) -> pa.Table:
-    now_ms = SystemClock().now_millis()
-    older = called.parsed("older_than", parse_moment_ms)
-    at_once = called.number("max_deletes")
-    table = called.table(
+def _expire_snapshots(args: _Arguments) -> pa.Table:
+    older, now_ms = args.older_than, SystemClock().now_millis()
+    maintenance = args.open(
         {
-            SNAPSHOT_NUM_RETAINED_MAX.key: called.text("retain_max"),
-            SNAPSHOT_NUM_RETAINED_MIN.key: called.text("retain_min"),
-            SNAPSHOT_TIME_RETAINED.key: "" if older is None else f"{max(0, now_ms - older)} ms",
-            SNAPSHOT_EXPIRE_LIMIT.key: called.text("max_deletes"),
+            keys.SNAPSHOT_NUM_RETAINED_MAX.key: args.retain_max,
+            keys.SNAPSHOT_NUM_RETAINED_MIN.key: args.retain_min,
+            keys.SNAPSHOT_TIME_RETAINED.key: None
+            if older is None
+            else f"{max(0, now_ms - older)} ms",
+            keys.SNAPSHOT_EXPIRE_LIMIT.key: args.max_deletes,
         }
-    )
-    if at_once is not None:
-        count = len(expire_snapshots(table.maintenance().store).snapshot_ids)
+    ).maintenance()
+    if args.max_deletes is not None:
+        count = len(expire_snapshots(maintenance.store).snapshot_ids)
     else:
-        count = table.maintenance().run(MaintenanceTask.EXPIRE_SNAPSHOTS).count
+        count = maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS).count
     return answer([("deleted_snapshots_count", pa.int32())], [[count]])
 
 
-def _expire_partitions(called: _Called) -> pa.Table:
-    table = called.table(
+def _expire_partitions(args: _Arguments) -> pa.Table:
+    table = args.open(
         {
-            PARTITION_EXPIRATION_TIME.key: called.text("expiration_time"),
-            PARTITION_TIMESTAMP_FORMATTER.key: called.text("timestamp_formatter"),
-            PARTITION_TIMESTAMP_PATTERN.key: called.text("timestamp_pattern"),
-            PARTITION_EXPIRATION_STRATEGY.key: called.text("expire_strategy"),
-            PARTITION_EXPIRATION_MAX_NUM.key: called.text("max_expires"),
+            keys.PARTITION_EXPIRATION_TIME.key: args.expiration_time,
+            keys.PARTITION_TIMESTAMP_FORMATTER.key: args.timestamp_formatter,
+            keys.PARTITION_TIMESTAMP_PATTERN.key: args.timestamp_pattern,
+            keys.PARTITION_EXPIRATION_STRATEGY.key: args.expire_strategy,
+            keys.PARTITION_EXPIRATION_MAX_NUM.key: args.max_expires,
         }
     )
-    done = expire_partitions(table.maintenance().store, commit_user=str(uuid.uuid4()))
+    done = expire_partitions(table.maintenance().store, commit_user=NewUser())
     return texts("expired_partitions", done.partitions)
 
 
-def _create_tag(called: _Called) -> None:
-    called.table().create_tag(
-        called.text("tag"),
-        called.number("snapshot"),
-        time_retained=called.retained(),
-        ignore_if_exists=called.flag("if_not_exists"),
+def _create_tag(args: _Arguments) -> None:
+    args.open().create_tag(
+        args.tag,
+        args.snapshot,
+        time_retained=args.time_retained,
+        ignore_if_exists=args.if_not_exists,
     )
 
 
-def _create_tag_from_timestamp(called: _Called) -> pa.Table:
-    table, after = called.table(), called.parsed("timestamp", parse_moment_ms) or 0
-    found = next((s for s in table.snapshots() if s.time_millis >= after), None)
-    if found is None:
+def _create_tag_from_timestamp(args: _Arguments) -> pa.Table:
+    table, after = args.open(), args.timestamp
+    snapshot = next((s for s in table.snapshots() if s.time_millis >= after), None)
+    if snapshot is None:
         raise NotFoundError(
             f"Table '{table.name}' has no snapshot at or after {after}.", kind="snapshot-not-found"
         )
-    table.create_tag(called.text("tag"), found.id, time_retained=called.retained())
+    table.create_tag(args.tag, snapshot.id, time_retained=args.time_retained)
     columns: Columns = [
         ("tagName", pa.string()),
         ("snapshot", pa.int64()),
         ("commit_time", pa.int64()),
     ]
-    return answer(columns, [[called.text("tag"), found.id, found.time_millis]])
+    return answer(columns, [[args.tag, snapshot.id, snapshot.time_millis]])
 
 
-def _replace_tag(called: _Called) -> None:
-    table = called.table()
-    table.tags.replace(
-        called.text("tag"), _snapshot(table, called), time_retained=called.retained()
-    )
-
-
-def _snapshot(table: Table, called: _Called) -> Snapshot:
-    snapshot = table.snapshot(called.number("snapshot"))
+def _replace_tag(args: _Arguments) -> None:
+    table = args.open()
+    snapshot = table.snapshot(args.snapshot)
     if snapshot is None:
         raise NotFoundError(f"Table '{table.name}' has no snapshot.", kind="snapshot-not-found")
-    return snapshot
+    table.tags.replace(args.tag, snapshot, time_retained=args.time_retained)
 
 
-def _create_or_replace_tag(called: _Called) -> None:
-    exists = called.table().tags.get_or_none(called.text("tag")) is not None
-    (_replace_tag if exists else _create_tag)(called)
+def _create_or_replace_tag(args: _Arguments) -> None:
+    table = args.open()
+    if table.tags.get_or_none(args.tag) is not None:
+        _replace_tag(args)
+    else:
+        table.create_tag(args.tag, args.snapshot, time_retained=args.time_retained)
 
 
-def _rename_tag(called: _Called) -> None:
-    called.table().tags.rename(called.text("tag"), called.text("target_tag"))
+def _rename_tag(args: _Arguments) -> None:
+    args.open().tags.rename(args.tag, args.target_tag)
 
 
-def _delete_tag(called: _Called) -> None:
-    table = called.table()
-    names = [name.strip() for name in called.text("tag").split(",")]
-    for name in names:
-        found = table.tags.get_or_none(name)
-        if found is None and not called.flag("if_exists"):
+def _delete_tag(args: _Arguments) -> None:
+    table = args.open()
+    if not args.if_exists:
+        for name in args.tag:
             table.tags.get(name)
-    for name in names:
+    for name in args.tag:
         if table.tags.get_or_none(name) is not None:
             table.delete_tag(name)
 
 
-def _expire_tags(called: _Called) -> pa.Table:
-    table, older = called.table(), called.parsed("older_than", parse_moment_ms)
+def _expire_tags(args: _Arguments) -> pa.Table:
+    table, older = args.open(), args.older_than
     if older is None:
         gone = [each.tag.name for each in expire_tags(table.maintenance().store)]
         return texts("expired_tags", gone)
@@ -276,19 +266,20 @@ def _expire_tags(called: _Called) -> pa.Table:
     return texts("expired_tags", gone)
 
 
-def _trigger_tags(called: _Called) -> None:
-    called.table().maintenance().run(MaintenanceTask.CREATE_TAGS)
+def _trigger_tag_automatic_creation(args: _Arguments) -> None:
+    args.open().maintenance().run(MaintenanceTask.CREATE_TAGS)
 
 
-def _rollback(called: _Called) -> pa.Table:
-    given = [name for name in ("version", "snapshot", "tag") if called.text(name)]
-    if len(given) != 1:
+def _rollback(args: _Arguments) -> pa.Table:
+    version = args.version
+    if version is not None and version.isdecimal():
+        version = int(version)
+    targets = [each for each in (version, args.snapshot, args.tag) if each is not None]
+    if len(targets) != 1:
         raise InvalidInputError(
             "rollback takes one of version, snapshot and tag.", kind="procedure"
         )
-    table, target = called.table(), called.text(given[0])
-    is_number = given[0] == "snapshot" or (given[0] == "version" and target.isdecimal())
-    return _rolled_back(table, int(target) if is_number else target)
+    return _rolled_back(args.open(), targets[0])
 
 
 def _rolled_back(table: Table, target: int | str) -> pa.Table:
@@ -298,26 +289,23 @@ def _rolled_back(table: Table, target: int | str) -> pa.Table:
     return answer(columns, [[None if before is None else before.id, done.snapshot.id]])
 
 
-def _rollback_to_timestamp(called: _Called) -> pa.Table:
-    table, at = called.table(), called.parsed("timestamp", parse_moment_ms) or 0
-    found = [snapshot for snapshot in table.snapshots() if snapshot.time_millis <= at]
-    if not found:
+def _rollback_to_timestamp(args: _Arguments) -> pa.Table:
+    table, at = args.open(), args.timestamp
+    ids = [snapshot.id for snapshot in table.snapshots() if snapshot.time_millis <= at]
+    if not ids:
         raise NotFoundError(
             f"Table '{table.name}' has no snapshot at or before {at}.", kind="snapshot-not-found"
         )
-    return _rolled_back(table, max(snapshot.id for snapshot in found))
+    return _rolled_back(table, max(ids))
 
 
-def _remove_orphan_files(called: _Called) -> pa.Table:
-    older = called.parsed("older_than", parse_moment_ms)
-    name, files, size = called.text("table"), 0, 0
+def _remove_orphan_files(args: _Arguments) -> pa.Table:
+    older, name, files, size = args.older_than, args.table, 0, 0
+    tables = [name]
     if name.endswith(".*"):
-        tables = [f"{name[:-1]}{each}" for each in called.catalog.list_tables(name[:-2])]
-    else:
-        tables = [name]
+        tables = [f"{name[:-1]}{each}" for each in args.catalog.list_tables(name[:-2])]
     for each in tables:
-        upkeep = replace(called, given={**called.given, "table": each}).table().maintenance()
-        upkeep = replace(upkeep, dry_run=called.flag("dry_run"))
+        upkeep = replace(args.of(each).open().maintenance(), dry_run=args.dry_run)
         if older is not None:
             age = max(0, SystemClock().now_millis() - older)
             upkeep = replace(upkeep, orphans_older_than_ms=age)
@@ -327,153 +315,136 @@ def _remove_orphan_files(called: _Called) -> pa.Table:
     return answer(columns, [[files, size]])
 
 
-def _compact_manifest(called: _Called) -> None:
-    store = called.table().maintenance().store
-    compact_manifests(store, commit_user=str(uuid.uuid4()), dry_run=called.flag("dry_run"))
+def _compact_manifest(args: _Arguments) -> None:
+    store = args.open().maintenance().store
+    compact_manifests(store, commit_user=NewUser(), dry_run=args.dry_run)
 
 
-def _create_branch(called: _Called) -> None:
-    called.table().branches.create(
-        called.text("branch"),
-        tag=called.text("tag") or None,
-        ignore_if_exists=called.flag("ignoreIfExists"),
-    )
+def _create_branch(args: _Arguments) -> None:
+    branches = args.open().branches
+    branches.create(args.branch, tag=args.tag, ignore_if_exists=args.ignoreIfExists)
 
 
-def _delete_branch(called: _Called) -> None:
-    branches = called.table().branches
-    for name in called.text("branch").split(","):
-        branches.delete(name.strip())
+def _delete_branch(args: _Arguments) -> None:
+    branches = args.open().branches
+    for name in args.branch:
+        branches.delete(name)
 
 
-def _rename_branch(called: _Called) -> None:
-    called.table().branches.rename(called.text("from_branch"), called.text("to_branch"))
+def _rename_branch(args: _Arguments) -> None:
+    args.open().branches.rename(args.from_branch, args.to_branch)
 
 
-def _fast_forward(called: _Called) -> None:
-    called.table().branches.fast_forward(called.text("branch"))
+def _fast_forward(args: _Arguments) -> None:
+    args.open().branches.fast_forward(args.branch)
 
 
-def _reset_consumer(called: _Called) -> None:
-    consumers, to = called.table().consumers, called.number("nextSnapshotId")
-    if to is None:
-        consumers.delete(called.text("consumerId"))
+def _reset_consumer(args: _Arguments) -> None:
+    consumers = args.open().consumers
+    if args.nextSnapshotId is None:
+        consumers.delete(args.consumerId)
     else:
-        consumers.reset(called.text("consumerId"), to)
+        consumers.reset(args.consumerId, args.nextSnapshotId)
 
 
-def _clear_consumers(called: _Called) -> None:
-    consumers = called.table().consumers
-    taken = re.compile(called.text("includingConsumers") or ".*")
-    kept = re.compile(called.text("excludingConsumers") or "(?!)")
-    for name in consumers.list():
-        if taken.fullmatch(name) and not kept.fullmatch(name):
+def _clear_consumers(args: _Arguments) -> None:
+    consumers = args.open().consumers
+    for name in filter(args.includingConsumers.fullmatch, consumers.list()):
+        if not args.excludingConsumers.fullmatch(name):
             consumers.delete(name)
 
 
-def _alter_view_dialect(called: _Called) -> None:
-    name = called.names.identifier(Words(text=called.text("view")).path("a view"))
-    dialect, query = called.text("engine") or "spark", called.text("query")
+def _alter_view_dialect(args: _Arguments) -> None:
+    name = args.names.identifier(Words(text=args.view).path("a view"))
+    dialect, query, action = args.engine, args.query or "", args.action.lower()
     changes: dict[str, ViewChange] = {
         "add": AddDialect(dialect=dialect, query=query),
         "update": UpdateDialect(dialect=dialect, query=query),
         "drop": DropDialect(dialect=dialect),
     }
-    action = called.text("action").lower()
     if action not in changes or (action != "drop" and not query):
         raise InvalidInputError(
             "alter_view_dialect takes the action add or update with a query, or drop.",
             kind="procedure",
         )
-    called.catalog.views.alter(str(name), [changes[action]])
+    args.catalog.views.alter(str(name), [changes[action]])
 
 
-_Run = Callable[[_Called], pa.Table | None]
+_Run = Callable[[_Arguments], pa.Table | None]
 """None, if there is no more to say than that it is done."""
-_PROCEDURES: Mapping[str, tuple[_Run, str]] = {
-    "compact": (
-        _compact,
-        """table! partitions compact_strategy order_strategy order_by where options
-        partition_idle_time""",
-    ),
-    "compact_database": (
-        _compact_database, "including_databases including_tables excluding_tables options",
-    ),
-    "expire_snapshots": (
-        _expire_snapshots, "table! retain_max retain_min older_than max_deletes options",
-    ),
-    "expire_partitions": (
-        _expire_partitions,
-        """table! expiration_time timestamp_formatter timestamp_pattern expire_strategy
-        max_expires options""",
-    ),
-    "create_tag": (_create_tag, "table! tag! snapshot time_retained if_not_exists"),
-    "create_tag_from_timestamp": (
-        _create_tag_from_timestamp, "table! tag! timestamp! time_retained",
-    ),
-    "replace_tag": (_replace_tag, "table! tag! snapshot time_retained"),
-    "create_or_replace_tag": (_create_or_replace_tag, "table! tag! snapshot time_retained"),
-    "rename_tag": (_rename_tag, "table! tag! target_tag!"),
-    "delete_tag": (_delete_tag, "table! tag! if_exists"),
-    "expire_tags": (_expire_tags, "table! older_than"),
-    "trigger_tag_automatic_creation": (_trigger_tags, "table!"),
-    "rollback": (_rollback, "table! version snapshot tag"),
-    "rollback_to_timestamp": (_rollback_to_timestamp, "table! timestamp!"),
-    "remove_orphan_files": (_remove_orphan_files, "table! older_than dry_run parallelism mode"),
-    "compact_manifest": (_compact_manifest, "table! options dry_run"),
-    "create_branch": (_create_branch, "table! branch! tag ignoreIfExists"),
-    "delete_branch": (_delete_branch, "table! branch!"),
-    "rename_branch": (_rename_branch, "table! from_branch! to_branch!"),
-    "fast_forward": (_fast_forward, "table! branch!"),
-    "reset_consumer": (_reset_consumer, "table! consumerId! nextSnapshotId"),
-    "clear_consumers": (_clear_consumers, "table! includingConsumers excludingConsumers"),
-    "alter_view_dialect": (_alter_view_dialect, "view! action! engine query"),
-}  # fmt: skip
-"""Name → what runs it, and its parameters in order; those with an exclamation mark are needed."""
+_TAG = "table! tag! snapshot:int time_retained:duration"
+_DECLARED: Mapping[_Run, str] = {
+    _compact: "table! partitions compact_strategy:strategy=full order_strategy=none"
+    " order_by:names where options:pairs partition_idle_time:duration",
+    _compact_database: "including_databases:pattern=.* including_tables:pattern=.*"
+    " excluding_tables:pattern=(?!) options:pairs",
+    _expire_snapshots: "table! retain_max retain_min older_than:moment max_deletes:int"
+    " options:pairs",
+    _expire_partitions: "table! expiration_time timestamp_formatter timestamp_pattern"
+    " expire_strategy max_expires options:pairs",
+    _create_tag: f"{_TAG} if_not_exists:flag",
+    _create_tag_from_timestamp: "table! tag! timestamp!:moment time_retained:duration",
+    _replace_tag: _TAG,
+    _create_or_replace_tag: _TAG,
+    _rename_tag: "table! tag! target_tag!",
+    _delete_tag: "table! tag!:names if_exists:flag",
+    _expire_tags: "table! older_than:moment",
+    _trigger_tag_automatic_creation: "table!",
+    _rollback: "table! version snapshot:int tag",
+    _rollback_to_timestamp: "table! timestamp!:moment",
+    _remove_orphan_files: "table! older_than:moment dry_run:flag parallelism mode",
+    _compact_manifest: "table! options:pairs dry_run:flag",
+    _create_branch: "table! branch! tag ignoreIfExists:flag",
+    _delete_branch: "table! branch!:names",
+    _rename_branch: "table! from_branch! to_branch!",
+    _fast_forward: "table! branch!",
+    _reset_consumer: "table! consumerId! nextSnapshotId:int",
+    _clear_consumers: "table! includingConsumers:pattern=.* excludingConsumers:pattern=(?!)",
+    _alter_view_dialect: "view! action! engine=spark query",
+}
+"""What runs a procedure, which has its name → parameters in order; `!` is for required ones."""
+_PROCEDURES: Mapping[str, tuple[_Run, list[_Parameter]]] = {
+    run.__name__.lstrip("_"): (run, list(map(_Parameter.of, text.split())))
+    for run, text in _DECLARED.items()
+}
 
 
 def call(
     catalog: SqlCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
 ) -> pa.Table:
-    """Run a procedure.
-
-    Raises:
-        UnsupportedFeatureError: Kind `procedure-unsupported`: there is none of this name here.
-        InvalidInputError: Kind `procedure`: an argument is unknown, missing or none of its kind.
-        PaimonError: As what it runs.
-    """
-    found = _PROCEDURES.get(statement.procedure)
-    if found is None:
+    """Run a procedure."""
+    procedure = _PROCEDURES.get(statement.procedure)
+    if procedure is None:
         raise UnsupportedFeatureError(
             f"CALL sys.{statement.procedure} is not taken; there are"
             f" {', '.join(sorted(_PROCEDURES))}.",
             kind="procedure-unsupported",
             details={"procedure": statement.procedure},
         )
-    run, parameters = found
-    given = _by_name(statement, parameters.split())
-    shown = run(_Called(catalog=catalog, names=names, executor=executor, given=given))
+    run, parameters = procedure
+    literals = _by_name(statement, parameters)
+    values = {one.name: one.typed(literals.get(one.name)) for one in parameters}
+    shown = run(_Arguments(catalog=catalog, names=names, executor=executor, **values))
     return answer([("result", pa.bool_())], [[True]]) if shown is None else shown
 
 
-def _by_name(statement: Call, parameters: Sequence[str]) -> dict[str, Literal]:
-    known = {name.rstrip("!").lower(): name.rstrip("!") for name in parameters}
-    places = list(known.values())
-    found: dict[str, Literal] = {}
+def _by_name(statement: Call, parameters: list[_Parameter]) -> dict[str, Literal]:
+    places = [one.name for one in parameters]
+    known = {str(at): name for at, name in enumerate(places)}
+    known |= {name.lower(): name for name in places}
+    literals: dict[str, Literal] = {}
     for key, value in statement.arguments.items():
-        place = int(key) if key.isdecimal() else None
-        in_reach = place is None or place < len(places)
-        name = known.get(key.lower()) if place is None else (places[place] if in_reach else None)
-        if name is None or name in found:
+        name = known.get(key.lower())
+        if name is None or name in literals:
             raise InvalidInputError(
                 f"{statement.procedure} takes {', '.join(places)}, each once; not '{key}'.",
                 kind="procedure",
             )
-        found[name] = value
-    missing = [n[:-1] for n in parameters if n.endswith("!") and found.get(n[:-1]) in (None, "")]
-    if missing:
-        raise InvalidInputError(
-            f"{statement.procedure} needs '{missing[0]}'; it takes {', '.join(places)}.",
-            kind="procedure",
-        )
-    return found
+        literals[name] = value
+    for one in parameters:
+        if one.is_required and literals.get(one.name) in (None, ""):
+            raise InvalidInputError(
+                f"{statement.procedure} needs '{one.name}'; it takes {', '.join(places)}.",
+                kind="procedure",
+            )
+    return literals

@@ -51,18 +51,14 @@ class SqlQuery(FrameResults):
     open_table: OpenTable
     database: str | None = None
     """Of tables that are named without one."""
+    external_access: bool = True
+    """Whether the query may read files and addresses of its own, as duckdb's `read_csv` does."""
 
     def __repr__(self) -> str:
         return f"SqlQuery({self.text[:_SHOWN]!r})"
 
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
-        """Run the query, and read its rows in bounded memory.
-
-        Raises:
-            InvalidInputError: Kind `query`, it is wrong; or duckdb is not installed.
-            NotFoundError: A table does not exist.
-            PaimonError: As the reads of the tables, also by the reader.
-        """
+        """Run the query, and read its rows in bounded memory."""
         run = _Run(sql=self, executor=executor)
         found = find_tables(self.text, "duckdb")
         return run.reader(found)
@@ -80,11 +76,16 @@ class _Run:
     def reader(self, query: Query) -> pa.RecordBatchReader:
         duckdb = library("duckdb")
         # A variable of this process is no table.
-        connection = duckdb.connect(config={"python_enable_replacements": "false"})
+        connection = duckdb.connect(
+            config={
+                "python_enable_replacements": "false",
+                "enable_external_access": str(self.sql.external_access).lower(),
+            }
+        )
         try:
             names: dict[tuple[object, ...], str] = {}
-            text = query.replaced(lambda use: self._registered(use, connection, names), quote='"')
-            with self._explained(duckdb):
+            text = query.replaced(lambda use: self._register(use, connection, names), quote='"')
+            with self._explain(duckdb):
                 batches = connection.sql(text).to_arrow_reader()
         except BaseException:
             connection.close()
@@ -92,7 +93,7 @@ class _Run:
 
         def read() -> Iterator[pa.RecordBatch]:
             try:
-                with self._explained(duckdb):
+                with self._explain(duckdb):
                     yield from batches
             finally:
                 connection.close()
@@ -100,7 +101,7 @@ class _Run:
         return pa.RecordBatchReader.from_batches(batches.schema, read())
 
     @contextmanager
-    def _explained(self, duckdb: Any) -> Iterator[None]:
+    def _explain(self, duckdb: Any) -> Iterator[None]:
         """Turn duckdb's errors into those of the scans, or of the query."""
         try:
             yield
@@ -116,7 +117,7 @@ class _Run:
                 ) from error
             raise
 
-    def _registered(
+    def _register(
         self, use: TableUse, connection: Any, names: dict[tuple[object, ...], str]
     ) -> str | None:
         """Give a table a name in duckdb; None for what is no table of the catalog."""

@@ -18,7 +18,9 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_sql import (
     AddSegment,
+    CleanFiles,
     DeleteSegments,
+    SegmentStatement,
     ShowSegments,
 )
 from paimon_assets.engine.table.segments.segment_tables import show_segments
@@ -47,7 +49,7 @@ from paimon_assets.engine.table.sql.statements import (
     Truncate,
     Update,
 )
-from paimon_assets.engine.table.sql_words import without_qualifiers
+from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
 
 
@@ -62,12 +64,7 @@ class Runner:
     """Folders that segments may be taken from."""
 
     def run(self, statement: Statement) -> pa.Table:
-        """Run a statement that needs no query engine.
-
-        Raises:
-            UnsupportedFeatureError: Kind `sql-needs-spark`: it needs one.
-            PaimonError: As what the statement does.
-        """
+        """Run a statement that needs no query engine."""
         match statement:
             case Show():
                 return show(self.catalog, statement)
@@ -75,7 +72,7 @@ class Runner:
                 return describe(self.catalog, statement)
             case Call():
                 return call(self.catalog, statement, self.names, self.executor)
-            case AddSegment() | ShowSegments() | DeleteSegments():
+            case AddSegment() | ShowSegments() | DeleteSegments() | CleanFiles():
                 return self._segments(statement)
             case Delete() | Update() | Truncate() | Analyze():
                 return self._rows(statement)
@@ -84,13 +81,17 @@ class Runner:
             case _:
                 return self._define(statement)
 
-    def _segments(self, statement: AddSegment | ShowSegments | DeleteSegments) -> pa.Table:
+    def _segments(self, statement: SegmentStatement) -> pa.Table:
         segments = self.catalog.get_table(statement.table).segments(roots=self.roots)
         match statement:
             case AddSegment():
                 return show_segments(segments.add(statement.source, self.executor).segments)
             case ShowSegments():
-                return show_segments(segments.listed(), limit=statement.limit)
+                return show_segments(
+                    segments.listed(), limit=statement.limit, history=statement.history
+                )
+            case CleanFiles(force=force, dry_run=dry_run):
+                return show_segments(segments.clean(force=force, dry_run=dry_run))
             case DeleteSegments():
                 gone = segments.delete(statement.ids, before_ms=statement.before_ms)
                 return show_segments(gone.segments)
@@ -111,12 +112,7 @@ class Runner:
                 return self.change(table, statement)
 
     def change(self, table: Table, statement: Delete | Update) -> pa.Table:
-        """Run a DELETE or an UPDATE whose conditions and values this engine computes.
-
-        Raises:
-            InvalidInputError: Of kind `where`, `expression`, `literal` or `column-not-found`, if
-                it does not; nothing was changed.
-        """
+        """Run a DELETE or an UPDATE whose conditions and values this engine computes."""
         where, values = plain_change(table.schema, statement)
         builder = table.new_row_change_builder()
         if isinstance(statement, Update):
@@ -131,7 +127,11 @@ class Runner:
         catalog = self.catalog
         match statement:
             case CreateDatabase():
-                catalog.create_database(statement.name, ignore_if_exists=statement.if_not_exists)
+                catalog.create_database(
+                    statement.name,
+                    ignore_if_exists=statement.if_not_exists,
+                    options=statement.options,
+                )
                 return outcome("CREATE DATABASE", statement.name)
             case DropDatabase():
                 if not statement.if_exists or statement.name in catalog.list_databases():
@@ -160,12 +160,7 @@ class Runner:
                 raise needs_spark(statement)
 
     def create(self, statement: CreateTable, columns: Schema | None = None) -> pa.Table:
-        """Create a table.
-
-        Args:
-            statement: Says how.
-            columns: Those of its query; who runs that gives them.
-        """
+        """Create a table."""
         schema = statement.schema
         if statement.query is not None and columns is None:
             raise needs_spark(statement)
@@ -196,15 +191,11 @@ def _like(given: TableSchema, over: Schema) -> Schema:
 def plain_change(
     schema: TableSchema, statement: Delete | Update
 ) -> tuple[Predicate | None, Mapping[str, Expression]]:
-    """Return the predicate and the values of a change, if this engine computes them.
-
-    Raises:
-        InvalidInputError: It does not; says of which part.
-    """
+    """Return the predicate and the values of a change, if this engine computes them."""
     own = qualifiers(statement.table, statement.alias)
     where = None
     if statement.where is not None:
-        where = parse_where(without_qualifiers(statement.where, own))
+        where = parse_where(without_qualifiers(statement.where, own), SparkSql)
         bind(where, schema)
     values = {}
     for path, text in statement.assignments if isinstance(statement, Update) else ():
@@ -212,7 +203,7 @@ def plain_change(
             raise InvalidInputError(f"'{'.'.join(path)}' is no column.", kind="expression")
         if path[-1] in values:
             raise InvalidInputError(f"Column '{path[-1]}' is set twice.", kind="statement")
-        values[path[-1]] = parse_expression(without_qualifiers(text, own))
+        values[path[-1]] = parse_expression(without_qualifiers(text, own), SparkSql)
     bind_assignments(values, schema)
     return where, values
 

@@ -28,10 +28,10 @@ def show(catalog: SqlCatalog, statement: Show) -> pa.Table:
             return texts("namespace", _like(catalog.list_databases(), statement.pattern))
         case Shown.TABLES:
             found = _like(catalog.list_tables(database), statement.pattern)
-            return _listed(database, "tableName", found)
+            return _list(database, "tableName", found)
         case Shown.VIEWS:
             found = _like(catalog.views.list(database), statement.pattern)
-            return _listed(database, "viewName", found)
+            return _list(database, "viewName", found)
         case _:
             return _of_table(catalog, statement)
 
@@ -79,7 +79,7 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
     return [name for name in names if taken.fullmatch(name)]
 
 
-def _listed(database: str, column: str, names: Iterable[str]) -> pa.Table:
+def _list(database: str, column: str, names: Iterable[str]) -> pa.Table:
     columns: Columns = [("namespace", _TEXT), (column, _TEXT), ("isTemporary", pa.bool_())]
     return answer(columns, [[database, name, False] for name in names])
 
@@ -118,14 +118,14 @@ def _create_table(table: Table) -> str:
     for field in schema.fields:
         default = field.default_value
         lines.append(
-            f"  {_quoted(field.name)} {spark_text(field.type)}"
+            f"  {_quote(field.name)} {spark_text(field.type)}"
             + ("" if field.type.nullable else " NOT NULL")
             + ("" if default is None else f" DEFAULT {_string(default)}")
             + ("" if field.description is None else f" COMMENT {_string(field.description)}")
         )
     text = f"CREATE TABLE {_quoted_name(table.name)} (\n" + ",\n".join(lines) + ")\nUSING paimon\n"
     if schema.partition_keys:
-        text += f"PARTITIONED BY ({', '.join(map(_quoted, schema.partition_keys))})\n"
+        text += f"PARTITIONED BY ({', '.join(map(_quote, schema.partition_keys))})\n"
     if schema.comment is not None:
         text += f"COMMENT {_string(schema.comment)}\n"
     options = dict(shown_options(schema.options))
@@ -140,7 +140,7 @@ def _create_table(table: Table) -> str:
 def _create_view(catalog: SqlCatalog, name: Identifier) -> str:
     view = catalog.views.get(str(name))
     columns = ", ".join(
-        _quoted(field.name)
+        _quote(field.name)
         + ("" if field.description is None else f" COMMENT {_string(field.description)}")
         for field in view.fields
     )
@@ -151,10 +151,10 @@ def _create_view(catalog: SqlCatalog, name: Identifier) -> str:
 
 
 def _quoted_name(name: str) -> str:
-    return ".".join(map(_quoted, name.split(".", 1)))
+    return ".".join(map(_quote, name.split(".", 1)))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 

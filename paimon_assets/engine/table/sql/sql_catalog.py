@@ -21,7 +21,13 @@ class SqlCatalog(Protocol):
         """Return the names of all databases."""
         ...
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+    def create_database(
+        self,
+        name: str,
+        *,
+        ignore_if_exists: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a database."""
         ...
 

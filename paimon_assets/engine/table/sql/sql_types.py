@@ -44,11 +44,7 @@ _SHOWN = {
 
 
 def take_type(words: Words) -> DataType:
-    """Go behind a type, and return it; what follows it, such as NOT NULL, is not taken.
-
-    Raises:
-        InvalidInputError: Kind `statement`: there is none, or not one Spark has.
-    """
+    """Go behind a type, and return it; what follows it, such as NOT NULL, is not taken."""
     text = _text(words)
     try:
         return parse_type(text)

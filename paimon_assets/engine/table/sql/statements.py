@@ -24,11 +24,7 @@ class Names:
     """Where tables lie whose names have no database."""
 
     def identifier(self, path: tuple[str, ...]) -> Identifier:
-        """Return the table a name means.
-
-        Raises:
-            InvalidInputError: Kind `name`: its database is not known, or it is of another catalog.
-        """
+        """Return the table a name means."""
         match path:
             case (name,) if self.database is not None:
                 return Identifier(self.database, name)
@@ -44,11 +40,7 @@ class Names:
                 )
 
     def database_of(self, path: tuple[str, ...]) -> str:
-        """Return the database a name means.
-
-        Raises:
-            InvalidInputError: Kind `name`: it is of another catalog.
-        """
+        """Return the database a name means."""
         match path:
             case (database,) | (_, database) if len(path) == 1 or path[0] == self.catalog:
                 return database
@@ -187,6 +179,7 @@ class CreateDatabase:
 
     name: str
     if_not_exists: bool
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

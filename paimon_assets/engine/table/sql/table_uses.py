@@ -10,7 +10,6 @@ was written, whatever sqlglot makes of the rest.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -19,13 +18,12 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.sql_words import SparkSql
 
 _MOMENT = re.compile(
     r"\s+(?:FOR\s+)?(?P<what>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+",
     re.IGNORECASE,
 )
-_DOLLAR = "\ue000"
-"""Stands for the dollar of `t$files` while sqlglot looks: to it, a dollar begins a parameter."""
 _OF_TIME = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _SHOWN = 200
 
@@ -59,6 +57,8 @@ class Query:
     uses: tuple[TableUse, ...]
     qualifiers: tuple[tuple[tuple[str, int, int], ...], ...] = ()
     """Of columns with at least two names before theirs: all names, with their places."""
+    functions: frozenset[str] = frozenset()
+    """Names of functions that are not of standard SQL, in small letters."""
 
     def replaced(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
         """Return the query with other tables; one for which `choose` says None stays.
@@ -80,30 +80,22 @@ class Query:
                 if taken.setdefault(alias.lower(), full) != full:
                     alias = "_".join(use.name)
                 named[full] = alias
-                edits.append((use.alias_at, use.alias_at, f" AS {_quoted(alias, quote)}"))
+                edits.append((use.alias_at, use.alias_at, f" AS {_quote(alias, quote)}"))
         for names in self.qualifiers:
-            edits += _requalified(names, named, quote)
-        return _edited(self.text, edits)
+            edits += _requalify(names, named, quote)
+        return _edit(self.text, edits)
 
 
 def find_tables(text: str, dialect: str = "spark") -> Query:
     """Find the tables a query names.
 
-    Args:
-        text: A SELECT, VALUES or WITH.
-        dialect: The name sqlglot has for the SQL it is written in.
-
-    Raises:
-        InvalidInputError: Kind `query`: it does not parse, or is no query.
-
     >>> [use.name for use in find_tables("WITH a AS (SELECT 1) SELECT * FROM a, db.t$files").uses]
     [('db', 't$files')]
     """
-    sql = Dialect.get_or_raise(dialect)
-    plain = _without_dollars(text, sql)
+    sql = SparkSql() if dialect == "spark" else Dialect.get_or_raise(dialect)
     try:
-        tokens = sql.tokenize(plain)
-        trees = sql.parser().parse(tokens, plain)
+        tokens = sql.tokenize(text)
+        trees = sql.parser().parse(tokens, text)
     except (SqlglotError, RecursionError) as error:
         raise InvalidInputError(
             f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
@@ -114,13 +106,14 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
         )
     tree = trees[0]
     places = {token.start: number for number, token in enumerate(tokens)}
-    reading = _Reading(text=text, plain=plain, tokens=tokens, places=places)
+    reading = _Reading(text=text, tokens=tokens, places=places)
     uses = [use for node in tree.find_all(exp.Table) for use in reading.use(node)]
     qualifiers = (reading.qualifier(node) for node in tree.find_all(exp.Column))
     return Query(
         text=text,
         uses=tuple(sorted(uses, key=lambda use: use.start)),
         qualifiers=tuple(names for names in qualifiers if names),
+        functions=frozenset(node.name.lower() for node in tree.find_all(exp.Anonymous)),
     )
 
 
@@ -128,20 +121,8 @@ def names_in(text: str, without: str | None = None) -> frozenset[str]:
     """Return all names that columns of a query are made of: of columns, fields and tables.
 
     Which of them are columns of a table, only the table says.
-
-    Args:
-        text: The query.
-        without: A table whose columns, where they name it, do not count.
-        dialect: As in `find_tables`.
-
-    Raises:
-        InvalidInputError: Kind `query`; as `find_tables`.
     """
-    sql = Dialect.get_or_raise("spark")
-    try:
-        tree = sql.parse(_without_dollars(text, sql))[0]
-    except (SqlglotError, RecursionError) as error:
-        raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
+    tree = _tree(text)
     if tree is None:
         return frozenset()
     other = (without or "").lower()
@@ -151,10 +132,34 @@ def names_in(text: str, without: str | None = None) -> frozenset[str]:
     )
 
 
+def equal_columns(condition: str) -> list[frozenset[str]]:
+    """Return the pairs of columns that are equal wherever a condition holds, in small letters.
+
+    >>> [sorted(pair) for pair in equal_columns("t.a = S.a AND (`s`.`b` = t.b) AND t.c = 1")]
+    [['s.a', 't.a'], ['s.b', 't.b']]
+    """
+    tree = _tree(f"SELECT 1 WHERE {condition}")
+    both = tree.args["where"].this.unnest() if tree is not None else exp.null()
+    parts = [part.unnest() for part in (both.flatten() if isinstance(both, exp.And) else [both])]
+    pairs = [(part.left, part.right) for part in parts if isinstance(part, exp.EQ)]
+    columns = ([side for side in pair if isinstance(side, exp.Column)] for pair in pairs)
+    return [
+        frozenset(".".join(name.name for name in side.parts).lower() for side in pair)
+        for pair in columns
+        if len(pair) == 2
+    ]
+
+
+def _tree(text: str) -> exp.Expr | None:
+    try:
+        return SparkSql().parse(text)[0]
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     text: str
-    plain: str
     tokens: Sequence[Token]
     places: dict[int, int]
     """Where a token starts → its number."""
@@ -169,7 +174,7 @@ class _Reading:
             return
         start, end = names[0][1], names[-1][2]
         version = timestamp = None
-        if moment := _MOMENT.match(self.plain, end):
+        if moment := _MOMENT.match(self.text, end):
             first = moment.end()
             behind = self._behind_operand(first)
             operand, end = self.text[first:behind], behind
@@ -197,12 +202,7 @@ class _Reading:
         function = node.this
         if not isinstance(function, exp.Anonymous):
             return
-        start = function.meta.get("start")
-        if start is None:
-            found = re.search(rf"\b{re.escape(function.name)}\s*\(", self.plain)
-            if found is None:
-                return
-            start = found.start()
+        start = function.meta["start"]
         opened = next(
             number
             for number in range(self.places.get(start, 0), len(self.tokens))
@@ -295,8 +295,7 @@ class _Reading:
         for part in parts:
             if not isinstance(part, exp.Identifier) or "start" not in part.meta:
                 return []
-            name = part.name.replace(_DOLLAR, "$")
-            found.append((name, part.meta["start"], part.meta["end"] + 1))
+            found.append((part.name, part.meta["start"], part.meta["end"] + 1))
         return found
 
 
@@ -328,22 +327,7 @@ def _holds(outer: exp.Expr, node: exp.Expr) -> bool:
     return above is outer
 
 
-def _without_dollars(text: str, sql: Dialect) -> str:
-    """Return a text of the same length in which the dollars of plain names are letters."""
-    if "$" not in text:
-        return text
-    try:
-        tokens = sql.tokenize(text)
-    except SqlglotError:
-        return text
-    letters = list(text)
-    for before, token in pairwise(tokens):
-        if text[token.start] == "$" and before.end + 1 == token.start:
-            letters[token.start] = _DOLLAR
-    return "".join(letters)
-
-
-def _requalified(
+def _requalify(
     names: Sequence[tuple[str, int, int]], named: dict[tuple[str, ...], str], quote: str
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the edit that names a column's table by its alias, if its name is that of a table."""
@@ -351,11 +335,11 @@ def _requalified(
     for full, alias in named.items():
         for own in (full, full[-2:]):
             if len(own) > 1 and plain[: len(own)] == own:
-                yield names[0][1], names[len(own) - 1][2], _quoted(alias, quote)
+                yield names[0][1], names[len(own) - 1][2], _quote(alias, quote)
                 return
 
 
-def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def _edit(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     parts, place = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
         parts += [text[place:start], new]
@@ -363,7 +347,7 @@ def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[place:]])
 
 
-def _quoted(name: str, quote: str) -> str:
+def _quote(name: str, quote: str) -> str:
     return f"{quote}{name.replace(quote, quote * 2)}{quote}"
 
 

@@ -2,12 +2,12 @@
 
 They are named `<table>$<name>` and `sys.<name>`.
 
-Concept → files:
-    which there are, by name                  system_table
-    snapshots, schemas, options, tags, …      metadata
-    files, manifests, partitions, indexes     files
-    rows with their kinds                     row_reads
-    all tables, partitions, options           global_tables
+Concept → modules:
+    which there are, by name                 system_table
+    snapshots, schemas, options, tags, …     metadata
+    files, manifests, partitions, indexes    files
+    rows with their kinds                    row_reads
+    all tables, partitions, options          global_tables
 """
 
 from paimon_assets.engine.table.system.global_tables import (

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_pruning import stats_columns
 from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import (
@@ -118,7 +118,7 @@ def partition_sums(store: FileStore) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def buckets(store: FileStore) -> Rows:
     """Yield one row a bucket that holds files."""
-    for key, members in _grouped(_live(store), lambda entry: (entry.partition, entry.bucket)):
+    for key, members in _group(_live(store), lambda entry: (entry.partition, entry.bucket)):
         partition, bucket = key
         yield {
             "partition": _partition_text(store, partition),
@@ -175,7 +175,7 @@ def _indexed_columns(store: FileStore, covers: GlobalIndexMeta) -> str | None:
     return ",".join(names) or None
 
 
-def _grouped(
+def _group(
     entries: Iterable[ManifestEntry], key: Callable[[ManifestEntry], Any]
 ) -> list[tuple[Any, list[ManifestEntry]]]:
     ordered = sorted(entries, key=key)
@@ -183,7 +183,7 @@ def _grouped(
 
 
 def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
-    grouped = _grouped(_live(store), lambda entry: entry.partition)
+    grouped = _group(_live(store), lambda entry: entry.partition)
     named = [(_partition_name(store, partition), members) for partition, members in grouped]
     return sorted(named, key=lambda group: group[0])
 
@@ -214,7 +214,8 @@ def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
 
 def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
     file = entry.file
-    keys = [field.type for field in store.schema.key_fields]
+    written = store.schemas.schema_or_none(file.schema_id) or store.schema
+    keys = [field.type for field in written.key_fields]
     return {
         "partition": _partition_text(store, entry.partition),
         "bucket": entry.bucket,

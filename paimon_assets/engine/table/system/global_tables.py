@@ -124,11 +124,7 @@ class GlobalSystemTable:
 
     @staticmethod
     def of(catalog: Catalog, options: Mapping[str, str], kind: str) -> "GlobalSystemTable":
-        """Return a system table; upper case counts as lower case, as in Java.
-
-        Raises:
-            NotFoundError: There is none of this name; the message lists those there are.
-        """
+        """Return a system table; upper case counts as lower case, as in Java."""
         kind = kind.lower()
         if kind not in GLOBAL_SYSTEM_TABLES:
             raise NotFoundError(
@@ -150,14 +146,7 @@ class GlobalSystemTable:
         return _SCHEMAS[self.kind]
 
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
-        """Read in bounded memory: a few tables at once.
-
-        Args:
-            executor: Not asked: metadata is read here, in this process.
-
-        Raises:
-            StorageError: The databases could not be listed.
-        """
+        """Read in bounded memory: a few tables at once."""
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self._batches())
 
     def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:

@@ -155,11 +155,7 @@ def segments(store: FileStore) -> Rows:
 
 
 def statistics(store: FileStore) -> Rows:
-    """Yield the statistics that the snapshot names, if it names some.
-
-    Raises:
-        FormatError: The file is damaged.
-    """
+    """Yield the statistics that the snapshot names, if it names some."""
     snapshot = snapshot_of(store)
     if snapshot is None or snapshot.statistics is None:
         return

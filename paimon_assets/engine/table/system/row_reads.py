@@ -34,11 +34,7 @@ def audit_log(store: FileStore) -> ReadBuilder:
 
 
 def row_tracking(store: FileStore) -> ReadBuilder:
-    """Describe a read of all columns, the rows' ids and the snapshots that wrote them.
-
-    Raises:
-        NotFoundError: The rows of this table carry no ids.
-    """
+    """Describe a read of all columns, the rows' ids and the snapshots that wrote them."""
     if not store.schema.typed_options.get(ROW_TRACKING_ENABLED):
         raise NotFoundError(
             f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set.",
@@ -68,7 +64,7 @@ def read_binlog(
 def _packed(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     waiting: pa.RecordBatch | None = None
     for batch in rows:
-        held = batch if waiting is None else _joined(waiting, batch)
+        held = batch if waiting is None else _join(waiting, batch)
         waiting = None
         if held.num_rows and held.column(0)[-1].as_py() == SHORT_TEXTS[RowKind.UPDATE_BEFORE]:
             waiting = held.slice(held.num_rows - 1)  # its +U may be in the next batch
@@ -79,7 +75,7 @@ def _packed(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Record
         yield _pack(waiting, schema)
 
 
-def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
+def _join(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
     return pa.Table.from_batches([first, second]).combine_chunks().to_batches()[0]
 
 

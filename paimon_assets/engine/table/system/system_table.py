@@ -52,11 +52,7 @@ class SystemTable:
 
     @staticmethod
     def of(store: FileStore, kind: str) -> "SystemTable":
-        """Return a system table; upper case counts as lower case, as in Java.
-
-        Raises:
-            NotFoundError: There is none of this name; the message lists those there are.
-        """
+        """Return a system table; upper case counts as lower case, as in Java."""
         kind = kind.lower()
         if kind not in SYSTEM_TABLES:
             raise NotFoundError(
@@ -82,11 +78,7 @@ class SystemTable:
         return to_arrow_schema(_READS[self.kind](self.store).fields())
 
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
-        """Read in bounded memory.
-
-        Args:
-            executor: Who reads rows; metadata is read here, in this process.
-        """
+        """Read in bounded memory."""
         if self.kind in _METADATA:
             return self._metadata().to_reader()
         if self.kind == _BINLOG:

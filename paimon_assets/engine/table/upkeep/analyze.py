@@ -6,17 +6,17 @@ Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
 """
 
 import json
-import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, joined
+from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, join
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -64,7 +64,7 @@ def analyze(
     Cost:
         One read of the columns; memory of a task is that of a merge and 4096 hashes a column.
     """
-    user = commit_user or str(uuid.uuid4())
+    user = commit_user or NewUser()
     done = store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER, [CommitKind.ANALYZE])
     if done is not None:
         return AnalyzeOutcome(snapshot=done, statistics=None)
@@ -83,7 +83,7 @@ def analyze(
     )
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
-    summary = joined((load(RowSummary, answer) for _, answer in answers), len(fields))
+    summary = join((load(RowSummary, answer) for _, answer in answers), len(fields))
     statistics = Statistics(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,

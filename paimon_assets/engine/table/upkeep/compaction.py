@@ -7,20 +7,36 @@ Rows that wait for a bucket get one first, in a snapshot before it.
     └── their buckets only, with what fits kept ◀── files deleted ◀┘
 
 Nothing is visible before the commit. A compaction that is killed leaves orphan files, no more.
+
+A unit of a plan that sorts: rows through the executor, and the message that replaces files.
+
+Rows of a table with postponed buckets that wait: who they are, and how they get their bucket.
+
+    bucket-postpone ─▶ a task for each partition replays its files in order ─▶ level 0 of buckets
+
+One task reads all of a partition, for rows of one key must be replayed in the order they came.
+Source: `org.apache.paimon.flink.postpone.PostponeBucketCompactSplitSource`.
 """
 
 import datetime as dt
 import logging
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
-from paimon_assets.engine.contract.commit_message import CommitMessage, WriteResult
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    CompactIncrement,
+    WriteResult,
+)
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.executor import ClusteringExecutor
 from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK
+from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK, PostponeContext
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
@@ -32,14 +48,94 @@ from paimon_assets.engine.control.compact.plan import (
     CompactStrategy,
     plan_compaction,
 )
+from paimon_assets.engine.control.compact.unit import PlannedUnit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.control.write.write_planning import rewriting_schema, writer_state
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import ROWKIND_FIELD
+from paimon_assets.engine.spec.options.write_options import (
+    POSTPONE_DEFAULT_BUCKETS,
+    POSTPONE_WRITE_FIXED,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 from paimon_assets.engine.table.read.where import as_predicate
-from paimon_assets.engine.table.upkeep.clustering import cluster_unit
-from paimon_assets.engine.table.upkeep.postponed import waiting_tasks
 from paimon_assets.engine.table.write.commit_builder import CommitBuilder
+
+
+def waiting_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
+    """Return the tasks that give the waiting rows of a plan their buckets."""
+    splits = [unit.task.split for unit in plan.waiting]
+    read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
+    context = PostponeContext(read=read, write=_write_context(store, plan))
+    return TaskBatch(
+        name=POSTPONE_TASK,
+        shared=dump(context),
+        payloads=tuple(map(dump_split, splits)),
+        weights=tuple(split.file_bytes for split in splits),
+        parallelism=parallelism,
+        file_io=store.file_io.spec,
+        subject=plan.subject,
+    )
+
+
+def _write_context(store: FileStore, plan: CompactionPlan) -> WriteContext:
+    """Return how rows are written that get their bucket at once."""
+    schema = rewriting_schema(store.schema, {POSTPONE_WRITE_FIXED.key: "true"})
+    state = writer_state(store, plan.snapshot)
+    return WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=schema,
+        bucket_states=state.bucket_states,
+        partition_buckets=state.differing_from(schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS)),
+        file_io=store.file_io.spec,
+    )
+
+
+def cluster_unit(
+    store: FileStore,
+    read: ReadContext,
+    unit: PlannedUnit,
+    order: ClusterOrder,
+    executor: TaskRunner,
+) -> CommitMessage:
+    """Write the rows of a unit in order; its files are gone once the message is committed.
+
+    Raises:
+        InvalidInputError: Kind `cluster-order`; the executor runs tasks only.
+    """
+    if not isinstance(executor, ClusteringExecutor):
+        raise InvalidInputError(
+            f"Table '{store.label}' cannot be sorted by {type(executor).__name__}: it has no "
+            "`cluster`; use the embedded executor or Spark's.",
+            kind="cluster-order",
+            details={"table": store.label},
+        )
+    split = unit.task.split
+    write = WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=rewriting_schema(store.schema, {ROWKIND_FIELD.key: ""}),
+        file_io=store.file_io.spec,
+    )
+    written = executor.cluster(read, [split], write, order)
+    after = (file for message in written.messages for file in message.data_increment.new_files)
+    return CommitMessage(
+        partition=split.partition,
+        bucket=split.bucket,
+        total_buckets=split.total_buckets,
+        compact_increment=CompactIncrement(
+            compact_before=split.data_files,
+            compact_after=tuple(file._replace(file_source=FileOrigin.COMPACT) for file in after),
+            deleted_index_files=unit.task.index_files,
+        ),
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +337,7 @@ class CompactionBuilder(CommitBuilder):
         committed = self.find_committed()
         if committed is not None:
             return CompactionOutcome(snapshot=committed, was_already_committed=True)
-        user = self.commit_user or str(uuid.uuid4())
+        user = self.commit_user or NewUser()
         named = replace(self, store=self.store.current(), commit_user=user)
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
 

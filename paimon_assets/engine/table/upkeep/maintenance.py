@@ -5,7 +5,6 @@ goes on where this one was. Repeating a task that is done finds nothing to do.
 """
 
 import logging
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -29,6 +28,7 @@ from paimon_assets.engine.control.maintenance.refused_batches import (
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.analyze import analyze
 
@@ -95,7 +95,7 @@ class Maintenance:
     until_ms: int | None = None
     """Epoch milliseconds after which no further piece is begun."""
     clock: Clock = field(default_factory=SystemClock)
-    commit_user: str = field(default_factory=lambda: str(uuid.uuid4()))
+    commit_user: str = field(default_factory=NewUser)
     """Who commits what tasks commit; under one name each of them commits once."""
     executor: TaskRunner | None = None
     """Who reads rows; this process by default."""

@@ -2,10 +2,11 @@
 
 Files of a partition agree on their bucket count, so all of a partition is replaced in one snapshot.
 What others committed to it meanwhile would be left in the old buckets: that is a conflict.
+Partitions with files whose key columns have another type are written anew, whatever their count:
+their rows come to the order and the buckets of the new type.
 Source: `org.apache.paimon.flink.action.RescaleAction`.
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.control.commit.abort import abort, undone_on_sure_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.commit.overwrite import upgraded
+from paimon_assets.engine.control.commit.overwrite import upgrade
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     PartitionSpec,
@@ -23,6 +24,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.control.write.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
@@ -36,6 +38,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS_MERGE_ON_READ,
     ROWKIND_FIELD,
     WRITE_ONLY,
     ChangelogProducer,
@@ -55,7 +58,8 @@ def rescale(
     """Give partitions another bucket count, in one snapshot.
 
     Args:
-        store: A table with a fixed bucket count.
+        store: A table with a fixed bucket count; with dynamic buckets, if key columns have another
+            type in some files.
         executor: Who reads and writes.
         buckets: The new count; the table's `bucket` by default. Our writers respect the count of
             each partition, and take the table's for new ones; Java's refuse partitions whose count
@@ -65,7 +69,7 @@ def rescale(
         commit_user: Rescaling again under one name finds the first time.
 
     Returns:
-        The snapshot; None if all these partitions have the count already.
+        The snapshot; None if all these partitions have the count and the key types already.
 
     Raises:
         InvalidInputError: Kind `rescale`; the table has no fixed bucket count, or rows of it wait
@@ -79,24 +83,33 @@ def rescale(
     store = store.current()
     check_writable(store.label, store.schema)
     target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
-    if store.schema.bucket_mode is not BucketMode.HASH_FIXED or target < 1:
-        raise _refused(store, f"it has no fixed bucket count, or {target} is none")
     predicate = bound_spec(store.schema, partition or {}, table=store.label)
     plan = ReadBuilder(store=store, predicate=predicate).plan()
     live = PartitionFilter.where(store, predicate).live_files(plan.snapshot)
-    changed = {entry.partition for entry in live if entry.total_buckets != target}
+    retyped = store.retyped_schemas(entry.file.schema_id for entry in live)
+    is_fixed = store.schema.bucket_mode is BucketMode.HASH_FIXED and target > 0
+    is_dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC and buckets is None
+    if not is_fixed and not (is_dynamic and retyped):
+        raise _refused(store, f"it has no fixed bucket count, or {target} is none")
+    changed = {
+        entry.partition
+        for entry in live
+        if (is_fixed and entry.total_buckets != target) or entry.file.schema_id in retyped
+    }
     gone = [entry for entry in live if entry.partition in changed]
     if not gone:
         return None
     if skips_level_0(store.schema) and any(entry.file.level == 0 for entry in gone):
-        raise _refused(store, "some of its rows wait for a compaction; compact it first")
+        merging = f"set '{DELETION_VECTORS_MERGE_ON_READ.key}' to true for this, or overwrite it"
+        way_out = merging if retyped else "compact it first"
+        raise _refused(store, f"some of its rows wait for a compaction; {way_out}")
     splits = [split for split in plan.splits if split.partition in changed]
     result = executor.rewrite(plan.context, splits, _write_context(store, target))
     messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
     with undone_on_sure_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(
             messages,
-            commit_user=commit_user or str(uuid.uuid4()),
+            commit_user=commit_user or NewUser(),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
         )
@@ -169,7 +182,7 @@ def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitM
             for file in message.data_increment.new_files
         )
         options = store.schema.typed_options
-        top = upgraded(entries, CommitChecks(store).key_range, options)
+        top = upgrade(entries, CommitChecks(store).key_range, options)
         increment = replace(message.data_increment, new_files=tuple(entry.file for entry in top))
         lifted.append(replace(message, data_increment=increment))
     return lifted

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
@@ -190,7 +191,7 @@ def _check_unique(rows: pa.Table, on: MergeOn) -> None:
     grouped: Any = counts.group_by(list(on.names)).aggregate([("__rows", "sum")])
     double = grouped.filter(pc.field("__rows_sum") > 1)
     if double.num_rows:
-        example = {name: double.column(name)[0].as_py() for name in on.names}
+        example = shown_rows(double.select(list(on.names)).slice(0, 1))[0]
         raise duplicates(on, double.num_rows, example)
 
 

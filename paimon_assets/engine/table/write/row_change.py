@@ -8,7 +8,6 @@ A predicate over partition columns alone drops whole partitions by metadata.
 """
 
 import logging
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,7 @@ from paimon_assets.engine.control.commit.file_store_commit import Condition, Fil
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.row_change.dropped import dropped_rows
 from paimon_assets.engine.control.row_change.plan import (
     RowChangePlan,
@@ -275,7 +275,7 @@ class RowChangeBuilder(CommitBuilder):
         assignments: tuple[Assignment, ...] | None,
         executor: TaskRunner | None,
     ) -> RowChangeOutcome:
-        builder = replace(self, commit_user=self.commit_user or str(uuid.uuid4()))
+        builder = replace(self, commit_user=self.commit_user or NewUser())
         merge = chosen if isinstance(chosen, _Merge) else None
         run = _Run(
             builder=builder,
@@ -306,7 +306,7 @@ class RowChangeBuilder(CommitBuilder):
         check_segments(store, latest, "delete")
         snapshot = FileStoreCommit(store).overwrite(
             (),
-            commit_user=self.commit_user or str(uuid.uuid4()),
+            commit_user=self.commit_user or NewUser(),
             commit_identifier=self.commit_identifier,
             predicate=predicate,
             properties=self.properties,

@@ -10,7 +10,6 @@ orphan cleaning keeps its files.
 """
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import Detail, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
@@ -121,7 +121,7 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
     staged = store.with_options({BRANCH.key: name})
     snapshot = FileStoreCommit(staged).commit(
         [_rows_only(message) for message in messages],
-        commit_user=str(uuid.uuid4()),
+        commit_user=NewUser(),
         commit_identifier=FIRST_SNAPSHOT_ID,
     )
     return StagedBatch(store=staged, snapshot=snapshot)

@@ -3,12 +3,12 @@
 Source: `org.apache.paimon.table.sink.BatchTableCommit`.
 """
 
-import uuid
 from collections.abc import Sequence
 
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionSpec, bound_spec
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of
@@ -48,7 +48,7 @@ def empty(
     """
     return FileStoreCommit(store).overwrite(
         (),
-        commit_user=commit_user or str(uuid.uuid4()),
+        commit_user=commit_user or NewUser(),
         commit_identifier=BATCH_COMMIT_IDENTIFIER,
         predicate=predicate,
     )

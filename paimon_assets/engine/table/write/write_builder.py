@@ -26,6 +26,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.control.write.key_bootstrap import key_bootstrap
 from paimon_assets.engine.control.write.write_planning import writer_state
@@ -349,7 +350,7 @@ class WriteBuilder(CommitBuilder):
 
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
         commit = FileStoreCommit(self.store, condition=self.condition)
-        user = self.commit_user or str(uuid.uuid4())
+        user = self.commit_user or NewUser()
         if self.overwrites is None:
             return commit.commit(
                 messages,

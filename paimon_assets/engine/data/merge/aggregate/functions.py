@@ -87,12 +87,7 @@ class Aggregate:
 
     @staticmethod
     def of(settings: FieldAggregation, table: str) -> Aggregate:
-        """Find the kernel of a function.
-
-        Raises:
-            UnsupportedFeatureError: The library of the function is not installed; names the
-                column.
-        """
+        """Find the kernel of a function."""
         function = settings.function
         if function in _OF_SKETCHES and not has_sketches():
             raise UnsupportedFeatureError(
@@ -108,15 +103,7 @@ class Aggregate:
         return Aggregate(settings, table, kernel)
 
     def __call__(self, values: Array, grouped: Grouped) -> Outcome:
-        """Compute the outcome of each group.
-
-        Args:
-            values: The column, by row number.
-            grouped: Which records make each group; groups without any give null.
-
-        Raises:
-            InvalidInputError: A record retracts, and the function cannot take anything back.
-        """
+        """Compute the outcome of each group."""
         retracts = grouped.retracts is not None and grouped.retracts.any()
         if not retracts or self.settings.ignore_retract:
             return self._kernel(values, grouped.without_retracts())

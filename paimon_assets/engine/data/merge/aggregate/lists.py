@@ -68,12 +68,7 @@ class Elements:
         return known
 
     def rebuilt(self, kept: Grouped, content: Array | None = None) -> Array:
-        """Put elements into one list (or map) for each group.
-
-        Args:
-            kept: Those that remain, sorted by group.
-            content: What `kept.rows` are places in, if not the elements themselves.
-        """
+        """Put elements into one list (or map) for each group."""
         lists: Any = self.lists
         indices = from_numpy(kept.rows)
         options: Any = {"type": lists.type, "mask": from_numpy(~self.known)}
@@ -94,13 +89,7 @@ def _offsets(groups: Order, count: int) -> Array:
 
 
 def nested_list(groups: Order, items: Array, count: int) -> Array:
-    """Return a list of items for each group, null for groups without any.
-
-    Args:
-        groups: Group of each item, ascending.
-        items: As many.
-        count: How many groups there are.
-    """
+    """Return a list of items for each group, null for groups without any."""
     mask = np.ones(count, dtype=np.bool_)
     mask[groups] = False
     parts: Any = [_offsets(groups, count), items]
@@ -149,7 +138,7 @@ def _comparable(values: Any) -> list[Array]:
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
         ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
         lengths = np.where(is_valid(values), np.diff(ends), 0)
-        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _packed(inner, ends, lengths)]
+        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
     return [values]
 
@@ -158,7 +147,7 @@ def _packed_ends(lengths: Order) -> Any:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
 
-def _packed(inner: Order, ends: Order, lengths: Order) -> Any:
+def _pack(inner: Order, ends: Order, lengths: Order) -> Any:
     """Return the bytes of each list's codes, without those under nulls."""
     count = lengths // inner.itemsize
     starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)
@@ -192,13 +181,7 @@ def collected(values: Array, grouped: Grouped, settings: FieldAggregation) -> Ar
 
 
 def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Grouped:
-    """Return the highest of equal elements, the last of several; each where its first one stands.
-
-    Args:
-        elements: Sorted by group.
-        same: Number of each element, equal for equal elements of one group.
-        ranks: What decides before the place, the least significant first.
-    """
+    """Return the highest of equal elements, the last of several, at the first one's place."""
     same = codes_of_numbers([same])
     order = np.lexsort((*ranks, same))
     winners = order[run_ends(same[order])]
@@ -208,12 +191,7 @@ def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Gr
 
 
 def _not_taken_out(same: Order, retracts: Flags) -> Flags:
-    """Return which elements remain, if each that retracts takes out the oldest equal one.
-
-    Args:
-        same: Number of each element, equal for equal elements of one group.
-        retracts: Whether it retracts; all in order of arrival.
-    """
+    """Return which elements remain, if each that retracts takes out the oldest equal one."""
     order = np.argsort(same, kind="stable")
     steps = np.where(retracts[order], -1, 1)
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))

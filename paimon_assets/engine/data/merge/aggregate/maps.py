@@ -74,14 +74,7 @@ def merged_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregat
 
 
 def _step_by_step(entries: Elements, maps: list[int], same: Order, ranks: Order) -> list[int]:
-    """Merge the maps of one group in order of arrival; return the places of the entries left.
-
-    Args:
-        entries: The entries of all maps.
-        maps: Places of the group's maps.
-        same: Entry → number of its map key.
-        ranks: Entry → -1 for a null value, 0 for a value without time, else more with time.
-    """
+    """Merge the maps of one group in order of arrival; return the places of the entries left."""
     merged: dict[int, int] = {}
     for position, record in enumerate(maps):
         start, stop = np.searchsorted(entries.record_of, [record, record + 1]).tolist()

@@ -36,15 +36,12 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
     """Collect nested rows; with a nested key, the newest row of each.
 
     A retracted row takes out the rows of its nested key (without one: those equal to it).
-
-    Raises:
-        InvalidInputError: A nested key holds a null where the settings forbid it.
     """
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = _same(content, inner, settings)
     if settings.has_limit and inner.retracts is not None:
-        return elements.rebuilt(inner.keep(_limited(inner, same, content, settings)))
+        return elements.rebuilt(inner.keep(_limit(inner, same, content, settings)))
     left = later_than_retracts(same, inner)
     inner, same = inner.keep(left), same[left]
     if settings.nested_key:
@@ -53,11 +50,7 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
 
 
 def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
-    """Make one nested row of those with equal nested keys: the last value of each field.
-
-    Raises:
-        InvalidInputError: A nested key holds a null where the settings forbid it.
-    """
+    """Make one nested row of those with equal nested keys: the last value of each field."""
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = codes_of_numbers([inner.groups, _same(content, inner, settings)])
@@ -127,7 +120,7 @@ def _first_of_group(inner: Grouped, limit: int) -> Grouped:
     return inner.keep(places < limit)
 
 
-def _limited(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
+def _limit(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
     """Return the places of nested rows that remain if a limit and retractions are both at work.
 
     Cost:

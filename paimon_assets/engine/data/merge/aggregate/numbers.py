@@ -100,11 +100,11 @@ def summed(values: Array, grouped: Grouped) -> Array:
         return pa.nulls(grouped.count, data_type)  # type: ignore[no-any-return]  # an array
     if pat.is_floating(data_type):
         signed = groups.numbers * groups.signs.astype(groups.numbers.dtype)
-        return _scattered(_fold_left(np.add, signed, groups), groups, data_type)
+        return _scatter(_fold_left(np.add, signed, groups), groups, data_type)
     if pat.is_decimal128(data_type):
         return _decimal_sums(groups, data_type)
     totals = np.add.reduceat(groups.numbers.astype(np.int64) * groups.signs, groups.starts)
-    return _scattered(totals.astype(groups.numbers.dtype), groups, data_type)
+    return _scatter(totals.astype(groups.numbers.dtype), groups, data_type)
 
 
 def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> npt.NDArray[Any]:
@@ -158,7 +158,7 @@ def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
     valid = np.ones(len(totals), dtype=np.bool_)
     for group in np.flatnonzero(bounds >= high * _MARGIN).tolist():
         _store(totals, valid, group, groups.fold(group, first, step))
-    return _scattered(totals, groups, data_type, valid)
+    return _scatter(totals, groups, data_type, valid)
 
 
 def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | None) -> None:
@@ -170,9 +170,6 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
 def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
-    Raises:
-        InvalidInputError: A division fails as Java's does; names the column.
-
     Cost:
         A few passes; a Python loop over the numbers if they are decimals or some record retracts.
     """
@@ -183,10 +180,10 @@ def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> A
     retracts = grouped.retracts is not None and bool(grouped.retracts.any())
     if pat.is_floating(data_type) and not retracts:
         products = _fold_left(np.multiply, groups.numbers, groups)
-        return _scattered(products, groups, data_type)
+        return _scatter(products, groups, data_type)
     if pat.is_integer(data_type) and not retracts:
         wide = np.multiply.reduceat(groups.numbers.astype(np.int64), groups.starts)
-        return _scattered(wide.astype(groups.numbers.dtype), groups, data_type)
+        return _scatter(wide.astype(groups.numbers.dtype), groups, data_type)
     first, step = _product_steps(data_type, settings.column)
     products = groups.numbers[groups.starts]
     valid = np.ones(len(products), dtype=np.bool_)
@@ -197,7 +194,7 @@ def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> A
         else:
             valid[group] = product is not None
             products[group] = 0 if product is None else product
-    return _scattered(products, groups, data_type, valid)
+    return _scatter(products, groups, data_type, valid)
 
 
 def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
@@ -224,7 +221,7 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
         def of_integers(result: int, number: int, sign: int) -> int:
             if sign < 0 and number == 0:
                 raise refuse(result, number)
-            exact = result * number if sign > 0 else _divided(result, number)
+            exact = result * number if sign > 0 else _divide(result, number)
             return (exact + half) % (2 * half) - half
 
         return first, of_integers
@@ -232,23 +229,23 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
 
     def of_decimals(result: int, number: int, sign: int) -> int | None:
         if sign > 0:
-            product = _rounded(result * number, unit)
+            product = _round(result * number, unit)
         elif number == 0 or not _terminates(result, number):
             raise refuse(result, number)
         else:
-            product = _rounded(result * unit, number)
+            product = _round(result * unit, number)
         return product if -largest < product < largest else None
 
     return first, of_decimals
 
 
-def _divided(number: int, divisor: int) -> int:
+def _divide(number: int, divisor: int) -> int:
     """Divide, cutting toward zero."""
     quotient = abs(number) // abs(divisor)
     return quotient if (number < 0) == (divisor < 0) else -quotient
 
 
-def _rounded(number: int, divisor: int) -> int:
+def _round(number: int, divisor: int) -> int:
     """Divide, rounding half away from zero."""
     quotient = (abs(number) + abs(divisor) // 2) // abs(divisor)
     return quotient if (number < 0) == (divisor < 0) else -quotient
@@ -263,7 +260,7 @@ def _terminates(number: int, divisor: int) -> bool:
     return rest == 1
 
 
-def _scattered(
+def _scatter(
     numbers: npt.NDArray[Any], groups: _Groups, data_type: Any, valid: Flags | None = None
 ) -> Array:
     """Return a value for every group, null for those without numbers."""

@@ -138,12 +138,7 @@ def after_last_retract(grouped: Grouped) -> Grouped:
 
 
 def later_than_retracts(items: Order, grouped: Grouped) -> Flags:
-    """Return which records arrived after the last one that retracts the same item.
-
-    Args:
-        items: What each record is about, as numbers from 0.
-        grouped: The records.
-    """
+    """Return which records arrived after the last one that retracts the same item."""
     if grouped.retracts is None:
         return np.ones(len(items), dtype=np.bool_)
     arrived = grouped.arrived()

@@ -45,14 +45,6 @@ def has_sketches() -> bool:
 def united(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Unite the sets of each group; one alone is taken as it is.
 
-    Args:
-        values: The column, by row number.
-        grouped: Which records make each group.
-        settings: The function, and the column's name for messages.
-
-    Raises:
-        FormatError: A value is no such set; names the column.
-
     Cost:
         A Python loop over the groups that have a value; uniting two sets costs far more.
     """

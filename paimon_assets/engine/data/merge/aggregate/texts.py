@@ -30,7 +30,7 @@ def listed(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array
     """
     present = grouped.valid(values)
     texts: Any = values.take(from_numpy(present.rows))
-    filled = _filled(texts)
+    filled = _fill(texts)
     present, texts = present.keep(filled), texts.filter(from_numpy(filled))
     groups = present.groups
     if settings.distinct:
@@ -40,7 +40,7 @@ def listed(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array
     return joined  # type: ignore[no-any-return]  # an array, as `lists` is
 
 
-def _filled(texts: Any) -> Flags:
+def _fill(texts: Any) -> Flags:
     """Return which texts are more than blanks."""
     return to_numpy(pc.binary_length(pc.utf8_trim(texts, _WHITESPACE))) > 0
 
@@ -54,7 +54,7 @@ def _distinct_pieces(groups: Order, texts: Any, delimiter: str) -> tuple[Order, 
     is_first[run_starts(groups)] = True
     new = first_of_each(piece_groups, codes(pieces))
     new &= ~is_first[texts_of]
-    new &= _filled(pieces)
+    new &= _fill(pieces)
     kept_groups = np.concatenate([groups[is_first], piece_groups[new]])
     order = from_numpy(np.argsort(kept_groups, kind="stable"))
     chunks = [texts.filter(from_numpy(is_first)), pieces.filter(from_numpy(new))]

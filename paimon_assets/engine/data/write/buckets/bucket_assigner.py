@@ -74,11 +74,7 @@ class HashBucketAssigner:
         self._rule = BucketRule.of(self.context.schema)
 
     def assign(self, rows: pa.RecordBatch) -> AssignedRows:
-        """Give each row its bucket, in the order given.
-
-        Raises:
-            InvalidInputError: There are no more bucket numbers.
-        """
+        """Give each row its bucket, in the order given."""
         partitions, ids = partition_ids(rows, self.context.schema)
         hashes = key_hashes(self.context.schema, rows)
         buckets = np.zeros(len(hashes), dtype=np.int32)

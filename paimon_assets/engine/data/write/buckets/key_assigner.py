@@ -88,11 +88,7 @@ class KeyAssigner:
         self._values = [[] for _ in schema.partition_fields]
 
     def load(self, known: Iterable[KnownKeys]) -> None:
-        """Take in the keys the table holds; those of other assigners are passed over.
-
-        Raises:
-            InvalidInputError: Kind `key-index`; the keys need more memory than the table allows.
-        """
+        """Take in the keys the table holds; those of other assigners are passed over."""
         for partition, bucket, batch in known:
             hashes = key_hashes(self.context.schema, batch)
             mine = np.flatnonzero(self.share_of(hashes, self.assigners) == self.assigner)
@@ -110,32 +106,24 @@ class KeyAssigner:
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> PlacedRows:
-        """Place rows, in the order given.
-
-        Args:
-            rows: Rows with the table's columns.
-            kinds: Row → `_VALUE_KIND`; None if every row is +I.
-
-        Raises:
-            InvalidInputError: Kind `key-index`; the keys need more memory than the table allows.
-        """
+        """Place rows, in the order given."""
         given = np.zeros(rows.num_rows, dtype=np.int8) if kinds is None else kinds
         if not rows.num_rows:
             nowhere = np.empty(0, dtype=np.int32)
-            return self._placed(rows, given, nowhere, nowhere)
+            return self._place(rows, given, nowhere, nowhere)
         partitions, ids = partition_ids(rows, self.context.schema)
         numbers = np.array([self._number(each) for each in partitions], dtype=np.int32)[ids]
         keyed = self._keyed(rows)
         if self._traits.newest_wins:
-            return self._moved(rows, given, numbers, keyed)
+            return self._shift(rows, given, numbers, keyed)
         return self._kept(rows, given, numbers, keyed)
 
     def _keyed(self, rows: pa.RecordBatch) -> _Keyed:
         schema = self.context.schema
-        columns: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
+        names = list(schema.lookup_keys)
+        columns: list[Any] = [rows.column(name) for name in names]
         ids, first = distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
-        names = list(schema.trimmed_primary_keys)
         hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
         return _Keyed(
             ids=ids,
@@ -166,18 +154,18 @@ class KeyAssigner:
         homes, buckets = found.partitions.copy(), found.buckets.copy()
         homes[new] = numbers[keyed.first[new]]
         arrived = new[np.argsort(keyed.first[new])]
-        buckets[arrived] = self._opened(homes[arrived])
+        buckets[arrived] = self._open(homes[arrived])
         self._put(keyed, homes, buckets)
         places, row_buckets = homes[keyed.ids], buckets[keyed.ids]
         if self._traits.first_stays:
             kept = np.flatnonzero(places == numbers)
             taken = rows.take(from_numpy(kept))
-            return self._placed(taken, kinds[kept], places[kept], row_buckets[kept])
+            return self._place(taken, kinds[kept], places[kept], row_buckets[kept])
         elsewhere = bool((places != numbers).any())
         at_home = self._in_partitions(rows, places) if elsewhere else rows
-        return self._placed(at_home, kinds, places, row_buckets)
+        return self._place(at_home, kinds, places, row_buckets)
 
-    def _moved(
+    def _shift(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keyed: _Keyed
     ) -> PlacedRows:
         """Let each key follow its rows; all arrays here are ordered by (key, arrival)."""
@@ -185,15 +173,15 @@ class KeyAssigner:
         keys, places = keyed.ids[order], numbers[order]
         starts = np.ones(len(order), dtype=np.bool_)
         starts[1:] = keys[1:] != keys[:-1]
-        former = _shifted(places, starts, keyed.found.partitions[keys])
+        former = _shift(places, starts, keyed.found.partitions[keys])
         moves = np.flatnonzero(former != places)
         buckets = keyed.found.buckets[keys]
         arrived = moves[np.argsort(order[moves])]
-        buckets[arrived] = self._opened(places[arrived])
+        buckets[arrived] = self._open(places[arrived])
         anchors = starts.copy()
         anchors[moves] = True
         buckets = buckets[np.maximum.accumulate(np.where(anchors, np.arange(len(order)), 0))]
-        former_buckets = _shifted(buckets, starts, keyed.found.buckets[keys])
+        former_buckets = _shift(buckets, starts, keyed.found.buckets[keys])
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(order) - 1)
         self._put(keyed, places[ends], buckets[ends])
 
@@ -209,14 +197,14 @@ class KeyAssigner:
         row_buckets[order] = buckets
         delete_kinds = np.full(len(left), RowKind.DELETE, dtype=np.int8)
         batch = both.take(from_numpy(turn)).combine_chunks().to_batches()[0]
-        return self._placed(
+        return self._place(
             batch,
             np.concatenate([kinds, delete_kinds])[turn],
             np.concatenate([numbers, former[left]])[turn],
             np.concatenate([row_buckets, former_buckets[left]])[turn],
         )
 
-    def _placed(
+    def _place(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, buckets: Numbers
     ) -> PlacedRows:
         places = Places(self._partitions, numbers, buckets)
@@ -230,7 +218,7 @@ class KeyAssigner:
             fields = self.context.schema.partition_fields
             values = deserialize_row(partition, [column.type for column in fields])
             for column, value, known in zip(fields, values, self._values, strict=True):
-                known.append(to_scalar(value, column.type).as_py())
+                known.append(to_scalar(value, column.type).cast(to_arrow_type(column.type)))
         return found
 
     def _in_partitions(self, rows: pa.RecordBatch, numbers: Numbers) -> pa.RecordBatch:
@@ -241,7 +229,7 @@ class KeyAssigner:
             arrays[rows.schema.get_field_index(column.name)] = values.take(from_numpy(numbers))
         return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
-    def _opened(self, numbers: Numbers) -> Numbers:
+    def _open(self, numbers: Numbers) -> Numbers:
         """Give new keys, in order, to buckets of their partitions with room."""
         given = np.empty(len(numbers), dtype=np.int32)
         for number in np.unique(numbers).tolist():  # steps over partitions, then buckets
@@ -274,7 +262,7 @@ class KeyAssigner:
             self._counts[number][bucket] -= keys
 
 
-def _shifted(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:
+def _shift(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:
     """Return the value before each, within groups; `at_start` where a group begins."""
     before = np.empty_like(values)
     before[1:] = values[:-1]

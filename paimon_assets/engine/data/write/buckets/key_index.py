@@ -69,12 +69,7 @@ class KeyIndex:
     _runs: list[_Run] = field(default_factory=list)
 
     def find(self, hashes: Hashes, keys: "Sequence[Any]") -> FoundKeys:
-        """Look keys up.
-
-        Args:
-            hashes: The hashes of the keys.
-            keys: Their columns, each key once.
-        """
+        """Look keys up."""
         partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)
         buckets = np.zeros(len(hashes), dtype=np.int32)
         places = []
@@ -102,15 +97,7 @@ class KeyIndex:
         partitions: Numbers,
         buckets: Numbers,
     ) -> None:
-        """Say where keys that were just looked up lie now.
-
-        Args:
-            found: What `find` said of them.
-            hashes: As given to `find`.
-            keys: As given to `find`.
-            partitions: Key → partition.
-            buckets: Key → bucket.
-        """
+        """Say where keys that were just looked up lie now."""
         for run, rows, positions in found.places:
             run.partitions[positions] = partitions[rows]
             run.buckets[positions] = buckets[rows]

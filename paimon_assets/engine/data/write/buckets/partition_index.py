@@ -42,11 +42,7 @@ class BucketRule:
 
     @staticmethod
     def of(schema: TableSchema) -> "BucketRule":
-        """Return the rule of a table.
-
-        Raises:
-            InvalidInputError: An option is out of its range; names it.
-        """
+        """Return the rule of a table."""
         options = schema.typed_options
         for option in (DYNAMIC_BUCKET_TARGET_ROWS, DYNAMIC_BUCKET_INITIAL, DYNAMIC_BUCKET_MAX):
             value = options.get(option)
@@ -106,15 +102,6 @@ class PartitionIndex:
     def assign(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.int64]]:
         """Give each hash its bucket.
 
-        Args:
-            hashes: The hashes of this assigner, in order of arrival.
-
-        Returns:
-            The buckets, and the positions at which a hash was seen for the first time ever.
-
-        Raises:
-            InvalidInputError: There are no more bucket numbers.
-
         Cost:
             A sort of the hashes given; about 10 million/s.
         """
@@ -123,7 +110,7 @@ class PartitionIndex:
         new = np.flatnonzero(found == _UNKNOWN)
         if len(new):
             arrived = new[np.argsort(first[new])]
-            found[arrived] = self._filled(distinct[arrived])
+            found[arrived] = self._fill(distinct[arrived])
             self._keep(distinct[new], found[new].astype(np.int16))
         return found[inverse], first[new]
 
@@ -135,7 +122,7 @@ class PartitionIndex:
             found[hit] = buckets[places[hit]]
         return found
 
-    def _filled(self, hashes: Hashes) -> Numbers:
+    def _fill(self, hashes: Hashes) -> Numbers:
         """Give new hashes, in order, to the buckets with room."""
         given = np.empty(len(hashes), dtype=np.int32)
         start = 0

@@ -75,14 +75,7 @@ def router_of(
     target: tuple[bytes, int] | None,
     known: Iterable[KnownKeys],
 ) -> Router:
-    """Return the router of a write.
-
-    Args:
-        context: The write.
-        file_io: Where the table lies.
-        target: (partition, bucket) of all rows, if they were routed before.
-        known: The keys there are, where keys may change partition.
-    """
+    """Return the router of a write."""
     if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC and target is None:
         assigner = KeyAssigner(context=context)
         assigner.load(known)

@@ -19,11 +19,13 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_columns
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     BUCKET_FUNCTION,
     DATA_FILE_DIRECTORY,
+    IGNORE_DELETE,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
     SEQUENCE_FIELD,
@@ -56,20 +58,19 @@ UNAWARE_TOTAL = -1
 
 
 def refuse_unroutable(schema: TableSchema, table: str) -> None:
-    """Refuse tables whose rows find no bucket.
-
-    Raises:
-        UnsupportedFeatureError: Names the option and the way out.
-    """
+    """Refuse tables whose rows find no bucket."""
     outside = schema.partition_keys_outside_key
     if not outside:
         return
-    sequence = schema.typed_options.get(SEQUENCE_FIELD)
-    if schema.bucket_mode is BucketMode.KEY_DYNAMIC and not sequence:
-        return
-    option, reason = BUCKET.key, "which takes 'bucket' = -1"
-    if sequence:
+    options, newest_wins = schema.typed_options, EngineTraits.of(schema).newest_wins
+    if options.get(SEQUENCE_FIELD):
         option, reason = SEQUENCE_FIELD.key, f"which does not go with '{SEQUENCE_FIELD.key}'"
+    elif newest_wins and options.get(IGNORE_DELETE):
+        option, reason = IGNORE_DELETE.key, f"which does not go with '{IGNORE_DELETE.key}' = true"
+    elif schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        return
+    else:
+        option, reason = BUCKET.key, "which takes 'bucket' = -1"
     raise UnsupportedFeatureError(
         f"Table '{table}' cannot be written: its primary key lacks the partition column "
         f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
@@ -106,11 +107,7 @@ _LONGEST_NAME = 255
 
 
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
-    """Refuse a partition that the write was not to write.
-
-    Raises:
-        InvalidInputError: Kind `overwrite-partition`; names the partition.
-    """
+    """Refuse a partition that the write was not to write."""
     if context.partitions is None:
         return
     fields = context.schema.partition_fields
@@ -130,11 +127,7 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
 
 
 def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
-    """Return the directory of a bucket's data files.
-
-    Raises:
-        InvalidInputError: Kind `partition-value`; no storage has directories of so long a name.
-    """
+    """Return the directory of a bucket's data files."""
     schema, options = context.schema, context.schema.typed_options
     fields = schema.partition_fields
     values = deserialize_row(partition, [column.type for column in fields]) if fields else ()
@@ -160,15 +153,7 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
 
 
 def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> Places:
-    """Return where each row of a batch belongs.
-
-    Args:
-        context: The write; gives keys, bucket counts and bucket function.
-        batch: Rows that hold the partition and bucket-key columns, in the table's Arrow types.
-
-    Raises:
-        UnsupportedFeatureError: The table's bucket mode needs an index.
-    """
+    """Return where each row of a batch belongs."""
     refuse_unroutable(context.schema, context.table)
     partitions, ids = partition_ids(batch, context.schema)
     return Places(partitions, ids, _buckets(context, batch, partitions, ids))
@@ -186,11 +171,7 @@ def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[byte
 
 
 def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
-    """Number the distinct rows of some columns.
-
-    Returns:
-        Row → number of its distinct value; number → a row that has it.
-    """
+    """Number the distinct rows of some columns."""
     ids = np.zeros(len(columns[0]), dtype=np.int64)
     count = 1
     for column in columns:

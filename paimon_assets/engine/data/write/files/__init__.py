@@ -1,1 +1,1 @@
-"""Data files and index files as they are written, with their statistics."""
+"""Data files as they are written: rolled by size, with statistics, file and hash indexes."""

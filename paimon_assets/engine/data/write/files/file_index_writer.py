@@ -17,7 +17,6 @@ import pyarrow as pa
 from paimon_assets.engine.codec.file_index import (
     file_index_bitmap,
     file_index_bloom,
-    file_index_bsi,
 )
 from paimon_assets.engine.codec.file_index.file_index import encode_file_index
 from paimon_assets.engine.codec.file_index.file_index_bitmap import (
@@ -25,7 +24,6 @@ from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     is_indexed_by_bitmap,
 )
 from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
-from paimon_assets.engine.codec.file_index.file_index_bsi import BsiBuilder, is_indexed_by_bsi
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.file_options import (
     BITMAP_BLOCK_SIZE,
@@ -41,7 +39,7 @@ from paimon_assets.engine.spec.types.data_types import DataField, DataType
 logger = logging.getLogger(__name__)
 
 
-Builder = BloomBuilder | BitmapBuilder | BsiBuilder
+Builder = BloomBuilder | BitmapBuilder
 """An index of one column being built."""
 NewBuilder = Callable[[], Builder]
 
@@ -55,12 +53,7 @@ class FileIndexPlan:
 
     @staticmethod
     def of(schema: TableSchema) -> "FileIndexPlan":
-        """Read the options `file-index.<type>.columns`.
-
-        Raises:
-            InvalidInputError: A column does not exist, has a type that cannot be indexed so, or an
-                option of its index is wrong.
-        """
+        """Read the options `file-index.<type>.columns`."""
         builders: dict[tuple[str, str], NewBuilder] = {}
         options = schema.typed_options
         for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
@@ -121,10 +114,6 @@ _INDEX_TYPES: Mapping[
 ] = {
     file_index_bloom.INDEX_TYPE: (is_indexed_by_bloom, _bloom),
     file_index_bitmap.INDEX_TYPE: (is_indexed_by_bitmap, _bitmap),
-    file_index_bsi.INDEX_TYPE: (
-        is_indexed_by_bsi,
-        lambda field, _: lambda: BsiBuilder(data_type=field.type),
-    ),
 }
 
 

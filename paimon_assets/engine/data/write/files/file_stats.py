@@ -65,9 +65,6 @@ _NONE = StatsMode(kind=StatsKind.NONE)
 def parse_stats_mode(text: str) -> StatsMode:
     """Parse none, counts, full or truncate(n).
 
-    Raises:
-        InvalidInputError: Anything else.
-
     >>> parse_stats_mode("truncate(16)").length
     16
     """
@@ -184,11 +181,7 @@ class StatsCollector:
         return self._finished(range(len(self.fields)))
 
     def finish_dense(self, *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """Return the statistics, and the columns they describe; None is all of them.
-
-        Args:
-            dense: Leave out columns of which nothing is known (`metadata.stats-dense-store`).
-        """
+        """Return the statistics, and the columns they describe; None is all of them."""
         known = [number for number, seen in enumerate(self._seen) if not seen.unknown]
         if not dense or len(known) == len(self.fields):
             return self.finish(), None

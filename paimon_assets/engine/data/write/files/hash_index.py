@@ -32,23 +32,16 @@ _STORED = np.dtype(">i4")
 def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
     """Return the hash of each row's key, as Java's signed integer.
 
-    Args:
-        schema: The table.
-        rows: Rows in the table's own Arrow types.
+    The key is that within a partition; where keys may change partition, the whole primary key.
     """
-    columns: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
-    hashes: Hashes = row_hashes(columns, [column.type for column in schema.key_fields]).view(
-        np.int32
-    )
+    fields = schema.columns(schema.lookup_keys)
+    columns: list[Any] = [rows.column(field.name) for field in fields]
+    hashes: Hashes = row_hashes(columns, [field.type for field in fields]).view(np.int32)
     return hashes
 
 
 def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
-    """Return the hashes of a bucket.
-
-    Raises:
-        FormatError: The file is no list of hashes, or shorter than its metadata says.
-    """
+    """Return the hashes of a bucket."""
     data = file_io.read_bytes(state.path)
     if len(data) != _HASH_BYTES * state.file.row_count:
         raise FormatError(
@@ -77,11 +70,7 @@ class HashIndexWriter:
     def increment(
         self, partition: bytes, bucket: int
     ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """Write a bucket's index anew if it has new keys.
-
-        Returns:
-            The new index file and the one it replaces; nothing, if there is no new key.
-        """
+        """Write a bucket's index anew if it has new keys."""
         added = self._added.pop((partition, bucket), None)
         if added is None:
             return (), ()

@@ -1,21 +1,28 @@
 """Data files of one bucket: a next file begins at the target size; each yields a DataFileMeta.
 
 Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`.
+
+The Arrow schema data files are written with: types, nullability and field ids.
+
+Readers match columns by name; the ids, at every depth, are what other engines write since 1.0.
+Source: `org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`.
 """
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
+from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.named_errors import storage_errors
 from paimon_assets.engine.data.write.files.file_index_writer import FileIndexPlan, FileIndexWriter
-from paimon_assets.engine.data.write.files.file_schema import file_schema
 from paimon_assets.engine.data.write.files.file_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileOrigin
@@ -33,7 +40,60 @@ from paimon_assets.engine.spec.options.file_options import (
     STATS_DENSE_STORE,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+)
+
+_FIELD_ID = "PARQUET:field_id"
+_COLLECTION_ID_START = 536_870_911
+_IDS_PER_COLUMN = 1024
+
+
+def file_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """Return the schema of a data file with these columns.
+
+    >>> from paimon_assets.engine.spec.types.data_types import bigint
+    >>> file_schema([DataField(id=3, name="a", type=bigint())]).field("a").metadata
+    {b'PARQUET:field_id': b'3'}
+    """
+    return pa.schema([_with_ids(field) for field in fields])
+
+
+def _with_ids(field: DataField) -> "pa.Field[Any]":
+    arrow = to_arrow_field(field)
+    typed = arrow.with_type(_nested_ids(arrow.type, field.type, field.id, depth=1))
+    return typed.with_metadata({_FIELD_ID: str(field.id)})
+
+
+def _nested_ids(arrow: Any, data_type: DataType, column_id: int, *, depth: int) -> Any:
+    """Give the fields inside a type their ids; those of collections derive from the column's."""
+
+    def inner(field: Any, inner_type: DataType, sign: int) -> Any:
+        typed = field.with_type(_nested_ids(field.type, inner_type, column_id, depth=depth + 1))
+        field_id = _COLLECTION_ID_START + sign * _IDS_PER_COLUMN * column_id + sign * depth
+        return typed.with_metadata({_FIELD_ID: str(field_id)})
+
+    match data_type:
+        case RowType(fields=fields):
+            return pa.struct([_with_ids(field) for field in fields])
+        case ArrayType(element=element):
+            return pa.list_(inner(arrow.value_field, element, 1))
+        case VectorType(element=element, length=length):
+            return pa.list_(inner(arrow.value_field, element, 1), length)
+        case MapType(key=key, value=value):
+            return pa.map_(inner(arrow.key_field, key, -1), inner(arrow.item_field, value, 1))
+        case MultisetType(element=element):
+            count = arrow.item_field
+            return pa.map_(inner(arrow.key_field, element, -1), count)
+        case _:
+            return arrow
+
 
 _MEGABYTE = 1024 * 1024
 _TARGET_WITH_KEY = 128 * _MEGABYTE
@@ -91,12 +151,22 @@ class FileFactory:
                 options=options,
             )
 
-    def store_index(self, data_path: str, index: bytes) -> str | None:
-        """Write a file index beside its data file, if it is too large for a manifest.
+    def as_stored(self, rows: pa.Table) -> pa.Table:
+        """Return rows as files hold them: in ORC, CHAR has no blanks at its end, as for Java.
 
-        Returns:
-            The file's name; None if the index belongs into the manifest.
+        Before statistics and indexes see them; rows that were written to other formats have some.
         """
+        for place, column in enumerate(self.columns if self.file_format == "orc" else ()):
+            if has_char(column.type):
+                held = rows.column(place)
+                chunks = [without_blanks(chunk, column.type) for chunk in held.chunks]
+                rows = rows.set_column(
+                    place, rows.field(place), pa.chunked_array(chunks, held.type)
+                )
+        return rows
+
+    def store_index(self, data_path: str, index: bytes) -> str | None:
+        """Write a file index beside its data file, if it is too large for a manifest."""
         if len(index) <= self.schema.typed_options.get(FILE_INDEX_IN_MANIFEST_THRESHOLD):
             return None
         path = data_path + INDEX_SUFFIX
@@ -147,7 +217,7 @@ class RollingFile:
         """Append rows to the current file; it is finished if it has reached the target size."""
         if self._current is None:
             self._current = self._open()
-        self._current.write(chunk)
+        self._current.write(replace(chunk, rows=self.factory.as_stored(chunk.rows)))
         if self._current.writer.written_bytes >= self.factory.target_bytes:
             self.roll()
 

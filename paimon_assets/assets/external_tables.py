@@ -1,0 +1,302 @@
+"""Tables that others write, as assets: described once, then shown without asking the catalog.
+
+    catalog ─▶ describe_tables ─▶ ExternalTable, also as JSON ─▶ AssetSpec ─▶ Definitions
+                                                                     └─▶ observations, table_sensor
+
+Describing touches the catalog; everything after it does not, so that definitions load from a file
+(`PaimonTablesComponent`).
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import (
+    COLUMN_SCHEMA,
+    Metadata,
+    column_schema,
+    state_of,
+)
+from paimon_assets.assets.translator import (
+    DEFAULT_TRANSLATOR,
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    PaimonTranslator,
+    identifier_of,
+)
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.sql.statements import CATALOG_NAME
+from paimon_assets.engine.table.sql.table_uses import find_tables
+from paimon_assets.engine.table.table_name import TableName
+from paimon_assets.engine.table.views import View
+
+_VERSION = 1
+
+OpenCatalog = Callable[[], TableCatalog]
+"""Opens the catalog when something is asked of it, never when definitions load."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalTable:
+    """A table as it was when it was described."""
+
+    identifier: Identifier
+    path: str
+    """Where it lies."""
+    schema: TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetNaming(PaimonTranslator):
+    """The translator that YAML configures."""
+
+    key_prefix: tuple[str, ...] = ()
+    """Before `database, table`."""
+    group_name: str | None = None
+    """The database by default."""
+    owners: tuple[str, ...] = ()
+
+    def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
+        """Return the key behind the prefix."""
+        return super().get_asset_key(identifier).with_prefix(list(self.key_prefix))
+
+    def get_group_name(self, identifier: Identifier) -> str:
+        """Return the group all tables share, if there is one."""
+        return self.group_name or super().get_group_name(identifier)
+
+    def get_owners(self, identifier: Identifier) -> Sequence[str]:
+        """Return the owners all tables share."""
+        del identifier
+        return self.owners
+
+
+def describe_tables(
+    catalog: TableCatalog, include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+) -> list[ExternalTable]:
+    """Return the tables of a catalog whose names match, sorted.
+
+    Args:
+        catalog: Is asked for its databases, tables and their newest schemas.
+        include: Patterns of `database.table`, such as `ods.*`; one must match.
+        exclude: Patterns of which none may match.
+
+    Raises:
+        NotFoundError: A table was dropped meanwhile.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
+
+    Cost:
+        A listing a database, and one or two small reads a table that matches.
+    """
+    return [
+        ExternalTable(identifier=identifier, path=table.path, schema=table.schema)
+        for identifier in _matching(catalog, catalog.list_tables, include, exclude)
+        for table in [catalog.get_table(identifier)]
+    ]
+
+
+def _matching(
+    catalog: TableCatalog,
+    names_in: Callable[[str], Sequence[str]],
+    include: Sequence[str],
+    exclude: Sequence[str],
+) -> Iterator[Identifier]:
+    for database in catalog.list_databases():
+        for name in names_in(database):
+            full = f"{database}.{name}"
+            if _is_any(full, include) and not _is_any(full, exclude):
+                yield Identifier(database, name)
+
+
+def _is_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def tables_to_json(tables: Sequence[ExternalTable]) -> str:
+    """Return descriptions as text to keep."""
+    described = [
+        {
+            "table": str(table.identifier),
+            "path": table.path,
+            "schema": json.loads(schema_to_json(table.schema)),
+        }
+        for table in tables
+    ]
+    return json.dumps({"version": _VERSION, "tables": described}, indent=1, ensure_ascii=False)
+
+
+def tables_from_json(text: str, path: str) -> list[ExternalTable]:
+    """Parse what `tables_to_json` wrote."""
+    try:
+        return _tables_of(json.loads(text), path)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
+            kind="external-tables",
+            details={"path": path},
+        ) from error
+
+
+def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
+    if members["version"] != _VERSION:
+        raise ValueError(f"version {members['version']} is not known")
+    return [
+        ExternalTable(
+            identifier=identifier_of(str(item["table"])),
+            path=str(item["path"]),
+            schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
+        )
+        for item in members["tables"]
+    ]
+
+
+def build_external_table_specs(
+    tables: Sequence[ExternalTable], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+) -> list[dg.AssetSpec]:
+    """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
+    return [
+        _spec(
+            table.identifier,
+            table.schema,
+            table.schema.comment,
+            {URI: table.path, "paimon/schema_id": table.schema.id},
+            translator,
+        )
+        for table in tables
+    ]
+
+
+def _spec(
+    identifier: Identifier,
+    schema: TableSchema | Schema,
+    comment: str | None,
+    metadata: Metadata,
+    translator: PaimonTranslator,
+    **more: Any,
+) -> dg.AssetSpec:
+    known = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
+    fields: dict[str, Any] = {"kinds": {STORAGE_KIND}, **more}
+    return dg.AssetSpec(
+        key=translator.get_asset_key(identifier),
+        description=comment or None,
+        group_name=translator.get_group_name(identifier),
+        owners=list(translator.get_owners(identifier)),
+        tags={STORAGE_KIND_KEY: STORAGE_KIND},
+        metadata={**known, COLUMN_SCHEMA: column_schema(schema), **metadata},
+        **fields,
+    )
+
+
+def build_observable_tables(
+    specs: Sequence[dg.AssetSpec], open_catalog: OpenCatalog, *, name: str = "observe_tables"
+) -> dg.AssetsDefinition:
+    """Make external tables observable: the UI's "Observe" asks the catalog for what is new.
+
+    An observation carries the data version, which a compaction does not change, so that automation
+    conditions downstream follow what others commit.
+
+    Args:
+        specs: From `build_external_table_specs`.
+        open_catalog: Called when an observation runs.
+        name: The name of the op.
+
+    Cost:
+        A run: the newest snapshot and its manifests of each table that is observed.
+    """
+
+    def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        catalog = open_catalog()
+        for spec in specs:
+            if spec.key in context.selected_asset_keys:
+                yield observation_of(catalog, spec)
+
+    with warnings.catch_warnings():
+        # Beta in Dagster 1.13; said here once, not at every load to everyone.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
+        assets: dg.AssetsDefinition = decorate(observe)
+    return assets
+
+
+def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
+    """Return what a table is now."""
+    identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
+    with dagster_failures(identifier):
+        table = catalog.get_table(identifier)
+        state, version = state_of(table, table.latest_snapshot())
+        return dg.ObserveResult(asset_key=spec.key, data_version=version, metadata=state)
+
+
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalView:
+    """A view as it was when it was described."""
+
+    identifier: Identifier
+    view: View
+
+
+def describe_views(
+    catalog: TableCatalog, include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+) -> list[ExternalView]:
+    """Return the views of a catalog whose names match, sorted; patterns as for tables.
+
+    Raises:
+        NotFoundError: A view was dropped meanwhile.
+        UnsupportedFeatureError: The catalog keeps no views.
+    """
+    return [
+        ExternalView(identifier=identifier, view=catalog.views.get(str(identifier)))
+        for identifier in _matching(catalog, catalog.views.list, include, exclude)
+    ]
+
+
+def build_external_view_specs(
+    views: Sequence[ExternalView], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+) -> list[dg.AssetSpec]:
+    """Return the assets of views; what their query for Spark names is upstream of them.
+
+    An input of such an asset runs the query on Spark; elsewhere it is refused by name.
+    """
+    return [
+        _spec(
+            each.identifier,
+            Schema(fields=each.view.fields),
+            each.view.comment,
+            {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
+            translator,
+            kinds={STORAGE_KIND, "view"},
+            deps=[translator.get_asset_key(name) for name in _upstream(each)],
+        )
+        for each in views
+    ]
+
+
+def _upstream(each: ExternalView) -> list[Identifier]:
+    """Return the tables and views a query names; none, if it is no SQL that is understood."""
+    try:
+        uses = find_tables(each.view.query_for(_DIALECT)).uses
+    except InvalidInputError:
+        return []
+    upstream: dict[Identifier, None] = {}
+    for use in uses:
+        name = use.name[1:] if len(use.name) > 2 and use.name[0] == CATALOG_NAME else use.name
+        if len(name) <= 2 and use.arguments is None and "/" not in name[-1]:
+            full = Identifier(name[0] if len(name) > 1 else each.identifier.database, name[-1])
+            parts = TableName.parse(full)
+            if not parts.is_global:
+                upstream[parts.table] = None
+    return list(upstream)

@@ -1,0 +1,153 @@
+"""What commands are made with: `@command`, and options of the kinds that several have."""
+
+from collections.abc import Callable, Iterable
+from functools import partial, update_wrapper
+from types import SimpleNamespace
+from typing import Any
+
+import click
+
+from paimon_assets.cli.main import key_values
+from paimon_assets.cli.settings import Settings, settings_of, spark_session
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.table import Table
+from paimon_assets.executors import new_executor
+
+
+def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[str]:
+    """Return the names of a comma list; a callback of click."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _duration_ms(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    """Return a duration such as '7 d' in milliseconds; a callback of click."""
+    try:
+        return None if text is None else parse_duration_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def choice(values: Iterable[str]) -> click.Choice[str]:
+    """Return the type of an option that has one of some values."""
+    return click.Choice([str(value) for value in values])
+
+
+_Option = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
+flag: _Option = partial(click.option, is_flag=True)
+integer: _Option = partial(click.option, type=int)
+texts: _Option = partial(click.option, multiple=True)
+pairs: _Option = partial(click.option, multiple=True, callback=key_values)
+names: _Option = partial(click.option, callback=_names)
+duration: _Option = partial(click.option, callback=_duration_ms)
+root_option = texts(
+    "--root",
+    "roots",
+    envvar="PAIMON_SEGMENT_ROOTS",
+    help="Take files from below this folder only, links followed; may be repeated. By default"
+    " those of PAIMON_SEGMENT_ROOTS, with blanks between them; without, from anywhere.",
+)
+_YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
+_JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
+_EXECUTOR = click.Option(
+    ["--executor"],
+    type=click.Choice(["auto", "embedded", "spark"]),
+    default="embedded",
+    show_default=True,
+    help="Who does the work; auto is spark where pyspark is installed. spark takes its master from"
+    " SPARK_MASTER, local[*] by default.",
+)
+
+
+class Given(SimpleNamespace):
+    """The values of a command's arguments and options, by name."""
+
+    settings: Settings
+
+    @property
+    def catalog(self) -> TableCatalog:
+        """The catalog, opened."""
+        return self.settings.catalog()
+
+    def table(self, options: dict[str, str] | None = None) -> Table:
+        """Open TARGET, with dynamic options of the table."""
+        return self.settings.table(self.target, options)
+
+    def new_executor(self) -> Any:
+        """Return the executor that --executor names."""
+        return new_executor(self.executor, spark_session)
+
+    def confirm(self, what: str, show: Callable[[], None] | None = None) -> None:
+        """Say what will be done, and ask whether to do it, unless --yes was given."""
+        if not self.yes:
+            if show is not None:
+                show()
+            click.confirm(f"{what} Go on?", abort=True, err=True)
+
+
+def command(
+    *arguments: str,
+    group: click.Group | None = None,
+    yes: bool = False,
+    json: bool = True,
+    executor: bool = False,
+) -> Callable[[Callable[[Given], None]], click.Command]:
+    """Return a decorator that makes a command of a function of `Given`.
+
+    Args:
+        *arguments: Such as `TARGET`, or `[DATABASE]` if it may be left out.
+        group: The command's; of the group `tag` the function is called `tag_create`.
+        yes: Whether it takes --yes, for it asks.
+        json: Whether it takes --json, which `says_json` asks for.
+        executor: Whether it takes --executor.
+    """
+
+    def made(run: Callable[[Given], None]) -> click.Command:
+        @click.pass_obj
+        def callback(settings: Settings, /, **values: Any) -> None:
+            run(Given(settings=settings, **values))
+
+        name = run.__name__ if group is None else run.__name__.removeprefix(f"{group.name}_")
+        built = click.command(name.replace("_", "-"))(update_wrapper(callback, run))
+        shared = {_YES: yes, _JSON: json, _EXECUTOR: executor}
+        built.params = [
+            *map(_argument, arguments),
+            *built.params,
+            *(option for option, is_taken in shared.items() if is_taken),
+        ]
+        if group is not None:
+            group.add_command(built)
+        return built
+
+    return made
+
+
+def _argument(text: str) -> click.Argument:
+    name = text.strip("[]")
+    complete = _tables_like if name == "TARGET" else None
+    return click.Argument([name.lower()], required=name == text, shell_complete=complete)
+
+
+def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the tables a TARGET may go on as."""
+    begun, dot, _ = incomplete.partition(".")
+    try:
+        catalog = settings_of(ctx.find_root().params).catalog()
+        return [
+            f"{name}.{table}"
+            for name in catalog.list_databases()
+            if name == begun or (not dot and name.startswith(begun))
+            for table in catalog.list_tables(name)
+            if f"{name}.{table}".startswith(incomplete)
+        ]
+    except (PaimonError, OSError):
+        return []  # a shell has no place for errors
+
+
+def name_and_rest(text: str, form: str) -> tuple[str, str]:
+    """Return the first word of a text and what stands behind it."""
+    name, _, rest = text.strip().partition(" ")
+    if not rest.strip():
+        raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")
+    return name, rest.strip()

@@ -1,0 +1,276 @@
+"""Rows of a partition in the order of a curve, in bounded memory: an external range sort.
+
+    sample of the sort columns ─▶ edges ─▶ rows dealt to key ranges, on local disk
+                                         ─▶ range by range: loaded, sorted, yielded
+
+What fits the memory at once is sorted there. Rows whose keys are all equal share a range, however
+many they are.
+Source: `org.apache.paimon.flink.sorter.SortUtils`, `org.apache.paimon.sort.zorder.ZIndexer`.
+
+Numbers along a space-filling curve, for columns that were cut into ranks.
+
+Ranks, not values, are laid on the curve: each column gets as many cells as the others, whatever its
+type and spread. Source of `hilbert`: J. Skilling, "Programming the Hilbert curve", 2004.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
+from paimon_assets.engine.data.key_order import sort_keys
+
+Words = npt.NDArray[np.uint64]
+
+_ONE = np.uint64(1)
+
+
+def zorder(ranks: Sequence[Words], bits: int) -> Words:
+    """Interleave the lowest `bits` bits of each column, the first column's first.
+
+    >>> zorder([np.array([0, 1], np.uint64), np.array([1, 0], np.uint64)], 1).tolist()
+    [1, 2]
+    """
+    keys = np.zeros(len(ranks[0]), dtype=np.uint64)
+    for bit in range(bits - 1, -1, -1):
+        for column in ranks:
+            keys = (keys << _ONE) | ((column >> np.uint64(bit)) & _ONE)
+    return keys
+
+
+def hilbert(ranks: Sequence[Words], bits: int) -> Words:
+    """Return the place of each row on the Hilbert curve of `bits` bits a column.
+
+    >>> cells = [np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 1, 0], np.uint64)]
+    >>> hilbert(cells, 1).tolist()
+    [0, 1, 2, 3]
+    """
+    axes = [column.copy() for column in ranks]
+    for bit in range(bits - 1, 0, -1):
+        mask, below = np.uint64(1 << bit), np.uint64((1 << bit) - 1)
+        for number, axis in enumerate(axes):
+            is_set = (axis & mask) != 0
+            swapped = (axes[0] ^ axis) & below
+            axes[0] = np.where(is_set, axes[0] ^ below, axes[0] ^ swapped)
+            if number:
+                axes[number] = np.where(is_set, axis, axis ^ swapped)
+    for number in range(1, len(axes)):
+        axes[number] ^= axes[number - 1]
+    turned = np.zeros(len(axes[0]), dtype=np.uint64)
+    for bit in range(bits - 1, 0, -1):
+        is_set = (axes[-1] & np.uint64(1 << bit)) != 0
+        turned = np.where(is_set, turned ^ np.uint64((1 << bit) - 1), turned)
+    return zorder([axis ^ turned for axis in axes], bits)
+
+
+Batches = Iterator[pa.RecordBatch]
+Read = Callable[[tuple[str, ...] | None], Batches]
+"""Columns (None is all) → the rows of a partition, the same ones in the same order each time."""
+
+SAMPLE_ROWS = 100_000
+_MOST_RANGES = 512
+_MOST_BITS = 10
+"""The most bits of one column: 1,024 cells."""
+_KEY_BITS = 63
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterKeys:
+    """Rows → their places on a curve."""
+
+    order: ClusterOrder
+    edges: tuple[pa.Array[Any], ...] = ()
+    """For each column the values where its cells begin, ascending; none where rows are ordered by
+    the columns themselves."""
+
+    @staticmethod
+    def of(order: ClusterOrder, sample: pa.Table) -> ClusterKeys:
+        """Cut each column into cells of alike many sampled rows."""
+        if order.curve is Curve.ORDER:
+            return ClusterKeys(order=order)
+        cells = 1 << bits_of(order)
+        columns = [sample.column(name) for name in order.columns]
+        return ClusterKeys(
+            order=order, edges=tuple(_quantiles([column], cells)[0] for column in columns)
+        )
+
+    def keys(self, rows: pa.Table | pa.RecordBatch) -> Words:
+        """Return the place of each row on the Z or Hilbert curve."""
+        bits = bits_of(self.order)
+        ranks = [
+            # A column of few values spans the curve as well as one of many.
+            _ranks([edges], [rows.column(name)]) * np.uint64((1 << bits) // (len(edges) + 1))
+            for name, edges in zip(self.order.columns, self.edges, strict=True)
+        ]
+        curve = zorder if self.order.curve is Curve.ZORDER else hilbert
+        return curve(ranks, bits)
+
+    def sorted_rows(self, rows: pa.Table) -> pa.Table:
+        """Return rows in order; equal ones keep theirs."""
+        if self.order.curve is Curve.ORDER:
+            taken = sort_keys([rows.column(name) for name in self.order.columns]).order
+        else:
+            taken = np.argsort(self.keys(rows), kind="stable")
+        return rows.take(from_numpy(taken))
+
+
+def bits_of(order: ClusterOrder) -> int:
+    """Return into how many bits each column's cells are numbered."""
+    return max(1, min(_MOST_BITS, _KEY_BITS // len(order.columns)))
+
+
+def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int) -> Batches:
+    """Yield the rows of a partition in the order asked for.
+
+    Cost:
+        As `key_ranges`.
+    """
+    for keys, rows in key_ranges(read, order, row_count=row_count, memory_bytes=memory_bytes):
+        yield from _slice(keys.sorted_rows(rows))
+
+
+def key_ranges(
+    read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int
+) -> Generator[tuple[ClusterKeys, pa.Table], None, None]:
+    """Yield rows range by range of their keys, in the order they were read within a range.
+
+    Cost:
+        Reads the rows once; beyond `memory_bytes` the sort columns once more, and writes and reads
+        a copy of the rows on the local disk.
+    """
+    batches = read(None)
+    first = next(batches, None)
+    if first is None:
+        return
+    rows = chain([first], batches)
+    estimate = first.nbytes * row_count // max(1, first.num_rows)
+    ranges = min(_MOST_RANGES, -(-estimate // max(1, memory_bytes)))
+    if ranges <= 1:
+        table = pa.Table.from_batches(rows)
+        yield ClusterKeys.of(order, sampled(table)), table
+        return
+    names = tuple(order.columns)
+    step = max(1, row_count // SAMPLE_ROWS)
+    sample = pa.Table.from_batches(
+        [batch.take(from_numpy(np.arange(0, batch.num_rows, step))) for batch in read(names)]
+    )
+    keys = ClusterKeys.of(order, sample)
+    for table in _in_ranges(rows, first.schema, _Ranges.of(keys, sample, ranges)):
+        yield keys, table
+
+
+def sampled(rows: pa.Table) -> pa.Table:
+    """Return every n-th row, so that there are not too many."""
+    step = max(1, rows.num_rows // SAMPLE_ROWS)
+    return rows if step == 1 else rows.take(from_numpy(np.arange(0, rows.num_rows, step)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ranges:
+    """Ranges of keys that hold alike many rows, as far as a sample shows."""
+
+    keys: ClusterKeys
+    bounds: list[pa.Array[Any]]
+    """The bounds of each column, or of the curve: where the ranges but the first begin."""
+
+    @staticmethod
+    def of(keys: ClusterKeys, sample: pa.Table, count: int) -> _Ranges:
+        return _Ranges(keys=keys, bounds=_quantiles(_compare(keys, sample), count))
+
+    @property
+    def count(self) -> int:
+        return len(self.bounds[0]) + 1
+
+    def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Return the range of each row."""
+        return _ranks(self.bounds, _compare(self.keys, batch)).astype(np.int64)
+
+
+def _compare(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
+    """Return the columns by which ranges are distinguished."""
+    if keys.order.curve is Curve.ORDER:
+        return [rows.column(name) for name in keys.order.columns]
+    return [from_numpy(keys.keys(rows))]
+
+
+def _in_ranges(
+    rows: Iterator[pa.RecordBatch] | chain[pa.RecordBatch],
+    schema: pa.Schema,
+    ranges: _Ranges,
+) -> Iterator[pa.Table]:
+    with tempfile.TemporaryDirectory(prefix="paimon-cluster-") as directory:
+        paths = [Path(directory) / str(number) for number in range(ranges.count)]
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with ExitStack() as stack:
+            writers = [
+                stack.enter_context(pa.ipc.new_stream(str(path), schema, options=options))
+                for path in paths
+            ]
+            for batch in rows:
+                numbers = ranges.numbers(batch)
+                dealt = batch.take(from_numpy(np.argsort(numbers, kind="stable")))
+                start = 0
+                for writer, count in zip(
+                    writers, np.bincount(numbers, minlength=ranges.count).tolist(), strict=True
+                ):
+                    if count:
+                        writer.write_batch(dealt.slice(start, count))
+                    start += count
+        for path in paths:
+            with pa.OSFile(str(path), "r") as source, pa.ipc.open_stream(source) as reader:
+                table = reader.read_all()
+            path.unlink()
+            if table.num_rows:
+                yield table
+
+
+def _quantiles(columns: Sequence[Any], count: int) -> list[pa.Array[Any]]:
+    """Return the rows that cut columns, compared as tuples, into `count` alike parts at most."""
+    by_key = sort_keys(columns)
+    places = np.linspace(0, len(by_key.order), count + 1)[1:-1].astype(np.int64)
+    # Of equal rows the first one counts, so that a bound is no bound twice.
+    firsts = np.flatnonzero(by_key.starts)
+    found = np.unique(np.searchsorted(firsts, places, side="right") - 1) if len(firsts) else places
+    taken = from_numpy(by_key.order[firsts[found[found > 0]]])
+    return [_plain(column.take(taken)) for column in columns]
+
+
+def _ranks(edges: Sequence[pa.Array[Any]], columns: Sequence[Any]) -> Words:
+    """Return for each row how many edges are not above it."""
+    count = len(edges[0])
+    both = [
+        pa.chunked_array([edge, *_chunks(column)])
+        for edge, column in zip(edges, columns, strict=True)
+    ]
+    order = sort_keys(both).order  # stable: an edge comes before the rows that equal it
+    is_edge = order < count
+    ranks = np.empty(len(order) - count, dtype=np.uint64)
+    ranks[order[~is_edge] - count] = np.cumsum(is_edge)[~is_edge]
+    return ranks
+
+
+def _chunks(column: Any) -> list[Any]:
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _plain(column: Any) -> pa.Array[Any]:
+    whole: pa.Array[Any] = (
+        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    )
+    return whole
+
+
+def _slice(rows: pa.Table) -> Batches:
+    yield from rows.to_batches(max_chunksize=_BATCH_ROWS)

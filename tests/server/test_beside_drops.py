@@ -1,0 +1,240 @@
+"""What is answered beside drops, and to names that no storage takes."""
+
+import itertools
+import json
+from contextlib import suppress
+
+import pytest
+
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.passing import PassingFileIO, make
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.operations.all_operations import OPERATIONS
+from paimon_assets.server.principals import EVERYBODY
+from paimon_assets.server.refusal import Refusal
+from paimon_assets.server.request import Request
+from paimon_assets.server.routes import Routes
+from paimon_assets.server.service import Service
+from tests.testkit.rest_tables import created, table_body, write
+
+LONG = {"ascii": "x" * 256, "two bytes": "é" * 128}
+
+
+class Meanwhile(LocalFileIO):
+    """Lets something happen in front of the first call, as `read <path>`, that holds a text."""
+
+    def __init__(self, name, happen):
+        self._name, self._happen = name, happen
+
+    def _step(self, call):
+        if self._name in call and self._happen is not None:
+            happen, self._happen = self._happen, None
+            happen()
+
+    def publish(self, path, data):
+        self._step(f"publish {path}")
+        return super().publish(path, data)
+
+    def read_bytes(self, path):
+        self._step(f"read {path}")
+        return super().read_bytes(path)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    """A warehouse with one table in each of its databases, without ids."""
+    catalog = open_catalog(str(tmp_path))
+    for database in ("a", "b"):
+        catalog.create_database(database)
+        for table in ("t", "u"):
+            catalog.create_table(f"{database}.{table}", Schema.of({"id": "INT", "text": "STRING"}))
+    return catalog
+
+
+def ask(folder, file_io, method, path, body=None, query=None):
+    """Ask for something on a storage."""
+    found = Routes(OPERATIONS).find(method, f"/v1/paimon/{path}")
+    service = Service(catalog=FilesystemCatalog(str(folder), file_io))
+    request = Request(
+        operation="any", names=found.names, query=query or {}, body=json.dumps(body or {}).encode(),
+        principal=EVERYBODY, id="1",
+    )  # fmt: skip
+    return found.route.answer(service, request)
+
+
+ADD = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "path", "body"),
+    [
+        ("schema-0", "GET", "", None),
+        ("table.json", "GET", "", None),
+        ("schema-0", "GET", "/snapshot", None),
+        ("tag-x", "POST", "/tags", {"tagName": "x"}),
+        ("schema-1", "POST", "", {"changes": [ADD]}),
+    ],
+)
+def test_what_is_dropped_meanwhile_is_not_there(warehouse, tmp_path, name, method, path, body):
+    write(warehouse.get_table("a.t"), 1)
+    with pytest.raises(NotFoundError) as missing:
+        ask(
+            tmp_path,
+            Meanwhile(name, lambda: warehouse.drop_table("a.t")),
+            method,
+            f"databases/a/tables/t{path}",
+            body,
+        )
+    assert missing.value.kind == ("snapshot-not-found" if "tags" in path else "table-not-found")
+
+
+def test_nor_is_it_when_another_of_its_name_has_come(warehouse, tmp_path):
+    def happen():
+        warehouse.drop_table("a.t")
+        warehouse.create_table("a.t", Schema.of({"other": "INT"}))
+
+    with pytest.raises(NotFoundError) as missing:
+        ask(
+            tmp_path,
+            Meanwhile("schema-1", happen),
+            "POST",
+            "databases/a/tables/t",
+            {"changes": [ADD]},
+        )
+    assert missing.value.kind == "table-not-found"
+    assert [field.name for field in warehouse.get_table("a.t").schema.fields] == ["other"]
+
+
+class Stepped(PassingFileIO):
+    """Lets something happen in front of one call of all, counted from 0."""
+
+    def __init__(self, call, happen):
+        self._inner, self._left, self._happen = LocalFileIO(), call, happen
+
+    @property
+    def has_happened(self):
+        return self._left < 0
+
+    @property
+    def spec(self):
+        return self._inner.spec
+
+    def _passed(self, method, *args, **kwargs):
+        self._left -= 1
+        if self._left == -1:
+            self._happen()
+        return make(self._inner, method, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "databases/a/tables/t", None),
+        ("GET", "databases/a/tables/t/snapshot", None),
+        ("GET", "databases/a/table-details", None),
+        ("POST", "databases/a/tables/t", {"changes": [ADD]}),
+        ("POST", "databases/a/tables/t/tags", {"tagName": "x"}),
+        ("POST", "databases/a/tables/t/branches", {"branch": "x"}),
+        ("POST", "databases/a/tables/t/consumers/reset", {"consumerId": "x", "nextSnapshotId": 1}),
+        ("POST", "databases/a/tables", table_body("new", "a")),
+        ("POST", "tables/rename", {"source": {"database": "a", "object": "t"},
+                                   "destination": {"database": "b", "object": "new"}}),
+        ("DELETE", "databases/a/tables/t", None),
+    ],
+)  # fmt: skip
+def test_a_drop_in_front_of_any_call_is_no_fault_of_the_storage(
+    warehouse, tmp_path, method, path, body
+):
+    def happen():
+        for table in ("a.t", "a.new"):
+            warehouse.drop_table(table, ignore_if_missing=True)
+
+    kinds = set()
+    for call in itertools.count():
+        warehouse.drop_table("b.new", ignore_if_missing=True)
+        happen()
+        write(warehouse.create_table("a.t", Schema.of({"id": "INT NOT NULL", "text": "STRING"})), 1)
+        stepped = Stepped(call, happen)
+        with suppress(Refusal, CommitUnknownError):
+            try:
+                ask(tmp_path, stepped, method, path, body)
+            except (NotFoundError, InvalidInputError) as missing:
+                kinds.add(missing.kind)
+        if not stepped.has_happened:
+            break
+    assert call > 3
+    assert "file-not-found" not in kinds
+
+
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize("path", ["databases/b", "databases", "databases/b/tables"])
+def test_a_get_writes_nothing(tmp_path, path):
+    before = sorted(tmp_path.rglob("*"))
+    ask(tmp_path, LocalFileIO(), "GET", path, query={"tableType": "table"})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_list_by_type_leaves_out_what_goes_meanwhile(warehouse, tmp_path):
+    def happen():
+        warehouse.drop_table("a.t")
+
+    found = ask(
+        tmp_path, Meanwhile("t/schema/schema-0", happen), "GET", "databases/a/tables",
+        query={"tableType": "table"},
+    )  # fmt: skip
+    assert found["tables"] == ["u"]
+
+
+@pytest.mark.parametrize("name", LONG.values(), ids=LONG)
+def test_names_that_are_too_long_are_400(client, name):
+    quoted = name.replace("é", "%C3%A9")
+    assert client.post("databases/db/tables", table_body("short")).status == 200
+    rename = {
+        "source": {"database": "db", "object": "short"},
+        "destination": {"database": "db", "object": name},
+    }
+    view = {"identifier": {"database": "db", "object": name}, "schema": {"fields": [], "query": ""}}
+    for method, path, body in (
+        ("POST", "databases", {"name": name}),
+        ("POST", "databases", {"name": name[:-1]}),  # with `.db` it is
+        ("GET", f"databases/{quoted}", None),
+        ("DELETE", f"databases/{quoted}", None),
+        ("GET", f"databases/{quoted}/tables", None),
+        ("POST", "databases/db/tables", table_body(name)),
+        ("GET", f"databases/db/tables/{quoted}", None),
+        ("POST", "tables/rename", rename),
+        ("POST", "databases/db/views", view),
+        ("POST", "databases/db/tables/short/tags", {"tagName": name}),
+        ("POST", "databases/db/tables/short/branches", {"branch": name}),
+        ("GET", f"databases/db/tables/short%24branch_{quoted}", None),
+        ("GET", f"databases/db/tables/short/tags/{quoted}", None),
+        ("DELETE", f"databases/db/tables/short/branches/{quoted}", None),
+        ("GET", f"databases/db/tables/short/snapshots/{quoted}", None),
+        (
+            "POST",
+            "databases/db/tables/short/consumers/reset",
+            {"consumerId": name, "nextSnapshotId": 1},
+        ),
+    ):
+        answer = client.ask(method, path, body)
+        assert answer.status in (400, 404), (method, path, answer)
+    assert client.delete("databases/db/tables/short").status == 200
+
+
+def test_a_table_of_a_long_name_is_dropped(client, name):
+    long = (name + "x" * 250)[:250]
+    created(client, long)
+    assert client.delete(f"databases/db/tables/{long}").status == 200
+    assert client.get(f"databases/db/tables/{long}").status == 404
+
+
+@pytest.mark.parametrize("path", ["/a\0b", "\0", "/" + "x" * 300])
+def test_paths_that_are_none_are_400(client, outside, path):
+    register = {"identifier": {"database": "db", "object": "nul"}, "path": f"{outside}{path}"}
+    assert client.post("databases/db/register", register).status == 400
+    body = table_body("nul", options={"path": f"{outside}{path}"})
+    assert client.post("databases/db/tables", body).status == 400
+    assert client.get("databases/db/tables/nul").status == 404
