@@ -102,6 +102,25 @@ def test_a_later_write_wins_within_an_older_second(tmp_path, file_format, compac
     assert values(table) == ["d", "another"]
 
 
+def _spark(request):
+    module = pytest.importorskip("paimon_assets.spark.executor", exc_type=ImportError)
+    return module.SparkExecutor(request.getfixturevalue("spark"))
+
+
+@pytest.mark.parametrize("bucket", ["3", "-1", "-2"])
+@pytest.mark.parametrize("executor", ["embedded", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, executor):
+    workers = _spark(request) if executor == "spark" else None
+    table = sequence_table(tmp_path, "second-to-micro", bucket=bucket)
+    commits = (SECOND, range(5, 40)), (SECOND + 5, range(5)), (SECOND, range(5, 40))
+    for version, (second, keys) in enumerate((*commits, (SECOND - 1, range(40)))):
+        write(table, *(("+I", second, str(version), key) for key in keys), executor=workers)
+        if bucket == "-2":
+            compact(table)
+    rows = table.new_read_builder().to_arrow().sort_by("k")
+    assert rows.column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
+
+
 def test_the_legacy_counter_goes_on_from_the_largest_number_of_the_bucket(tmp_path):
     legacy = {"sequence.padding.legacy-counter": "true"}
     table = sequence_table(tmp_path, "second-to-micro", **legacy)

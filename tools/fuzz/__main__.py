@@ -24,7 +24,7 @@ from rich.console import Console
 from tests.interop.environment import ROOT, java_jar, java_peer
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
-from tools.fuzz import deeds, known, moments
+from tools.fuzz import deeds, moments
 from tools.fuzz.game import DATABASE, Game
 from tools.fuzz.tables import draw_table
 
@@ -203,10 +203,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", help="these steps of it only, as numbers with commas")
     parser.add_argument("--first", type=int, default=0, help="the number of the first table")
     parser.add_argument("--stop", type=int, default=10, help="after so many findings")
-    parser.add_argument("--all", action="store_true", help="draw what is not mended yet, too")
     options = parser.parse_args(arguments)
-    if options.all:
-        known.NOT_MENDED.clear()
     console, began, report = Console(markup=False, highlight=False), time.monotonic(), Report()
     java_jar()
     home = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_MEMORY if _MEMORY.is_dir() else None))

@@ -10,17 +10,6 @@ from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS
 if TYPE_CHECKING:
     from tools.fuzz.tables import Drawn
 
-NOT_MENDED = {
-    "padding across writes",
-}
-"""Draws left out while what they show is being mended: without its line, a draw is made."""
-
-
-def is_drawn(what: str) -> bool:
-    """Return whether tables draw something that once was not mended."""
-    return what not in NOT_MENDED
-
-
 LEFT_OUT: Mapping[str, str] = {
     "FLOAT and DOUBLE keys": "tables.Drawn.pool",
     "NaN in a sequence field": "tables.Drawn.pool",

@@ -17,7 +17,6 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
 )
-from tools.fuzz.known import is_drawn
 from tools.fuzz.values import Plain, draw_value
 
 _ATOMIC = (
@@ -212,7 +211,7 @@ class Drawn:
             if self.zone != "UTC":
                 values = [self._of_zone(value, column.type) for value in values]
         is_key = column.name in self.schema.primary_keys
-        in_orc_alone = self.formats == {"orc"} and is_drawn("blanks of CHAR in ORC")
+        in_orc_alone = self.formats == {"orc"}
         is_place = is_key or column.name in self.schema.partition_keys
         has_blanks = not is_orc or (not is_place and in_orc_alone)
         if column.type.root is TypeRoot.CHAR and has_blanks:
@@ -390,14 +389,13 @@ def _avro_holds(text: str) -> bool:
 def _type(chance: Random, formats: frozenset[str]) -> str:
     if chance.random() >= 0.2:
         return chance.choice(_types(formats))
-    mixed = _MIXED_TIMES if is_drawn("TIMESTAMP(9) beside coarser times in a column") else ()
-    return chance.choice(_types(formats, (*_NESTED, *mixed)))
+    return chance.choice(_types(formats, (*_NESTED, *_MIXED_TIMES)))
 
 
 def _columns(draft: _Draft, count: int) -> dict[str, str]:
     columns = {f"c{n}": _type(draft.chance, draft.formats) for n in range(count)}
     what = "MULTISET of other than STRING in Avro"
-    if draft.formats == {"avro"} and is_drawn(what) and draft.chance.random() < 0.03:
+    if draft.formats == {"avro"} and draft.chance.random() < 0.03:
         columns["c0"], draft.refused = draft.chance.choice(_IN_NO_AVRO), what
     return columns
 
@@ -409,7 +407,7 @@ def _partitions(draft: _Draft, suffix: str) -> dict[str, str]:
     if chance.random() < 0.3:
         draft.options["partition.legacy-name"] = "false"
         what = "LTZ partitions whose folders Java names by its zone"
-        if count and is_drawn(what) and chance.random() < 0.05:
+        if count and chance.random() < 0.05:
             draft.refused = what
             return {"p0": "TIMESTAMP(3) WITH LOCAL TIME ZONE" + suffix}
         types = tuple(t for t in types if "LOCAL" not in t)
@@ -420,9 +418,8 @@ def _partitions(draft: _Draft, suffix: str) -> dict[str, str]:
 
 def _indexes(draft: _Draft, columns: Mapping[str, str]) -> None:
     """Add file indexes, at once or in mid-life."""
-    kinds = [k for k in _INDEXED if k != "range-bitmap" or is_drawn("range-bitmap indexes")]
-    for kind in kinds:
-        names = [n for n, t in columns.items() if t.removesuffix(" NOT NULL") in _INDEXED[kind]]
+    for kind, types in _INDEXED.items():
+        names = [n for n, t in columns.items() if t.removesuffix(" NOT NULL") in types]
         if not names or draft.chance.random() > (0.12 if kind != "range-bitmap" else 0.01):
             continue
         names = draft.chance.sample(names, min(2, len(names)))
@@ -438,7 +435,7 @@ def _indexes(draft: _Draft, columns: Mapping[str, str]) -> None:
 def _legacy_times(draft: _Draft, columns: dict[str, str]) -> bool:
     """Perhaps leave instants in ORC as Java has them by default; we do not write those."""
     instants = "orc" in draft.formats and any("LOCAL" in text for text in columns.values())
-    if instants and is_drawn("ORC: LTZ of the legacy type") and draft.chance.random() < 0.5:
+    if instants and draft.chance.random() < 0.5:
         del draft.options[_LEGACY]
         columns["zone"] = "TIMESTAMP(3)"  # files without one do not name their zone
         return True
@@ -553,12 +550,12 @@ def _partitions_of_key(chance: Random, partitions: list[str]) -> list[str]:
     """Return the partition columns that are part of the key: all, some or none."""
     if chance.random() < 0.6:
         return partitions
-    some = is_drawn("some partition columns in the key") and chance.random() < 0.6
+    some = chance.random() < 0.6
     return partitions[chance.randint(0, 1) :][:1] if some and len(partitions) > 1 else []
 
 
 def _pads(chance: Random) -> bool:
-    return is_drawn("padding across writes") and chance.random() < 0.06
+    return chance.random() < 0.06
 
 
 def _buckets(draft: _Draft, *, crosses: bool, postpones: bool) -> None:
@@ -594,7 +591,7 @@ def _order(
         grouped = True
         _groups(draft, columns, values, chance.choice(orders), chance.choice(orders))
     what = "ignore-delete where keys may change partition"
-    if crosses and engine == "deduplicate" and is_drawn(what) and chance.random() < 0.05:
+    if crosses and engine == "deduplicate" and chance.random() < 0.05:
         options["ignore-delete"], draft.refused = "true", what
     if crosses or chance.random() >= 0.45:
         return
@@ -671,7 +668,7 @@ def _settings(draft: _Draft, function: str, data_type: str, options: dict[str, s
         case "merge_map_with_keytime":
             options["ts-field"] = "t"
             what = "merge_map_with_keytime by other than STRING"
-            if is_drawn(what) and chance.random() < 0.1:
+            if chance.random() < 0.1:
                 draft.refused = what
                 return data_type.replace("t STRING", "t INT")
         case _:
@@ -725,7 +722,7 @@ def widened(data_type: DataType, chance: Random) -> str | None:
         TypeRoot.DECIMAL: ("DECIMAL(38, 10)", "STRING", "DOUBLE"),
         TypeRoot.CHAR: ("STRING", "VARCHAR(10)"),
         TypeRoot.VARCHAR: ("STRING",),
-        TypeRoot.VARBINARY: ("BYTES", "STRING") if is_drawn("BYTES to STRING") else ("BYTES",),
+        TypeRoot.VARBINARY: ("BYTES", "STRING"),
         TypeRoot.TIME: ("STRING",),
     }
     choices = wider.get(data_type.root)
