@@ -39,6 +39,8 @@ def _settled(array: Any, *, required: bool) -> Any:
             for child, field in zip(array.flatten(), fields, strict=True)
         ]
         return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+    if array.offset and pat.is_nested(held):
+        array = pa.concat_arrays([array])  # no slice: Arrow takes no mask beside sliced offsets
     if pat.is_map(held):
         items = _settled(array.items, required=not held.item_field.nullable)
         entries: Any = (array.offsets, array.keys, items)
