@@ -1,10 +1,4 @@
-"""ReadBuilder: columns, filter and a moment, or what changed between two → Plan → rows.
-
-Tables whose catalog says which rows and columns a reader may see (`query-auth.enabled`).
-
-The catalog is asked for the columns of the read and of its filter. What it wants applied, rows
-filtered or columns masked, only it can judge; a read that it leaves as it is goes on.
-"""
+"""ReadBuilder: columns, filter, and a snapshot or a range of changes → Plan → rows."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,23 +64,24 @@ from paimon_assets.engine.table.read.where import as_predicate
 
 
 def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:
-    """Return the table for a read that its catalog allows; other tables as they are.
+    """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`.
 
     Args:
         store: The table.
-        columns: Returns all columns the read looks at.
+        columns: Returns all columns of the read and of its filter.
 
     Raises:
         AccessDeniedError: The catalog does not allow it.
-        UnsupportedFeatureError: Rows must be filtered, or values masked.
+        UnsupportedFeatureError: The catalog wants rows filtered or values masked, which only its
+            own server can do.
     """
     catalog: object = store.environment.catalog
     identifier = store.environment.identifier
-    is_asked = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
-    if not is_asked or identifier is None or not isinstance(catalog, QueryAuth):
+    needs_permission = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
+    if not needs_permission or identifier is None or not isinstance(catalog, QueryAuth):
         return store
-    known = set(store.schema.field_names)
-    if not catalog.is_plain_query(identifier, sorted(known.intersection(columns()))):
+    names = set(store.schema.field_names)
+    if not catalog.is_plain_query(identifier, sorted(names.intersection(columns()))):
         raise UnsupportedFeatureError(
             f"Cannot read table '{store.label}': its catalog lets you see some rows only, or masked"
             f" values ('{QUERY_AUTH_ENABLED.key}').",
@@ -96,8 +91,8 @@ def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileSt
     return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
 
 
-_FALLBACK = "files of its fallback branch have schemas of their own; plan each branch by itself"
-_CHANGES = "its changes count as whole rows, whatever the table merges; plan them with row kinds"
+_FALLBACK = "files of its fallback branch have other schemas; plan each branch by itself"
+_CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"
 
 
 __all__ = ["Plan", "ReadBuilder"]
@@ -105,10 +100,10 @@ __all__ = ["Plan", "ReadBuilder"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBuilder(FrameReads):
-    """A read being described; every `with_` and `at_` returns a new builder.
+    """Describes a read; every `with_` and `at_` returns a new builder.
 
-    Options and moments are judged by `plan`, not when they are given. `FrameReads` has what it
-    returns as.
+    `plan` checks options, snapshots and tags. `FrameReads` returns the rows as Arrow, pandas,
+    polars, duckdb or Spark.
 
     >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
     ... # doctest: +SKIP
@@ -118,7 +113,7 @@ class ReadBuilder(FrameReads):
     columns: tuple[str, ...] | None = None
     predicate: Predicate | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    """Dynamic options of this read; the moment is among them."""
+    """Dynamic options of this read, with those of time travel."""
     row_kinds: bool = False
     as_stream: bool = False
     only_top_level: bool = False
@@ -150,7 +145,7 @@ class ReadBuilder(FrameReads):
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_limit(self, limit: int | None) -> "ReadBuilder":
-        """Return at most so many rows, whichever are found first; splits beyond are not planned."""
+        """Return at most so many rows, in no order; splits that are not needed are not planned."""
         return replace(self, limit=limit)
 
     def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":
@@ -158,33 +153,32 @@ class ReadBuilder(FrameReads):
         return replace(self, options={**self.options, **options})
 
     def with_row_kinds(self) -> "ReadBuilder":
-        """Return what retracts too, and the kind of each row in a first column, `rowkind`.
+        """Return retractions too, and the kind of each row (+I, -U, +U, -D) as column `rowkind`.
 
-        Kinds are +I, -U, +U and -D. Added files and changelog files (`between`) give every
-        record of a key, in the order of commits; a difference, and a state, give one.
+        With modes `delta` and `changelog` of `between`, every record of a key is returned, in the
+        order of commits; else one of each key.
         """
         return replace(self, row_kinds=True)
 
     def with_waiting_rows(self) -> "ReadBuilder":
-        """Show among added files (`between`) those, too, whose rows wait for a compaction.
+        """Let `between` return rows of level 0 that batch reads see after the next compaction only.
 
-        Streams see them, and whoever reads for a consumer; a batch read does not, of tables of
-        first-row and those with deletion vectors.
+        That is so in tables of first-row and with deletion vectors. Consumers always read them.
         """
         return replace(self, as_stream=True)
 
     def with_consumer(self, consumer_id: str, *, start: int | None = None) -> "ReadBuilder":
-        """Read what a consumer has not dealt with yet: first the table, then its changes.
+        """Read what a consumer has not read yet: at first the whole table, then its changes.
+
+        Read a plan, then call `table.consumers.advance(id, plan.next_snapshot)`. After a crash
+        between the two, the same changes are read again, perhaps with later ones.
+
+        Changes of an overwrite are the difference of two states. Deleted rows need row kinds (else
+        `plan` raises kind `consumer-overwrite`), unless `streaming-read-overwrite` is false.
 
         Args:
-            consumer_id: Which.
-            start: The snapshot it goes on with, where that is known better than by its file.
-
-        What overwrites change comes as the difference, which needs row kinds where rows are gone
-        (else `plan` raises `consumer-overwrite`), unless `streaming-read-overwrite` is false.
-
-        In two steps: plan and read, then `table.consumers.advance(id, plan.next_snapshot)`. A crash
-        between them reads the same changes again, and perhaps later ones with them.
+            consumer_id: Name of the consumer.
+            start: Snapshot to begin with, instead of the stored one.
         """
         return replace(self, consumer=consumer_id, consumer_start=start)
 
@@ -192,24 +186,24 @@ class ReadBuilder(FrameReads):
         """Read the table as of this snapshot."""
         return self.with_options({SCAN_SNAPSHOT_ID.key: str(snapshot_id)})
 
-    def at_timestamp(self, moment: dt.datetime | int | str) -> "ReadBuilder":
-        """Read the newest snapshot that is not younger than `moment`.
+    def at_timestamp(self, time: dt.datetime | int | str) -> "ReadBuilder":
+        """Read the newest snapshot that was committed at `time` or before.
 
         Args:
-            moment: A datetime or a text such as `2024-01-31 12:00:00` (without an offset they mean
-                UTC), or epoch milliseconds.
+            time: A datetime or a text such as `2024-01-31 12:00:00` (UTC if without an offset), or
+                epoch milliseconds.
         """
-        if isinstance(moment, int):
-            return self.with_options({SCAN_TIMESTAMP_MILLIS.key: str(moment)})
-        text = moment.isoformat() if isinstance(moment, dt.datetime) else moment
+        if isinstance(time, int):
+            return self.with_options({SCAN_TIMESTAMP_MILLIS.key: str(time)})
+        text = time.isoformat() if isinstance(time, dt.datetime) else time
         return self.with_options({SCAN_TIMESTAMP.key: text})
 
     def at_watermark(self, watermark: int) -> "ReadBuilder":
-        """Read the first snapshot whose watermark, in epoch milliseconds, is not below this."""
+        """Read the first snapshot with this watermark or a later one, in epoch milliseconds."""
         return self.with_options({SCAN_WATERMARK.key: str(watermark)})
 
     def at_tag(self, name: str) -> "ReadBuilder":
-        """Read the snapshot a tag holds."""
+        """Read the snapshot of a tag."""
         return self.with_options({SCAN_TAG_NAME.key: name})
 
     def at_version(self, version: str) -> "ReadBuilder":
@@ -226,17 +220,15 @@ class ReadBuilder(FrameReads):
         end: int | str,
         mode: IncrementalMode | str = IncrementalMode.AUTO,
     ) -> "ReadBuilder":
-        """Read what changed after one snapshot, up to and with another.
+        """Read the changes after one snapshot, up to another and with it.
 
-        Without `with_row_kinds`, only the last row of a key that changed several times is given,
-        and no row that is gone.
+        Without `with_row_kinds`, the last row of each changed key is returned, and no deleted one.
 
         Args:
             start: Id of a snapshot (0 is before the first), or name of a tag.
-            end: The end, of the same kind.
-            mode: `delta` reads files that were added, `changelog` changelog files, `diff` the
-                difference of both states; `auto` is diff for tags, else changelog if the table has
-                one, else delta.
+            end: Id or tag, like `start`.
+            mode: `delta` reads added data files, `changelog` changelog files, `diff` compares both
+                states; `auto` is diff for tags, else changelog if the table has one, else delta.
         """
         between = {INCREMENTAL_BETWEEN.key: f"{start},{end}"}
         return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
@@ -244,7 +236,7 @@ class ReadBuilder(FrameReads):
     def between_timestamps(
         self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
     ) -> "ReadBuilder":
-        """Read what was committed after one time, up to another; times as in `at_timestamp`."""
+        """Read the changes committed after one time, up to another; times as in `at_timestamp`."""
         between = {INCREMENTAL_BETWEEN_TIMESTAMP.key: f"{start},{end}"}
         return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
@@ -253,28 +245,29 @@ class ReadBuilder(FrameReads):
         return replace(self, only_top_level=True)
 
     def plan(self) -> Plan:
-        """Decide which files are read, from metadata alone.
+        """Return the splits to read, from metadata alone.
 
         Raises:
             NotFoundError: A column, snapshot, tag or branch does not exist, or has expired.
-            InvalidInputError: A literal does not fit its column, or two moments are asked for.
+            InvalidInputError: A literal does not fit its column, or two options of time travel are
+                set.
             UnsupportedFeatureError: The table uses a feature this engine does not read.
             FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = authorized(self._open(), self._looked_at)
+        store = authorized(self._open(), self._read_columns)
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
         return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
 
     def plan_count(self) -> CountPlan:
-        """Plan a count of the rows: what metadata knows of it, and what must be read.
+        """Plan a count of the rows: those counted by metadata, and the splits to read.
 
         Raises:
             PaimonError: As `plan`.
 
         Cost: a plan; no data file.
         """
-        schema = self.read_schema()  # a key may have had another name then
+        schema = self.read_schema()  # of the snapshot: a key may have had another name
         columns = counted_columns(schema, self._bound(schema))
         plan = self.with_columns(columns).plan()
         return CountPlan.of(plan.context, plan.splits)
@@ -283,37 +276,36 @@ class ReadBuilder(FrameReads):
         """Return how many rows the read has.
 
         Args:
-            executor: Who reads what metadata does not know; this process by default.
+            executor: Reads files where metadata does not suffice; this process by default.
 
         Raises:
             PaimonError: As `plan` and `read`.
 
         Cost: a plan; and one column of the files that must be merged or filtered.
         """
-        found = self.plan_count().count(executor or EmbeddedExecutor())
-        return found if self.limit is None else min(found, self.limit)
+        count = self.plan_count().count(executor or EmbeddedExecutor())
+        return count if self.limit is None else min(count, self.limit)
 
     def plan_from(self, data: bytes) -> Plan:
-        """Return the plan of splits that were made elsewhere: by `Plan.to_bytes`, or by Java.
+        """Return the plan of serialized splits, from `Plan.to_bytes` or from Java.
 
-        The rows are those of this builder's columns for which its filter is true; which files are
-        read, and as of when, the splits alone say.
+        Columns and filter are this builder's; files and snapshot are those of the splits.
 
         Args:
-            data: DataSplits of versions 2 to 8, one behind the other.
+            data: DataSplits of versions 2 to 8, one after the other.
 
         Raises:
-            FormatError: Damaged bytes, or none at all: a plan without splits has nothing to send.
-            InvalidInputError: The splits are those of another table (kind `split-table`), or a
-                foreign file has changed.
+            FormatError: The bytes are damaged or empty; a plan without splits needs no reading.
+            InvalidInputError: The splits are of another table (kind `split-table`), or an external
+                file has changed.
             UnsupportedFeatureError: As `load_split`.
         """
         store = self._open().with_schema(self.read_schema())
         splits = load_splits(data)
         if not splits:
             raise FormatError(
-                f"There are no bytes to read as splits of table '{store.label}'. Of a plan without"
-                " splits nothing need be sent, and nothing is to be read.",
+                f"There are no bytes to read as splits of table '{store.label}'. Do not send a plan"
+                " without splits: it has no rows.",
                 kind="split-empty",
                 details={"table": store.label},
             )
@@ -327,12 +319,12 @@ class ReadBuilder(FrameReads):
         return Plan(context=context, splits=splits, snapshot=oldest, oldest=oldest)
 
     def read_schema(self) -> TableSchema:
-        """Return the schema the rows are read as: that of the moment travelled to.
+        """Return the schema of the rows: the newest, or that of the snapshot or tag to read.
 
         Raises:
             NotFoundError: The snapshot, tag or branch does not exist, or has expired.
-            InvalidInputError: An option does not parse, or two moments are asked for.
-            UnsupportedFeatureError: A `scan.mode` that this engine does not do.
+            InvalidInputError: An option does not parse, or two options of time travel are set.
+            UnsupportedFeatureError: This engine does not support the `scan.mode`.
         """
         store = self._open()
         snapshot = travel_by_options(store)
@@ -359,9 +351,9 @@ class ReadBuilder(FrameReads):
         predicate: Predicate | None,
         executor: Executor[ArrowRows] | None = None,
     ) -> pa.RecordBatchReader:
-        """Read some columns (all for None) of at least the rows for which a filter is true.
+        """Read some columns (None: all) of the rows for which a filter is true, and perhaps more.
 
-        What of the filter does not fit the table is left out; raises as `to_reader`.
+        Parts of the filter that do not fit the table are not applied; raises as `to_reader`.
         """
         fitting = None if self.limit is not None else fitting_parts(predicate, self.read_schema())
         builder = self if columns is None else self.with_columns(columns)
@@ -374,37 +366,37 @@ class ReadBuilder(FrameReads):
         check_moment(store)
         if self.consumer is None:
             return between_by_options(store)
-        moments = sorted(moment_keys() & store.dynamic_options.keys())
-        if moments:
+        keys = sorted(moment_keys() & store.dynamic_options.keys())
+        if keys:
             raise InvalidInputError(
-                f"Consumer '{self.consumer}' of table '{store.label}' says what to read; leave out"
-                f" '{moments[0]}'.",
+                f"Consumer '{self.consumer}' of table '{store.label}' decides which snapshots are"
+                f" read; leave out '{keys[0]}'.",
                 kind="time-travel",
                 details={"table": store.label},
             )
         if self.limit is not None:
             raise InvalidInputError(
-                f"Consumer '{self.consumer}' of table '{store.label}' would go on behind rows that"
-                " a limit left out; leave out the limit.",
+                f"Consumer '{self.consumer}' of table '{store.label}' would skip the rows beyond a"
+                " limit; leave out the limit.",
                 kind="consumer-limit",
                 details={"table": store.label},
             )
-        following = self.consumer_start or store.consumers.next_snapshot(self.consumer)
-        if following is None:
+        start = self.consumer_start or store.consumers.next_snapshot(self.consumer)
+        if start is None:
             return None
         newest = store.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
-        if following > newest + 1:
+        if start > newest + 1:
             raise InvalidInputError(
-                f"Consumer '{self.consumer}' of table '{store.label}' is at snapshot {following},"
+                f"Consumer '{self.consumer}' of table '{store.label}' is at snapshot {start},"
                 f" but the newest is {newest}: the table was rolled back. Reset the consumer.",
                 kind="consumer-ahead",
                 details={"table": store.label, "consumer": self.consumer, "newest": newest},
             )
         keeps_kinds = ROW_KIND in read_fields(store.schema, self._names(store.schema))
-        return between_for_consumer(store, following - 1, newest, keeps_kinds=keeps_kinds)
+        return between_for_consumer(store, start - 1, newest, keeps_kinds=keeps_kinds)
 
-    def _plan_state(self, opened: FileStore) -> Plan:
-        store, snapshot = self._travel(opened)
+    def _plan_state(self, current: FileStore) -> Plan:
+        store, snapshot = self._travel(current)
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -416,33 +408,33 @@ class ReadBuilder(FrameReads):
                 moment_ms=self._moment_ms(store, snapshot),
                 only_top_level=self.only_top_level,
             )
-        following = FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1
         return Plan(
             context=read_context(store, scan, names, predicate),
             splits=scan.splits,
             snapshot=snapshot,
-            next_snapshot=following,
+            next_snapshot=FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1,
             oldest=snapshot,
             tied_by=_FALLBACK if store.schema.typed_options.get(SCAN_FALLBACK_BRANCH) else "",
         )
 
-    def _plan_changes(self, opened: FileStore, between: Between) -> Plan:
+    def _plan_changes(self, current: FileStore, between: Between) -> Plan:
         if self.only_top_level:
             raise InvalidInputError(
-                f"Table '{opened.label}' is read either without merging or as what changed.",
+                f"A read-optimized read of table '{current.label}' cannot return changes; leave out"
+                " one of both.",
                 kind="time-travel",
-                details={"table": opened.label},
+                details={"table": current.label},
             )
-        names = self._names(opened.schema)
-        keeps_kinds = ROW_KIND in read_fields(opened.schema, names)
-        store = opened
+        names = self._names(current.schema)
+        keeps_kinds = ROW_KIND in read_fields(current.schema, names)
+        store = current
         if between.mode is IncrementalMode.CHANGELOG and not keeps_kinds:
-            # Rows of a changelog are whole: the last one of a key counts, whatever merges the rest.
-            store = opened.with_schema(opened.schema.with_dynamic_options(AS_NEWEST_WINS))
+            # Rows of a changelog are whole: the last one of a key wins in every merge engine.
+            store = current.with_schema(current.schema.with_dynamic_options(AS_NEWEST_WINS))
         predicate = self._bound(store.schema)
         oldest = oldest_of(store, between)
         with explaining(store, oldest):
-            found = scan_changes(
+            changes = scan_changes(
                 store,
                 between,
                 predicate,
@@ -450,13 +442,13 @@ class ReadBuilder(FrameReads):
                 as_stream=self.as_stream or self.consumer is not None,
             )
         return Plan(
-            context=read_context(store, found.scan, names, predicate),
-            splits=found.scan.splits,
-            snapshot=found.end,
+            context=read_context(store, changes.scan, names, predicate),
+            splits=changes.scan.splits,
+            snapshot=changes.end,
             next_snapshot=between.end_id + 1,
-            skipped_snapshots=found.skipped,
+            skipped_snapshots=changes.skipped,
             oldest=oldest,
-            tied_by="" if store is opened else _CHANGES,
+            tied_by="" if store is current else _CHANGES,
         )
 
     def _names(self, schema: TableSchema) -> tuple[str, ...]:
@@ -468,32 +460,32 @@ class ReadBuilder(FrameReads):
     def _bound(self, schema: TableSchema) -> Predicate | None:
         return None if self.predicate is None else bind(self.predicate, schema)
 
-    def _looked_at(self) -> frozenset[str]:
-        bound = self._bound(schema := self.read_schema())
-        return frozenset(self._names(schema)) | (fields_of(bound) if bound else frozenset())
+    def _read_columns(self) -> frozenset[str]:
+        """Return the columns of the rows and of the filter."""
+        predicate = self._bound(schema := self.read_schema())
+        return frozenset(self._names(schema)) | (fields_of(predicate) if predicate else frozenset())
 
     def _travel(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
-        """Return the store as its schema was, and the snapshot to read."""
+        """Return the table with the schema of the snapshot to read, and that snapshot."""
         snapshot = travel_by_options(store)
         if snapshot is None:
             return store, store.newest()
         return store.with_schema(schema_at(store, snapshot)), snapshot
 
     def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:
-        """Return the time travelled to, for what has snapshots of its own; None is now."""
+        """Return the time to read external files and branches as of; None is now."""
         options = moment_options(store)
         if snapshot is None or not moment_keys() & options.values.keys():
             return None
-        given = options.get(SCAN_TIMESTAMP_MILLIS) or options.get(SCAN_TIMESTAMP)
-        return snapshot.time_millis if given is None else given
+        time_ms = options.get(SCAN_TIMESTAMP_MILLIS) or options.get(SCAN_TIMESTAMP)
+        return snapshot.time_millis if time_ms is None else time_ms
 
     def read(self, plan: Plan, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Read a plan of this builder in bounded memory.
 
         Raises:
             NotFoundError: By the reader: the snapshot expired meanwhile; kind `snapshot-expired`.
-            InvalidInputError: By the reader: a stored value cannot be cast to its column's type
-                now.
+            InvalidInputError: By the reader: a stored value cannot be cast to its column's type.
             FormatError: By the reader: a file is damaged; names it.
             StorageError: By the reader: the storage failed.
         """
@@ -505,7 +497,7 @@ class ReadBuilder(FrameReads):
     def read_splits(
         self, data: bytes, executor: Executor[ArrowRows] | None = None
     ) -> pa.RecordBatchReader:
-        """Read splits that were made elsewhere, in bounded memory; see `plan_from`.
+        """Read serialized splits in bounded memory; see `plan_from`.
 
         Raises:
             PaimonError: As `plan_from` at once, and as `read` by the reader.

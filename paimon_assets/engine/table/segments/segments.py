@@ -1,12 +1,12 @@
-"""Segments of a table: add, show, delete, clean and refresh files that somebody else owns.
+"""Segments of a table: add, list, delete, clean and refresh external files.
 
     registry: in progress ─▶ one commit for the whole command ─▶ registry: success
 
-A command that dies on the way leaves either both or neither: whether its snapshot exists decides.
-No operation here, or anywhere in this package, deletes or writes a foreign byte.
+After a crash, the existence of the snapshot decides whether the command happened. No operation
+writes or deletes an external file.
 
-What the table's own snapshots brought is listed along with them (`Load`). The first command that
-changes segments fixes the numbers of loads; until then they move up when snapshots expire.
+Writes of the table itself are listed as loads (`Load`). The first command that changes segments
+stores their ids; before it, ids are counted from the oldest snapshot and change as it expires.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ from paimon_assets.engine.table.segments.segment_status import (
 )
 
 ABANDONED_MS = 60 * 60 * 1000
-"""`clean` forgets a command that has been in progress for so long."""
+"""`clean` removes a command from the list that has been in progress for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,11 @@ class SegmentOutcome:
     """The outcome of a command."""
 
     segments: tuple[Segment | Load, ...]
-    """The segments it added, took away or read anew."""
+    """The segments it added, deleted or refreshed."""
     snapshot: Snapshot | None
-    """What it committed; None if there was nothing to commit."""
+    """None if there was nothing to commit."""
     was_already_committed: bool = False
-    """This user had committed before: nothing was done now."""
+    """An earlier call of this commit user had committed; this one did nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,27 +100,27 @@ class Segments:
     store: FileStore
     clock: Clock = field(default_factory=SystemClock)
     roots: SegmentRoots | None = None
-    """Where `add` and `refresh` take files from, if not from anywhere."""
+    """The folders that `add` and `refresh` may read; None allows all."""
 
     @property
     def registry(self) -> SegmentRegistry:
-        """Where they are listed."""
+        """The stored list of segments."""
         return SegmentRegistry(store=self.store)
 
     def listed(self) -> list[Segment | Load]:
-        """Return all segments and loads by id; one whose files others removed shows as gone.
+        """Return all segments and loads by id, with the status that the newest snapshot gives.
 
         Raises:
             FormatError, StorageError: Metadata is damaged, or the storage failed.
 
         Cost:
-            The registry, the manifests of the newest snapshot, and the delta manifests of those
-            that came since the registry last changed: of all snapshots where there is none.
+            Reads the registry, the manifests of the newest snapshot, and the delta manifests of
+            the snapshots since the registry changed; of all snapshots if there is no registry.
         """
         return all_now(self.store, with_loads(self.store, self.registry.load()))
 
     def live(self) -> list[Segment]:
-        """Return the segments of others whose rows a read returns, by id.
+        """Return the segments whose rows a read returns, by id; no loads.
 
         Raises:
             FormatError, StorageError: Metadata is damaged, or the storage failed.
@@ -131,10 +131,10 @@ class Segments:
         return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
 
     def plan(self, source: SegmentSource, executor: Executor[Any] | None = None) -> ImportPlan:
-        """Return what `add` would do: files, inferred columns, partitions, problem.
+        """Return the plan of `add`: files, inferred columns, partitions, and why it would fail.
 
         Raises:
-            PaimonError: As `segment_import.plan_import`; what else `add` would raise is `problem`.
+            PaimonError: As `segment_import.plan_import`; other errors of `add` are in `problem`.
         """
         return plan_import(
             self.store,
@@ -161,45 +161,44 @@ class Segments:
         Args:
             source: The folder, its format, and the partition option.
             executor: Who reads the footers; this process by default.
-            commit_user: Adding again under one name finds the first time.
+            commit_user: A second call with the same user finds the commit of the first.
             properties: Stored in the snapshot.
 
         Raises:
-            InvalidInputError: A rule of ADD SEGMENT is broken; nothing was committed. Also its
-                kinds NotFoundError and AlreadyExistsError.
+            InvalidInputError: The folder, its files or the options do not fit the table; nothing
+                was committed. NotFoundError and AlreadyExistsError are subclasses.
             UnsupportedFeatureError: The table, storage or format can have no segments.
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
         user = commit_user or NewUser("segment-add-")
-        looked_at = self.store.snapshots.latest()
-        earlier = self._of_command(user)
+        base = self.store.snapshots.latest()
+        earlier = self._earlier_outcome(user)
         if earlier is not None:
             return earlier
-        began_ms = self.clock.now_millis()
+        start_ms = self.clock.now_millis()
         plan = self.plan(source, executor)
         if plan.problem is not None:
             raise plan.problem
         if not plan.folders:
             return SegmentOutcome(segments=(), snapshot=None)
-        begun = self._begin(plan, user, began_ms)
+        segments = self._begin(plan, user, start_ms)
         with undone_on_sure_failure(
             lambda: self._change(lambda item: None if item.commit_user == user else item)
         ):
-            if any(segment.is_visible_to_paimon for segment in begun):
-                self._keep_writers_from_compacting()
-            base = plain_path(plan.root)
-            footers = {f"{base}/{name}": footer for name, footer in plan.footers.items()}
-            added = additions(begun, footers, self.clock)
-            paths = paths_of(begun)
+            if any(segment.is_visible_to_paimon for segment in segments):
+                self._set_write_only()
+            root = plain_path(plan.root)
+            footers = {f"{root}/{name}": footer for name, footer in plan.footers.items()}
+            messages = additions(segments, footers, self.clock)
+            paths = paths_of(segments)
 
-            def none_was_faster(latest: Snapshot | None) -> None:
-                if latest != looked_at:
+            def refuse_shared_files(latest: Snapshot | None) -> None:
+                if latest != base:
                     refuse_taken(self.store, self.registry.load().segments, paths, user)
 
-            snapshot = self._commit(added, begun, user, properties, none_was_faster)
-        done = self._finish(user, snapshot)
-        return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
+            snapshot = self._commit(messages, segments, user, properties, refuse_shared_files)
+        return SegmentOutcome(segments=tuple(self._finish(user, snapshot)), snapshot=snapshot)
 
     def delete(
         self,
@@ -208,19 +207,18 @@ class Segments:
         before_ms: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> SegmentOutcome:
-        """Take segments out of the table, in one snapshot; files of others stay as they are.
+        """Delete segments from the table, in one snapshot; external files stay where they are.
 
         Args:
-            ids: Which; loads of the table's own as well, whose files go when snapshots expire.
-            before_ms: Also the segments of others that were added before this epoch millisecond;
-                never a load of the table's own.
+            ids: Segments or loads. The files of loads are deleted when their snapshots expire.
+            before_ms: Also the segments that were added before this epoch millisecond; no loads.
             properties: Stored in the snapshot.
 
         Raises:
-            NotFoundError: An id is none of a live segment's; nothing was committed.
-            UnsupportedFeatureError: Kind `segment-own`; a load of a table with keys, or one whose
-                deleted rows are marked along with those of other files. Or another branch than main
-                is open, or the table is not one this engine writes.
+            NotFoundError: No live segment has this id; nothing was committed.
+            UnsupportedFeatureError: Kind `segment-own`; a load of a table with keys, or one that
+                shares an index of deleted rows with other files. Or another branch than main
+                is open, or this engine cannot write the table.
             CommitConflictError: Another commit changed the same files meanwhile.
             CommitUnknownError: As for every commit.
         """
@@ -234,32 +232,31 @@ class Segments:
         ]
         loads = [item for item in live if isinstance(item, Load) and item.id in ids]
         check_loads_deletable(self.store, loads)
-        chosen: list[Segment | Load] = [*imported, *loads]
-        if not chosen:
+        items: list[Segment | Load] = [*imported, *loads]
+        if not items:
             return SegmentOutcome(segments=(), snapshot=None)
         user = NewUser("segment-delete-")
-        snapshot = self._commit(removals(self.store, chosen), chosen, user, properties)
-        numbers = {segment.id for segment in imported}
+        snapshot = self._commit(removals(self.store, items), items, user, properties)
+        imported_ids = {segment.id for segment in imported}
 
-        def marked(segment: Segment) -> Segment:
-            if segment.id not in numbers or segment.status is SegmentStatus.MARKED_FOR_DELETE:
+        def mark(segment: Segment) -> Segment:
+            if segment.id not in imported_ids or segment.status is SegmentStatus.MARKED_FOR_DELETE:
                 return segment
-            now = resolve(self.store, [segment])[0]
             return replace(
-                now,
+                resolve(self.store, [segment])[0],
                 status=SegmentStatus.MARKED_FOR_DELETE,
                 removed=commit_of(snapshot),
                 removed_ms=snapshot.time_millis,
             )
 
-        changed = self._change(marked) if imported else []
-        gone = [
+        segments = self._change(mark) if imported else []
+        deleted: list[Segment | Load] = [item for item in segments if item.id in imported_ids]
+        deleted += [
             replace(load, status=SegmentStatus.MARKED_FOR_DELETE, removed_ms=snapshot.time_millis)
             for load in loads
         ]
-        done: list[Segment | Load] = [item for item in changed if item.id in numbers]
-        done = sorted([*done, *gone], key=lambda item: item.id)
-        return SegmentOutcome(segments=tuple(done), snapshot=snapshot)
+        deleted.sort(key=lambda item: item.id)
+        return SegmentOutcome(segments=tuple(deleted), snapshot=snapshot)
 
     def clean(
         self,
@@ -268,14 +265,14 @@ class Segments:
         force: bool = False,
         dry_run: bool = False,
     ) -> list[Segment | Load]:
-        """Forget segments that are deleted, compacted or failed, and return them.
+        """Remove deleted, compacted and failed segments from the list, and return them.
 
-        Only the list changes. By force, snapshots and tags that had a segment of a text format lose
-        its rows; a rollback to one that had another finds its rows, but not its id.
+        No file changes. With `force`, older snapshots and tags lose the rows of segments in a text
+        format; after a rollback, other segments have their rows but no id.
 
         Args:
-            retention_ms: Keep what was deleted less than this ago.
-            force: Forget all of them, readable or not.
+            retention_ms: Keep segments that were deleted less than this ago.
+            force: Remove them also if a snapshot or tag can still read them.
             dry_run: Only return them.
 
         Raises:
@@ -283,11 +280,11 @@ class Segments:
             CommitConflictError: Other commands changed the segments too often.
         """
         limit = self.clock.now_millis() - retention_ms
-        now = {item.id: item for item in self._pin()}
+        items = {item.id: item for item in self._pin()}
         readable = set[int]() if force else readable_segments(self.store)
 
         def is_dead(item: Segment | Load) -> bool:
-            current = now.get(item.id, item)
+            current = items.get(item.id, item)
             if isinstance(current, Segment) and current.status is SegmentStatus.IN_PROGRESS:
                 return current.load_start_ms < self.clock.now_millis() - ABANDONED_MS
             if current.status is SegmentStatus.SUCCESS:
@@ -295,14 +292,14 @@ class Segments:
             ended = current.removed_ms or current.load_end_ms or current.load_start_ms
             return force or (ended < limit and item.id not in readable)
 
-        def kept(listed: SegmentList) -> SegmentList:
+        def remove_dead(listed: SegmentList) -> SegmentList:
             segments = (item for item in listed.segments if not is_dead(item))
             loads = (item for item in listed.loads if not is_dead(item))
             return replace(listed, segments=tuple(segments), loads=tuple(loads))
 
         if not dry_run:
-            self.registry.update(kept)
-        return [item for item in now.values() if is_dead(item)]
+            self.registry.update(remove_dead)
+        return [item for item in items.values() if is_dead(item)]
 
     def refresh(
         self,
@@ -311,7 +308,7 @@ class Segments:
         *,
         commit_user: str | None = None,
     ) -> SegmentOutcome:
-        """Take segments as their folders are now, in one snapshot: files change, come and go.
+        """Read the folders of segments again and commit their new, changed and missing files.
 
         Args:
             ids: The ids of live segments; empty means all of them.
@@ -319,46 +316,49 @@ class Segments:
             commit_user: Who commits.
 
         Raises:
-            NotFoundError: An id is none of a live segment's, or a folder is gone or empty.
-            InvalidInputError: A file does not have the table's columns, or an id is that of a load
-                of the table's own (kind `segment-own`); nothing was committed.
+            NotFoundError: No live segment has this id, or a folder is missing or empty.
+            InvalidInputError: A file does not have the table's columns, or the id is that of a
+                load (kind `segment-own`); nothing was committed.
             UnsupportedFeatureError: A branch other than main is open.
             FormatError: A file is not of the format.
             CommitConflictError, CommitUnknownError: As for every commit.
         """
-        pinned = self._pin()
+        items = self._pin()
         live = [
             item
-            for item in pinned
+            for item in items
             if isinstance(item, Segment) and item.status is SegmentStatus.SUCCESS
         ]
-        check_folders(self.store, ids, pinned)
+        check_folders(self.store, ids, items)
         check_ids(self.store, ids, live)
-        chosen = [segment for segment in live if not ids or segment.id in ids]
         footers: dict[str, FileFooter] = {}
         executor = executor or EmbeddedExecutor()
-        found = [self._renew(segment, live, executor, footers) for segment in chosen]
-        renewed = [segment for segment in found if segment is not None]
-        if not renewed:
+        replaced, refreshed = [], []
+        for segment in live:
+            if ids and segment.id not in ids:
+                continue
+            current = self._with_current_files(segment, live, executor, footers)
+            if current is not None:
+                replaced.append(segment)
+                refreshed.append(current)
+        if not refreshed:
             return SegmentOutcome(segments=(), snapshot=None)
-        numbers = {segment.id: segment for segment in renewed}
-        before = [segment for segment in chosen if segment.id in numbers]
         user = commit_user or NewUser("segment-refresh-")
-        messages = [*removals(self.store, before), *additions(renewed, footers, self.clock)]
-        snapshot = self._commit(messages, renewed, user, None)
-        numbers = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in renewed}
-        self._change(lambda item: numbers.get(item.id, item))
-        return SegmentOutcome(segments=tuple(numbers.values()), snapshot=snapshot)
+        messages = [*removals(self.store, replaced), *additions(refreshed, footers, self.clock)]
+        snapshot = self._commit(messages, refreshed, user, None)
+        by_id = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in refreshed}
+        self._change(lambda item: by_id.get(item.id, item))
+        return SegmentOutcome(segments=tuple(by_id.values()), snapshot=snapshot)
 
-    def _renew(
+    def _with_current_files(
         self,
         segment: Segment,
         live: Iterable[Segment],
         executor: Executor[Any],
         footers: dict[str, FileFooter],
     ) -> Segment | None:
-        """Return a segment as its folder is now, None if nothing changed."""
-        others = {
+        """Return a segment with the files that its folder holds, None if they are the same."""
+        of_other_segments = {
             plain_path(other.path_of(file))
             for other in live
             if other.id != segment.id and is_within(other.folder, segment.folder)
@@ -368,7 +368,7 @@ class Segments:
         files = [
             file
             for file in walk(self.store.file_io, segment.folder, self.roots)
-            if f"{base}/{file.name}" not in others
+            if f"{base}/{file.name}" not in of_other_segments
         ]
         if not files:
             raise NotFoundError(
@@ -377,36 +377,35 @@ class Segments:
                 kind="segment-no-data",
                 details={"segment": segment.id},
             )
-        known = [(file.name, file.size, file.modified_ms) for file in segment.files]
-        if known == [(file.name, file.size, file.modified_ms) for file in files]:
+        listed = [(file.name, file.size, file.modified_ms) for file in segment.files]
+        if listed == [(file.name, file.size, file.modified_ms) for file in files]:
             return None
-        # The files keep the names that columns had then, whatever they are called now.
+        # The files have the column names of the schema they were added with.
         store = self.store.with_schema(self.store.schemas.schema(segment.schema_id))
-        found = read_footers(
+        read = read_footers(
             store, segment.folder, segment.format, files, executor, options=segment.reader_options
         )
-        differences = differences_of(store, files, found)
+        differences = differences_of(store, files, read)
         if differences:
-            raise schema_problem(store, segment.folder, differences, found)
-        footers.update({f"{base}/{name}": footer for name, footer in found.items()})
-        listed = segment_files(segment.id, segment.format, files, files, found)
-        return replace(segment, files=listed)
+            raise schema_problem(store, segment.folder, differences, read)
+        footers.update({f"{base}/{name}": footer for name, footer in read.items()})
+        return replace(segment, files=segment_files(segment.id, segment.format, files, files, read))
 
-    def _begin(self, plan: ImportPlan, user: str, began_ms: int) -> list[Segment]:
-        """Enter the plan's segments as in progress; ids are given here.
+    def _begin(self, plan: ImportPlan, user: str, start_ms: int) -> list[Segment]:
+        """List the plan's segments as in progress, with new ids.
 
-        Others that are in progress with the same files are left alone: they may be dead, or their
-        commit may come first. Of two that live one commits (`add`).
+        Another command in progress may have the same files: it may be dead. If both are alive, the
+        first to commit wins (`refuse_shared_files`).
         """
         source = plan.source
         name = source.format.strip().lower()
         paths = {f"{plain_path(plan.root)}/{file.name}" for file in plan.files}
 
-        def entered(found: SegmentList) -> SegmentList:
-            listed = with_loads(self.store, found)
-            kept = [item for item in listed.segments if item.commit_user != user]
-            refuse_taken(self.store, kept, paths, user)
-            added = [
+        def add(stored: SegmentList) -> SegmentList:
+            listed = with_loads(self.store, stored)
+            others = [item for item in listed.segments if item.commit_user != user]
+            refuse_taken(self.store, others, paths, user)
+            new = [
                 Segment(
                     id=listed.next_id + number,
                     status=SegmentStatus.IN_PROGRESS,
@@ -418,24 +417,24 @@ class Segments:
                     files=files_of(listed.next_id + number, name, folder, plan.footers),
                     schema_id=self.store.schema.id,
                     commit_user=user,
-                    load_start_ms=began_ms,
+                    load_start_ms=start_ms,
                     options=source.all_options,
                     roots=() if self.roots is None else self.roots.folders,
                 )
                 for number, folder in enumerate(plan.folders)
             ]
-            number = listed.next_id + len(added)
-            return replace(listed, next_id=number, segments=(*kept, *added))
+            next_id = listed.next_id + len(new)
+            return replace(listed, next_id=next_id, segments=(*others, *new))
 
-        listed = self.registry.update(entered)
+        listed = self.registry.update(add)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
     def _finish(self, user: str, snapshot: Snapshot) -> list[Segment]:
-        """Enter a command's segments as committed; forget what others began with their files."""
-        mine = [item for item in self.registry.load().segments if item.commit_user == user]
-        paths = paths_of(mine)
+        """List a command's segments as committed; remove others in progress with their files."""
+        own = [item for item in self.registry.load().segments if item.commit_user == user]
+        paths = paths_of(own)
 
-        def done(segment: Segment) -> Segment | None:
+        def finish(segment: Segment) -> Segment | None:
             if segment.commit_user != user:
                 return None if is_in_vain(self.store, segment, paths) else segment
             return replace(
@@ -445,18 +444,18 @@ class Segments:
                 load_end_ms=max(snapshot.time_millis, segment.load_start_ms),
             )
 
-        return [item for item in self._change(done) if item.commit_user == user]
+        return [item for item in self._change(finish) if item.commit_user == user]
 
-    def _of_command(self, user: str) -> SegmentOutcome | None:
-        """Return what a command of this user did before, if it was committed."""
+    def _earlier_outcome(self, user: str) -> SegmentOutcome | None:
+        """Return the outcome of an earlier command of this user, if it was committed."""
         snapshot = self.store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER)
         if snapshot is None:
             return None
-        done = self._finish(user, snapshot)
-        return SegmentOutcome(segments=tuple(done), snapshot=snapshot, was_already_committed=True)
+        segments = tuple(self._finish(user, snapshot))
+        return SegmentOutcome(segments=segments, snapshot=snapshot, was_already_committed=True)
 
     def _pin(self) -> list[Segment | Load]:
-        """Return what `listed` does, from numbers that the registry now keeps."""
+        """Store the ids of loads, and return all segments and loads as `listed` does."""
         if self.store.paths.branch != MAIN_BRANCH:
             raise UnsupportedFeatureError(
                 f"Segments of {self.store.label} are those of the main branch; open that to "
@@ -466,8 +465,8 @@ class Segments:
             )
         return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
 
-    def _keep_writers_from_compacting(self) -> None:
-        """Keep other engines from compacting: they would delete foreign files later."""
+    def _set_write_only(self) -> None:
+        """Set `write-only`: other engines would compact external files, and delete them later."""
         schemas = self.store.schemas
         newest = schemas.latest() or self.store.schema
         if not newest.typed_options.has(WRITE_ONLY):
@@ -482,22 +481,22 @@ class Segments:
         properties: Mapping[str, str] | None,
         condition: Condition | None = None,
     ) -> Snapshot:
-        """Commit files that come and go; without either, a snapshot that marks the moment."""
+        """Commit added and removed files; without any, an empty snapshot records the command."""
         ids = sorted(segment.id for segment in segments)
-        takes_away = any(message.data_increment.deleted_files for message in messages)
+        deletes = any(message.data_increment.deleted_files for message in messages)
         return FileStoreCommit(self.store, clock=self.clock, condition=condition).commit(
             messages,
             commit_user=user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE if takes_away else CommitKind.APPEND,
+            kind=CommitKind.OVERWRITE if deletes else CommitKind.APPEND,
             properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
         )
 
     def _change(self, change: Callable[[Segment], Segment | None]) -> list[Segment]:
-        """Change or forget segments in the registry."""
+        """Change segments in the registry; None removes one."""
 
-        def changed(listed: SegmentList) -> SegmentList:
-            kept = (change(segment) for segment in listed.segments)
-            return replace(listed, segments=tuple(item for item in kept if item is not None))
+        def change_all(listed: SegmentList) -> SegmentList:
+            segments = map(change, listed.segments)
+            return replace(listed, segments=tuple(item for item in segments if item is not None))
 
-        return [*self.registry.update(changed).segments]
+        return [*self.registry.update(change_all).segments]
