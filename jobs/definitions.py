@@ -9,7 +9,10 @@ from jobs.maintenance import maintenance_job, nightly_maintenance
 from jobs.schema_evolution import schema_evolution_job
 from jobs.segment_import import archive_new_segments, segment_import_job
 from jobs.tables import ASSETS, CHECKS
+from paimon_assets.assets import refuse_shared_tables
 from resources import build_resources
+
+refuse_shared_tables(ASSETS)
 
 defs = dg.Definitions(
     assets=ASSETS,

@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         PaimonTranslator as PaimonTranslator,
         asset_key_of as asset_key_of,
         pool_of as pool_of,
+        refuse_shared_tables as refuse_shared_tables,
     )
 
 __all__, __getattr__, __dir__ = lazy_door(__name__)

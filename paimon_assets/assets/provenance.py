@@ -8,12 +8,15 @@ import hashlib
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import dagster as dg
+from dagster_shared.check import CheckError
 
 from paimon_assets.assets.partitions import label_of
+from paimon_assets.assets.translator import refuse_shared_tables
 
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
@@ -140,7 +143,13 @@ def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
 
 
 def step_of_asset(context: dg.AssetExecutionContext) -> Step:
-    """Return the step of an asset, which may have several assets."""
+    """Return the step of an asset, which may have several assets.
+
+    Raises:
+        InvalidInputError: Another asset of the code location writes the same table.
+    """
+    with suppress(CheckError):  # a run by `dg.materialize` has no code location
+        refuse_shared_tables(context.repository_def.assets_defs_by_key.values())
     partition_keys: tuple[str, ...] = ()
     if context.has_partition_key:
         partition_keys = (context.partition_key,)

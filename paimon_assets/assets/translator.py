@@ -5,10 +5,11 @@ maintenance jobs agree: above all on the pool, which keeps one writer at a time 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
+from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -127,3 +128,31 @@ def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
         "key that ends in database and table.",
         kind="asset-table",
     )
+
+
+def refuse_shared_tables(assets: Iterable[object]) -> None:
+    """Check, from definitions alone, that no two of these assets write one table.
+
+    Call it with all assets of your `dg.Definitions`: they then fail to load. A run checks it, too.
+
+    Raises:
+        InvalidInputError: Names the table and both keys (kind `asset-table`).
+    """
+    owners: dict[tuple[str, str], dg.AssetKey] = {}
+    for asset in assets:
+        if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
+            continue
+        for spec in asset.specs:
+            table = spec.metadata.get(TABLE_NAME)
+            if table is None or spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND:
+                continue
+            resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
+            owner = owners.setdefault((resource, str(table)), spec.key)
+            if owner != spec.key:
+                raise InvalidInputError(
+                    f"Assets '{owner.to_user_string()}' and '{spec.key.to_user_string()}' both "
+                    f"write table '{table}'. Give one of them another table: the default is the "
+                    "last two parts of its key.",
+                    kind="asset-table",
+                    details={"table": str(table)},
+                )

@@ -1,5 +1,9 @@
 """Assets of the IO manager that carry all a table asset carries."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -16,6 +20,7 @@ from paimon_assets.assets import (
     build_schema_check,
     paimon_asset,
     paimon_output,
+    refuse_shared_tables,
 )
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, StrategyChoice
 from paimon_assets.engine.errors import InvalidInputError
@@ -139,3 +144,61 @@ def test_what_the_io_manager_does_not_store_passes(paimon: PaimonCatalogResource
 def test_a_key_of_one_part_says_how_it_becomes_a_table() -> None:
     with pytest.raises(InvalidInputError, match="as_table_assets"):
         build_row_count_check(by_hand(), 2)
+
+
+def test_two_assets_of_one_table_are_refused_when_definitions_load(
+    paimon: PaimonCatalogResource,
+) -> None:
+    @dg.asset(key=["x", "air", "fleet"])
+    def first() -> Any: ...
+
+    @dg.asset(key=["y", "air", "fleet"])
+    def second() -> Any: ...
+
+    with pytest.raises(InvalidInputError, match=r"'x/air/fleet' and 'y/air/fleet'.*'air.fleet'"):
+        as_table_assets([first, second], io_manager=manager(paimon))
+
+    @paimon_asset("air.fleet", PLANES)
+    def third() -> Any: ...
+
+    @paimon_asset("air.fleet", PLANES, key="fleet")
+    def fourth() -> Any: ...
+
+    with pytest.raises(InvalidInputError, match="'air/fleet' and 'fleet'"):
+        refuse_shared_tables([third, fourth])
+    refuse_shared_tables([third])
+
+
+_LOCATION = """
+import dagster as dg
+from paimon_assets import Schema
+from paimon_assets.assets import PaimonCatalogResource, paimon_asset
+
+PLANES = Schema.of({"tailnum": "STRING"})
+
+@paimon_asset("air.fleet", PLANES)
+def one(): ...
+
+@paimon_asset("air.fleet", PLANES, key="fleet")
+def two(): ...
+
+paimon = PaimonCatalogResource(warehouse="memory://shared", executor="embedded")
+defs = dg.Definitions([one, two], resources={"paimon": paimon})
+"""
+
+
+def test_a_run_refuses_a_table_that_another_asset_writes(tmp_path: Path) -> None:
+    (tmp_path / "location.py").write_text(_LOCATION)
+    command = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", "location.py"]
+    environment = {**os.environ, "DAGSTER_HOME": ""}
+    outcome = subprocess.run(
+        [*command, "--select", "fleet"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode
+    text = outcome.stdout + outcome.stderr
+    assert "Assets 'air/fleet' and 'fleet' both write table 'air.fleet'" in text

@@ -42,7 +42,9 @@ def rows(day: int, hour: int = 0) -> pa.Table:
 
 
 def daily(column: str, frame: Any, partitions_def: Any = DAYS) -> dg.AssetsDefinition:
-    @paimon_asset("log.days", SCHEMA, partitions_def=partitions_def, partition_column=column)
+    @paimon_asset(
+        "log.days", SCHEMA, partitions_def=partitions_def, partition_column=column, mode="append"
+    )
     def days() -> Any:
         return frame
 
@@ -248,3 +250,24 @@ def test_a_partition_column_that_cannot_be_cast_is_named(values: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"'n' is INT.*(x|1\.5)' ?.*not a value|1\.5") as it:
         only_rows_of(partitions, pa.table({"n": values}))
     assert (it.value.kind, it.value.details["column"]) == ("input-type", "n")
+
+
+def test_a_partition_that_runs_again_replaces_its_rows(paimon: PaimonCatalogResource) -> None:
+    schema = Schema.of({"day": "DATE", "n": "INT"}, partition_keys=["day"])
+
+    @paimon_asset("log.days", schema, partitions_def=DAYS, partition_column="day")
+    def days() -> pa.Table:
+        return rows(3).select(["day", "n"])
+
+    for _ in range(2):
+        assert run(days, paimon, partition_key="2013-01-03").success
+    assert len(rows_of(paimon.catalog().get_table("log.days"))) == 1
+
+
+@pytest.mark.parametrize("mode", [None, "overwrite"])
+def test_a_partition_column_that_is_no_partition_key_is_refused_at_definition(
+    mode: str | None,
+) -> None:
+    with pytest.raises(InvalidInputError, match=r"partition_keys=\['day'\].*mode='append'") as info:
+        paimon_asset("log.days", SCHEMA, partitions_def=DAYS, partition_column="day", mode=mode)
+    assert info.value.kind == "write-mode"

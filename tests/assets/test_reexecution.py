@@ -230,7 +230,7 @@ def test_another_partition_of_a_resumed_run_is_another_write(
 ) -> None:
     days = dg.StaticPartitionsDefinition(["1", "2"])
 
-    @paimon_asset("d.numbers", SCHEMA, partitions_def=days, partition_column="n")
+    @paimon_asset("d.numbers", SCHEMA, partitions_def=days, partition_column="n", mode="append")
     def daily(context: dg.AssetExecutionContext) -> pa.Table:
         return pa.table({"n": pa.array([int(context.partition_key)], pa.int64())})
 

@@ -108,7 +108,9 @@ KEYS = dg.StaticPartitionsDefinition(["a", "b"])
 def test_errors_of_a_write_show_the_beginning_of_values_or_none(
     warehouse: str, frame: Any, kind: str, show: bool
 ) -> None:
-    @paimon_asset("people.parts", SCHEMA, partitions_def=KEYS, partition_column="name")
+    @paimon_asset(
+        "people.parts", SCHEMA, partitions_def=KEYS, partition_column="name", mode="append"
+    )
     def parts() -> Any:
         return frame
 

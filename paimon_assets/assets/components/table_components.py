@@ -91,8 +91,10 @@ class PaimonAssetComponent(DeclaredTableModel):
     rows: Text = Field(
         description="The function: '.module.name' beside this file, or 'package.module.name'."
     )
-    mode: WriteMode = Field(
-        default=WriteMode.APPEND, description="What becomes of rows that are there already."
+    mode: WriteMode | None = Field(
+        default=None,
+        description="The effect on existing rows. By default a table with a primary key is "
+        "upserted, a partitioned asset overwrites its partitions, others append.",
     )
     partition_column: Annotated[str | dict[str, str] | None, dg.Resolver.passthrough()] = Field(
         default=None, description="Column of the partition key; or dimension: column."

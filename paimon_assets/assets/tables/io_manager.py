@@ -80,6 +80,7 @@ from paimon_assets.assets.translator import (
     identifier_of_spec,
     kinds_of,
     pool_of,
+    refuse_shared_tables,
 )
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -474,7 +475,8 @@ def as_table_assets(
         resource_key: That of its catalog, which checks and jobs take.
 
     Raises:
-        InvalidInputError: An asset's metadata has a key of ours that is none, or no table's name.
+        InvalidInputError: An asset's metadata has an unknown key `paimon/…`, or names no table; or
+            two assets write one table (kind `asset-table`).
 
     >>> [sales] = as_table_assets([sales], io_manager=io)  # doctest: +SKIP
     ... dg.Definitions([sales, build_row_count_check(sales, 3)], resources={"io_manager": io, ...})
@@ -485,6 +487,7 @@ def as_table_assets(
             stored.append(_stored(asset, io_manager, io_manager_key, resource_key))
         else:
             stored.append(asset)
+    refuse_shared_tables(stored)
     return stored
 
 

@@ -183,7 +183,7 @@ def paimon_asset(
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     partition_column: PartitionColumns | None = None,
-    mode: str = WriteMode.APPEND,
+    mode: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make a table the asset of a function that returns its rows.
@@ -191,9 +191,8 @@ def paimon_asset(
     The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
     function does. It returns a frame (see `engine.table.frames`); or
     `dg.MaterializeResult(value=frame, metadata=…, check_results=…)`; or None for nothing to write.
-    Rows are appended, or upserted if the table has a primary key. The catalog is the resource whose
-    parameter the function annotates as `PaimonCatalogResource`, else that of `resource_key`
-    (`paimon`).
+    The catalog is the resource whose parameter the function annotates as `PaimonCatalogResource`,
+    else that of `resource_key` (`paimon`).
 
     The Launchpad takes the write mode of a run, unless the function has a config of its own that is
     no `WriteConfig`.
@@ -208,12 +207,15 @@ def paimon_asset(
         warehouse: Root of the warehouse, to show the table's address before the first run.
         partition_column: Column that holds the partition of a partitioned asset, or dimension →
             column; rows outside the run's partitions are refused (see `assets.partitions`).
-        mode: What becomes of rows that are there already (see `table_write.WriteMode`).
+        mode: The effect on existing rows (see `table_write.WriteMode`). By default a table with a
+            primary key is upserted, a partitioned asset overwrites its partitions, and other
+            assets append.
         **options: As for `dg.asset`.
 
     Raises:
-        InvalidInputError: `table` is no name, `partition_column` no column, `mode` no mode, or two
-            partition keys are one value of their column.
+        InvalidInputError: `table` is not a name, `partition_column` not a column, `mode` not a
+            mode, two partition keys are one value of their column; or a partition is to be
+            overwritten whose column is not a partition key of the table (kind `write-mode`).
 
     >>> @paimon_asset("ods.planes", Schema.of({"tailnum": "STRING"}, primary_keys=["tailnum"]))
     ... def planes() -> Any: ...
@@ -223,9 +225,9 @@ def paimon_asset(
     target = replace(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         partition_column=partition_column,
-        mode=write_mode(mode, str(table)),
     )
     _check_partition_column(target, options.get("partitions_def"))
+    target = replace(target, mode=_mode(target, mode))
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
         [*parameters] = inspect.signature(function).parameters.values()
@@ -275,6 +277,25 @@ def _check_partition_column(
         )
     if definition is not None and columns is not None:
         refuse_equal_keys(definition, columns, target.schema.fields)
+
+
+def _mode(target: TableTarget, text: str | None) -> WriteMode:
+    """Return the mode of the name, or the default of the asset: to run it again doubles no row."""
+    columns = [] if target.partition_column is None else column_names(target.partition_column)
+    default = WriteMode.OVERWRITE if columns else WriteMode.APPEND
+    if text is None and target.schema.primary_keys:
+        default = WriteMode.APPEND
+    mode = default if text is None else write_mode(text, str(target.identifier))
+    other = next((name for name in columns if name not in target.schema.partition_keys), None)
+    if mode is WriteMode.OVERWRITE and other is not None:
+        raise InvalidInputError(
+            f"A run of a partition would overwrite rows of table {target.identifier} by its column"
+            f" '{other}', which is not a partition key. Declare partition_keys=['{other}'] or"
+            " primary_keys; or set mode='append', by which a repeated run doubles its rows.",
+            kind="write-mode",
+            details={"table": str(target.identifier), "column": other},
+        )
+    return mode
 
 
 def define_asset(
