@@ -259,7 +259,7 @@ class Game:
             return rows
         free = {
             key.split(".")[1]
-            for schema in self.ours.open(self.base).schemas()
+            for schema in (*self.ours.open(self.base).schemas(), *self.table().schemas())
             for key, value in schema.options.items()
             if key.endswith(".aggregate-function") and value in UNORDERED
         }
@@ -348,6 +348,7 @@ class Game:
             if isinstance(field.type, AtomicType)
             and not (is_shifted and field.type.root is TypeRoot.TIMESTAMP_LTZ)
             and not (is_orc and field.type.root in _WRONG_IN_ORC)
+            and not (self.drawn.takes_segments and "DECIMAL(38" in str(field.type))
             and field.id not in retyped
             and not (field.type.root in BINARY_ROOTS and field.name in partitions)
         ]

@@ -34,6 +34,7 @@ LEFT_OUT: Mapping[str, str] = {
     "Avro with row tracking": "known.refused_by_java",
     "Avro with `file.compression`": "tables._CODECS",
     "a segment's DECIMAL": "deeds.add_segment",
+    "fast-forward to a branch": "moments._can_forward",
     "a read of the past": "moments.travel",
     "a branch from a tag": "known.refused_by_java",
     "changes since a snapshot": "game.Game.earliest_of_java",

@@ -53,13 +53,22 @@ def roll_back(game: Game, chance: Random) -> None:
     )
 
 
+def _can_forward(game: Game, name: str) -> bool:
+    """Whether main has the snapshot before the branch's first: Java would leave a gap."""
+    ids = [
+        [snapshot.id for snapshot in game.ours.open(table).snapshots()]
+        for table in (f"{game.names[0]}$branch_{name}", game.names[0])
+    ]
+    return bool(ids[0]) and (min(ids[0]) - 1 in (0, *ids[1]))
+
+
 def branch(game: Game, chance: Random) -> None:
     """Create a branch and go on there; or forward it, or leave it."""
     side = chance.choice(SIDES)
     if game.branch is not None:
         name = game.branch
         game.branch = None
-        if chance.random() < 0.5 and game.ours.open(f"{game.names[0]}$branch_{name}").snapshots():
+        if chance.random() < 0.5 and _can_forward(game, name):
             deed = Deed(
                 f"forwards {name}",
                 lambda table: game.ours.open(table).branches.fast_forward(name),
