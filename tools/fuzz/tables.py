@@ -503,9 +503,10 @@ def _keyed(draft: _Draft) -> Drawn:
     options |= {"num-sorted-run.compaction-trigger": str(chance.randint(2, 4))}
     if engine != "deduplicate":
         options["merge-engine"] = engine
-    values = _columns(draft, chance.randint(1, 5))
     if engine == "aggregation":
         values = _aggregates(draft, retracts=not crosses and chance.random() < 0.45)
+    else:
+        values = _columns(draft, chance.randint(1, 5))
     columns |= values
     if not crosses and engine == "deduplicate" and _pads(chance):
         columns["seq"] = "BIGINT NOT NULL"
