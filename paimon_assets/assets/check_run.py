@@ -111,7 +111,7 @@ def define_check(
     )
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         paimon = catalog_resource(context, resource_key)
-        with dagster_failures(identifier):
+        with dagster_failures(identifier, context):
             run = CheckRun(
                 paimon=paimon,
                 table=paimon.catalog().get_table(identifier),

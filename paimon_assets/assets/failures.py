@@ -7,6 +7,7 @@ Dagster's.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 import dagster as dg
 
@@ -28,25 +29,54 @@ TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
 
 @contextmanager
 def dagster_failures(
-    table: Identifier, *, wait_seconds: float = RETRY_WAIT_SECONDS
+    table: Identifier,
+    context: Any = None,
+    *,
+    wait_seconds: float | None = None,
 ) -> Iterator[None]:
-    """Turn engine errors of the block into Dagster's."""
+    """Turn engine errors of the block into Dagster's.
+
+    What may succeed next time is retried: by the retry policy of the step, or else `MAX_RETRIES`
+    times. The last failure says what failed on which table.
+
+    Args:
+        table: Named in the failure.
+        context: Of the op, asset, check, input or output; None where it is not run by Dagster.
+        wait_seconds: Before the next try, without a policy; `RETRY_WAIT_SECONDS` by default.
+    """
     try:
         yield
     except TRY_AGAIN as error:
-        raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=wait_seconds) from error
+        step = _step(context)
+        policy = None if step is None else step.op_retry_policy
+        most = MAX_RETRIES if policy is None else policy.max_retries
+        if step is not None and (step.retry_mode.disabled or step.previous_attempt_count >= most):
+            raise failure_of(error, table) from error
+        if policy is not None:
+            raise failure_of(error, table, allow_retries=True) from error
+        wait = RETRY_WAIT_SECONDS if wait_seconds is None else wait_seconds
+        raise dg.RetryRequested(max_retries=most, seconds_to_wait=wait) from error
     except PaimonError as error:
         raise failure_of(error, table) from error
 
 
-def failure_of(error: PaimonError, table: Identifier) -> dg.Failure:
+def _step(context: Any) -> Any:
+    """Return Dagster's context of the running step, None outside of a run."""
+    if isinstance(context, dg.InputContext | dg.OutputContext):
+        return context.step_context
+    if not isinstance(context, dg.OpExecutionContext):
+        context = getattr(context, "op_execution_context", None)
+    return None if context is None else context.get_step_execution_context()
+
+
+def failure_of(error: PaimonError, table: Identifier, *, allow_retries: bool = False) -> dg.Failure:
     """Return the failure a person reads: the cause first, then the table, with details beside."""
     named = str(table) in error.message
     details = {f"paimon/{key}": value for key, value in error.details.items() if value is not None}
     return dg.Failure(
         description=error.message if named else f"{error.message} (table {table})",
         metadata={"paimon/table": str(table), "paimon/error_kind": error.kind, **details},
-        allow_retries=False,
+        allow_retries=allow_retries,
     )
 
 

@@ -1,8 +1,11 @@
 """Engine errors at the Dagster boundary: try again, or stop and say why."""
 
+from typing import Any
+
 import dagster as dg
 import pytest
 
+from paimon_assets.assets import PaimonCatalogResource, failures, paimon_asset
 from paimon_assets.assets.failures import MAX_RETRIES, dagster_failures
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
@@ -12,6 +15,7 @@ from paimon_assets.engine.errors import (
     InvalidInputError,
     StorageError,
 )
+from tests.testkit.asset_tables import PLANES, run
 
 TABLE = Identifier("ods", "orders")
 AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
@@ -52,3 +56,25 @@ def test_a_table_named_in_the_message_is_not_named_twice() -> None:
 def test_other_errors_pass_as_they_are() -> None:
     with pytest.raises(KeyError), dagster_failures(TABLE):
         raise KeyError("of the function")
+
+
+@pytest.mark.parametrize("policy", [None, dg.RetryPolicy(max_retries=5)])
+def test_the_users_retry_policy_counts_and_the_failure_says_what_failed(
+    policy: dg.RetryPolicy | None, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
+    tries = []
+
+    options: Any = {} if policy is None else {"retry_policy": policy}
+
+    @paimon_asset("ods.orders", PLANES, **options)
+    def orders() -> Any:
+        tries.append(1)
+        raise StorageError("The storage did not answer.")
+
+    result = run(orders, paimon)
+    assert len(tries) == 1 + (MAX_RETRIES if policy is None else 5)
+    [event] = [each for each in result.all_events if each.is_step_failure]
+    error = event.step_failure_data.error
+    assert error is not None
+    assert "The storage did not answer. (table ods.orders)" in error.message

@@ -194,7 +194,7 @@ def _ingest(
     source: FileSource,
     transform: Callable[[Frame], Frame] | None,
 ) -> dg.MaterializeResult[Any]:
-    with dagster_failures(target.identifier):
+    with dagster_failures(target.identifier, context):
         if config.max_files < 0:  # the Launchpad does not know this limit
             raise InvalidInputError(
                 f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",

@@ -158,7 +158,7 @@ def _take_in(
     source: SegmentSource,
 ) -> dg.MaterializeResult[Any]:
     new_files = replace(source, only_new=True)
-    with dagster_failures(target.identifier):
+    with dagster_failures(target.identifier, context):
         table = target.ensure(paimon).table
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
@@ -261,7 +261,7 @@ def build_segment_import_job(
     def import_segment(context: dg.OpExecutionContext, config: SegmentImportConfig) -> None:
         """Make the files of a folder part of a Paimon table where they lie, in one snapshot."""
         identifier = identifier_of(config.table)
-        with dagster_failures(identifier):
+        with dagster_failures(identifier, context):
             key = translator.get_asset_key(identifier)
             _import(context, config, catalog_resource(context, resource_key), key)
 

@@ -414,7 +414,7 @@ def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefi
     )
     def compact_table(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
         paimon = catalog_resource(context, reporter.resource_key)
-        with dagster_failures(table.identifier):
+        with dagster_failures(table.identifier, context):
             _compact(context, config, paimon, table, reporter)
 
     return compact_table

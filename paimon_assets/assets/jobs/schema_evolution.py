@@ -97,7 +97,7 @@ def build_schema_evolution_job(
         """Judge the changes and, unless it is a dry run, make them: one schema, or none."""
         paimon = catalog_resource(context, resource_key)
         target = declared.find(identifier_of(config.table))
-        with dagster_failures(target.identifier):
+        with dagster_failures(target.identifier, context):
             _run(context, config, paimon, target)
 
     @dg.job(

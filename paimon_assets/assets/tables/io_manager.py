@@ -143,7 +143,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         definition = context.definition_metadata
         identifier = self._identifier(context, definition)
         audited = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
-        with dagster_failures(identifier), reporting_checks(context):
+        with dagster_failures(identifier, context), reporting_checks(context):
             check_keys(definition, OUTPUT_KEYS, _owner(context))
             lineage = lineage_of(context.run_id, context.step_key, audited.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
@@ -187,7 +187,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         produced = upstream.definition_metadata if upstream is not None else {}
         metadata = {**produced, **context.definition_metadata}
         identifier = self._identifier(upstream or context, metadata)
-        with dagster_failures(identifier):
+        with dagster_failures(identifier, context):
             own = context.definition_metadata
             check_keys(own, INPUT_KEYS, f"input '{_input_name(context)}'")
             kind = frame_kind(context.dagster_type.typing_type)

@@ -134,7 +134,7 @@ class SnapshotsReported:
         }
         number = message.get(SNAPSHOT_ID)
         snapshot_id = None if number is None else int(number)
-        with dagster_failures(identifier):
+        with dagster_failures(identifier, self.context):
             table = self.paimon.catalog().get_table(identifier)
             if snapshot_id is None:
                 metadata = {**NOTHING_WRITTEN, **metadata}
@@ -157,7 +157,7 @@ class SnapshotsReported:
             if isinstance(message, Mapping) and TABLE in message:
                 messages[identifier_of(str(message[TABLE]))] = message
         [first, *_] = tables
-        with dagster_failures(first):
+        with dagster_failures(first, self.context):
             for identifier in messages.keys() - tables.keys():
                 raise _wrong(f"reported table '{identifier}', which is none of the step's", tables)
             for identifier in tables.keys() - messages.keys():

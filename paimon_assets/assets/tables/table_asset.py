@@ -403,7 +403,7 @@ def _materialize(
         lineage = lineage_of(step.run_id, step.key, production.frame) | target.lineage
         return replace(production, metadata={**lineage, **production.metadata})
 
-    with dagster_failures(target.identifier):
+    with dagster_failures(target.identifier, context):
         ensured = target.ensure(paimon)
         partitions, definition = None, context.assets_def.partitions_def
         if target.partition_column is not None and definition is not None:
