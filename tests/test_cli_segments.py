@@ -64,9 +64,11 @@ def test_statements_are_those_of_the_api(run, tmp_path):
         f"ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='{tmp_path}/in', 'partition'='day:int')",
     )
     assert (shown.count("Success"), shown.count(" UTC")) == (2, 2)
-    assert "Marked for Delete" in run("sql", "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1)")
+    assert "Marked for Delete" in run(
+        "sql", "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1)", "--yes"
+    )
     merge = "MERGE INTO db.t USING db.s ON t.id = s.id WHEN MATCHED THEN DELETE"
-    assert "--executor spark" in run("sql", merge, code=1)
+    assert "--executor spark" in run("sql", merge, "--yes", code=1)
 
 
 def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):

@@ -229,3 +229,28 @@ def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
     assert b"compacting" in os.read(reading, 65_536)
     os.close(reading)
     assert done.stdout.startswith(b"snapshot 4: 3 files of")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE db.t",
+        "DROP DATABASE db CASCADE",
+        "TRUNCATE TABLE db.t",
+        "DELETE FROM db.t",
+        "UPDATE db.t SET v = 1",
+        "CALL sys.rollback('db.t', '1')",
+    ],
+)
+def test_a_statement_that_destroys_asks_first(run, statement):
+    before = run("read", "db.t", "--json")
+    assert "Give --yes" in run("sql", statement, code=1)
+    assert "Aborted" in run("sql", statement, code=1, input="n\n")
+    assert run("read", "db.t", "--json") == before
+    assert "Go on?" in run("sql", statement, input="y\n")
+
+
+def test_a_statement_that_adds_does_not_ask(run):
+    run("sql", "CALL sys.create_tag('db.t', 'kept')")
+    run("sql", "ALTER TABLE db.t ADD COLUMN note STRING")
+    run("sql", "SHOW TABLES IN db")

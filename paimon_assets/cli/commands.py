@@ -80,10 +80,18 @@ class Given(SimpleNamespace):
 
     def confirm(self, what: str, show: Callable[[], None] | None = None) -> None:
         """Say what will be done, and ask whether to do it, unless --yes was given."""
-        if not self.yes:
-            if show is not None:
-                show()
-            click.confirm(f"{what} Go on?", abort=True, err=True)
+        if self.yes:
+            return
+        if show is not None:
+            show()
+        try:
+            is_agreed = click.confirm(f"{what} Go on?", err=True)
+        except click.Abort:
+            raise click.ClickException(
+                "Nothing was done: nobody answered. Give --yes to go on without a question."
+            ) from None
+        if not is_agreed:
+            raise click.Abort
 
 
 def command(

@@ -49,8 +49,11 @@ from paimon_assets.engine.spec.options.scan_options import (
 )
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
-from paimon_assets.engine.table.sql.parse import is_segment_statement
+from paimon_assets.engine.table.segments.segment_sql import CleanFiles, DeleteSegments
+from paimon_assets.engine.table.sql import statements as st
+from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
 from paimon_assets.engine.table.sql.query import is_query
+from paimon_assets.engine.table.sql.statements import Names
 from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import spark_module
 
@@ -230,7 +233,40 @@ def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
     ]
 
 
-@command("STATEMENT", executor=True)
+_ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "trigger", "alter")
+"""How procedures begin that delete nothing which a reader could miss."""
+
+
+def _loss(text: str, names: Names) -> str | None:
+    """Return a sentence on the rows, tables or history that a statement deletes or changes."""
+    statement = parse_sql(text, names)
+    match statement:
+        case st.Drop(is_view=True):
+            return f"View {statement.name} is dropped."
+        case st.Drop():
+            return f"Table {statement.name} is dropped, with its files and its history."
+        case st.DropDatabase():
+            return f"Database {statement.name} is dropped{' with' * statement.cascade}" + (
+                " all its tables." if statement.cascade else "."
+            )
+        case st.Truncate():
+            return f"Rows of {statement.table} are deleted."
+        case st.Insert(overwrites=True):
+            return f"Rows of {statement.table} are replaced."
+        case st.Delete() | st.Update() | st.Merge():
+            which = "All rows" if getattr(statement, "where", "") is None else "Rows"
+            return f"{which} of {statement.table} are deleted or changed."
+        case st.Call() if not statement.procedure.startswith(_ADDING_CALLS):
+            return f"CALL {statement.procedure} deletes or replaces snapshots, tags or files."
+        case DeleteSegments():
+            return f"Segments of {statement.table} can no longer be read; their files stay."
+        case CleanFiles(force=True, dry_run=False):
+            return f"Segments of {statement.table} are removed from older snapshots."
+        case _:
+            return None
+
+
+@command("STATEMENT", executor=True, yes=True)
 @click.option("--database", help="Of tables that are named without one.")
 @click.option(
     "--out",
@@ -248,12 +284,17 @@ def sql(given: Given) -> None:
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
     behind them for a moment, and "table$snapshots" for system tables.
 
+    A statement that deletes or changes rows, tables or history asks first, unless --yes is given.
+
     Other statements are spelt as in Paimon's Spark SQL: CREATE, ALTER, DROP, DELETE, UPDATE, SHOW,
     CALL, and ALTER TABLE t ADD SEGMENT, SHOW [HISTORY] SEGMENTS, DELETE FROM TABLE t … SEGMENT,
     CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
     Spark's SQL in queries, too.
     """
     catalog, database, statement = given.catalog, given.database, given.statement
+    loss = None if is_query(statement) else _loss(statement, Names(database=database))
+    if loss is not None:
+        given.confirm(loss)
     executor = given.new_executor()
     if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
