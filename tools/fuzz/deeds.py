@@ -411,7 +411,7 @@ def put_columns(game: Game, chance: Random) -> None:
         return
     schema = game.table().schema
     fields = [field for field in schema.fields if field.name not in schema.partition_keys]
-    chosen = [f for f in fields if chance.random() < 0.5] or fields[:1]
+    chosen = [f for f in fields if chance.random() < 0.5 or f.name == "zone"] or fields[:1]
     rows = [[chance.choice(game.drawn.pool(f)) for f in chosen] for _ in range(5)]
     names = [field.name for field in chosen]
     game.act(
@@ -514,7 +514,8 @@ def _schema_change(  # noqa: PLR0911 - one line a change
             )
             return drop_column(field.name) if len(free) > 1 and not is_named else None
         case "rename":
-            return rename_column(field.name, f"y{number}")
+            is_timed = f"fields.{field.name}.ts-field" in game.table().schema.options
+            return None if is_timed else rename_column(field.name, f"y{number}")
         case "type":
             if f"fields.{field.name}.aggregate-function" in game.table().schema.options:
                 return None

@@ -35,6 +35,7 @@ LEFT_OUT: Mapping[str, str] = {
     "Avro with `file.compression`": "tables._CODECS",
     "a segment's DECIMAL": "deeds.add_segment",
     "fast-forward to a branch": "moments._can_forward",
+    "renaming a column of `merge_map": "deeds.alter",
     "a read of the past": "moments.travel",
     "a branch from a tag": "known.refused_by_java",
     "changes since a snapshot": "game.Game.earliest_of_java",
