@@ -120,10 +120,13 @@ def test_a_token_alone_is_a_bearer_token():
         assert "abc" not in repr(found)
 
 
+def test_without_provider_and_token_requests_carry_no_credentials():
+    assert auth_of({"uri": "http://h"}, Clock(), nothing) is None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "needs 'token.provider'"),
         ({"token.provider": "kerberos"}, "kerberos is not known"),
         ({"token.provider": "bear"}, "'token' is missing"),
         ({"token": "a\nb"}, "'token' holds a character"),

@@ -42,7 +42,8 @@ _SURE: Mapping[int, tuple[type[PaimonError], str]] = {
     501: (UnsupportedFeatureError, "server-unsupported"),
 }
 _MEANING = {
-    401: "does not know who asks; look at the token, or the keys and this machine's clock",
+    401: "does not know who asks; give it a token (option token, or PAIMON_TOKEN), or look at the"
+    " keys and this machine's clock",
     403: "does not let you",
     404: "does not know what is asked for; look at the URI, if the name is right",
     429: "is busy",

@@ -70,11 +70,10 @@ class DlfAuth:
 
 
 Auth = BearerAuth | DlfAuth
-"""Who asks."""
 
 
-def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth:
-    """Return who asks, as a catalog's options say."""
+def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth | None:
+    """Return what authenticates the requests of a catalog; None sends them without credentials."""
     typed = Options(options)
     match typed.get(TOKEN_PROVIDER):
         case "bear" | "bearer":
@@ -84,11 +83,7 @@ def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth:
         case "" if typed.get(TOKEN):
             return BearerAuth(_needed(typed.get(TOKEN), TOKEN.key))
         case "":
-            raise InvalidInputError(
-                f"A REST catalog needs '{TOKEN_PROVIDER.key}': bear, with '{TOKEN.key}', or dlf,"
-                " with keys, a token file or the role of the machine.",
-                kind="rest-options",
-            )
+            return None
         case unknown:
             raise InvalidInputError(
                 f"'{TOKEN_PROVIDER.key}' = {unknown} is not known; there are bear and dlf.",
