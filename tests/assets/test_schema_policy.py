@@ -196,3 +196,16 @@ def test_an_ingestion_has_a_policy_too(tmp_path: Any, paimon: PaimonCatalogResou
             metadata = metadata_of(result, KEY)
     assert diff(metadata) == [("column", "added", None, "w INT")]
     assert [row["w"] for row in stored(paimon)] == [None, 3]
+
+
+@MAKERS
+def test_operational_options_are_set_without_a_policy(
+    make: Any, paimon: PaimonCatalogResource
+) -> None:
+    ok(make(schema(), ONE), paimon)
+    ok(make(schema({"snapshot.num-retained.min": "3"}), ONE), paimon)
+    assert paimon.catalog().get_table("db.t").schema.options["snapshot.num-retained.min"] == "3"
+    other = schema({"snapshot.num-retained.min": "4", "file.format": "orc"})
+    text = failure_text(io_run(make(other, ONE), paimon))
+    assert "option 'file.format' is declared 'orc' but stored not set" in text
+    assert paimon.catalog().get_table("db.t").schema.options["snapshot.num-retained.min"] == "3"

@@ -103,7 +103,7 @@ def test_options_of_the_asset_override_the_table_s(paimon: PaimonCatalogResource
     asset = planes_asset(TWO, key_prefix=["lake", "air"], group_name="g", kinds={"x"})
     assert asset.key == dg.AssetKey(["lake", "air", "planes"])
     [spec] = asset.specs
-    assert (spec.group_name, spec.kinds) == ("g", {"x"})
+    assert (spec.group_name, spec.kinds) == ("g", {"paimon", "x"})
     assert run(asset, paimon).success
 
 
@@ -339,3 +339,18 @@ def test_a_partition_column_must_be_a_column_and_goes_with_a_partitions_def() ->
 def test_a_table_name_without_database_is_refused_when_definitions_load() -> None:
     with pytest.raises(InvalidInputError, match="names no table"):
         paimon_asset("planes", PLANES)
+
+
+def test_options_of_dagster_are_passed_on_and_kinds_are_added() -> None:
+    @dg.failure_hook
+    def alert(_: dg.HookContext) -> None: ...
+
+    options: Any = {"name": "late", "pool": "slow", "hooks": {alert}, "kinds": {"pandas"}}
+
+    @paimon_asset("air.weather", WEATHER, executor="embedded", **options)
+    def weather() -> Any: ...
+
+    assert weather.key == dg.AssetKey("late")
+    assert weather.op.pool == "slow"
+    assert weather.hook_defs == {alert}
+    assert {"paimon", "pandas"} <= weather.get_asset_spec().kinds

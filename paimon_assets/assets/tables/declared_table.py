@@ -5,7 +5,7 @@
     differs ─▶ changes the policy makes ─▶ what would still differ? ─┬─▶ nothing: one new schema
                                                                      └─▶ an error, nothing altered
 
-Without a policy nothing is altered: a difference is an error that says what differs. Integers may
+Without a policy only operational options are set: any other difference is an error. Integers may
 be wider on one side, because every value is checked when it is written; and a table that merges the
 schemas of rows (`write.merge-schema`) may have more than was declared. `build_schema_check` shows
 the difference.
@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.evolution.schema_reconcile import (
     Reconciliation,
     adding_changes,
@@ -40,7 +41,8 @@ class SchemaPolicy(StrEnum):
     """The policy of an asset whose declared schema differs from the stored one."""
 
     ERROR = "error"
-    """The run fails, and says what differs."""
+    """The run fails and lists the differences; operational options, such as those of snapshots,
+    tags and compaction, are set."""
     ADD = "add"
     """Declared columns that the table lacks are added, options and comments are set. Columns of the
     table that nobody declares stay, and are null in what is written."""
@@ -51,6 +53,12 @@ class SchemaPolicy(StrEnum):
     would lose other values is refused."""
 
 
+_OPERATIONAL = (
+    "snapshot.", "changelog.num-retained", "changelog.time-retained", "tag.", "consumer.",
+    "compaction.", "num-sorted-run.", "write-only", "target-file-size", "read.batch-", "commit.",
+    "partition.expiration-", "manifest.",
+)  # fmt: skip
+"""How options begin that decide when and how much, and not which rows there are."""
 _MERGING = {WRITE_MERGE_SCHEMA.key: "true"}
 MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
     SchemaPolicy.ERROR: {},
@@ -99,7 +107,9 @@ def ensure_table(
         catalog.create_database(identifier.database, ignore_if_exists=True)
         table = catalog.create_table(identifier, schema, ignore_if_exists=True)
     before = table.schema.id
-    if policy is not SchemaPolicy.ERROR:
+    if policy is SchemaPolicy.ERROR:
+        table = _with_operational_options(identifier, table, schema)
+    else:
         change = _changes(policy, table.schema, schema)
         verify_schema(identifier, schema, change.result, policy, change.unreachable)
         if change.changes:
@@ -109,6 +119,26 @@ def ensure_table(
     if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
         table = table.copy({WRITE_FILL_MISSING.key: "true"})
     return EnsuredTable(table=table, schema_before=before)
+
+
+def _with_operational_options(identifier: Identifier, table: Table, declared: Schema) -> Table:
+    """Return the table with the declared values of options that change no row and no file format.
+
+    Raises:
+        InvalidInputError: Something else differs, too; nothing was altered.
+    """
+    stored = table.schema.options
+    changed = {
+        key: value
+        for key, value in declared.options.items()
+        if key.startswith(_OPERATIONAL) and stored.get(key) != value
+    }
+    if not changed:
+        return table
+    others = {key: value for key, value in declared.options.items() if key not in changed}
+    verify_schema(identifier, replace(declared, options=others), table.schema)
+    table.alter([SetOption(key=key, value=value) for key, value in changed.items()])
+    return table.reopened()
 
 
 def _changes(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> Reconciliation:

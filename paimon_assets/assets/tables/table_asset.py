@@ -65,6 +65,8 @@ _CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
 _CONFIG = "config"
 """The parameter Dagster passes the config of a run to."""
+_MOST_KINDS = 3
+"""Kinds that Dagster allows an asset."""
 _NAMING = ("__module__", "__name__", "__qualname__", "__doc__")
 _NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", "schema_policy")
 """Options that `dg.asset` does not have."""
@@ -73,6 +75,7 @@ _NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", 
 class AssetOptions(TypedDict, total=False):
     """Options of `dg.asset` that the table does not decide; passed on unchanged."""
 
+    name: str
     key: dg.AssetKey | str | Sequence[str]
     key_prefix: str | Sequence[str]
     ins: Mapping[str, dg.AssetIn]
@@ -95,6 +98,9 @@ class AssetOptions(TypedDict, total=False):
     pass_through: PassThrough
     """Not `dg.asset`'s: columns that come unchanged from upstream; see `assets.tables.lineage`."""
     op_tags: Mapping[str, Any]
+    pool: str
+    hooks: AbstractSet[dg.HookDefinition]
+    resource_defs: Mapping[str, object]
     translator: PaimonTranslator
     """Not `dg.asset`'s: key, group and owners where the other options name none."""
     resource_key: str
@@ -309,9 +315,9 @@ def define_asset(
     settings.setdefault("group_name", translator.get_group_name(target.identifier))
     settings.setdefault("owners", translator.get_owners(target.identifier))
     key = settings.get("key")
-    if "key_prefix" in options:
-        settings["name"] = target.identifier.table
-        key = key or dg.AssetKey([settings["name"]]).with_prefix(options["key_prefix"])
+    if "key_prefix" in options or "name" in options:
+        settings.setdefault("name", target.identifier.table)
+        key = key or dg.AssetKey([settings["name"]]).with_prefix(options.get("key_prefix", []))
     elif key is None:
         key = settings["key"] = translator.get_asset_key(target.identifier)
     metadata = spec_metadata(
@@ -321,13 +327,15 @@ def define_asset(
         metadata[PARTITION_COLUMNS] = target.partition_column
     settings["metadata"] = {**metadata, **options.get("metadata", {})}
     settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
-    settings.setdefault("kinds", kinds_of(target.executor))
+    kinds = set(options.get("kinds") or kinds_of(target.executor))
+    settings["kinds"] = kinds | {STORAGE_KIND} if len(kinds) < _MOST_KINDS else kinds
+    settings.setdefault("pool", pool_of(target.identifier))
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
     checks = target.before_commit
     if checks:
         specs = [check.spec(dg.AssetKey.from_coercible(key)) for check in checks]
         settings["check_specs"] = [*settings.get("check_specs", ()), *specs]
-    asset: dg.AssetsDefinition = dg.asset(**settings, pool=pool_of(target.identifier))(
+    asset: dg.AssetsDefinition = dg.asset(**settings)(
         reporting_refusals(compute) if checks else compute
     )
     return asset
