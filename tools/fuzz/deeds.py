@@ -514,8 +514,12 @@ def _schema_change(  # noqa: PLR0911 - one line a change
             )
             return drop_column(field.name) if len(free) > 1 and not is_named else None
         case "rename":
-            is_timed = f"fields.{field.name}.ts-field" in game.table().schema.options
-            return None if is_timed else rename_column(field.name, f"y{number}")
+            is_named = any(
+                key == f"fields.{field.name}.ts-field"
+                or (key.startswith("file-index.") and field.name in value.split(","))
+                for key, value in game.table().schema.options.items()
+            )
+            return None if is_named else rename_column(field.name, f"y{number}")
         case "type":
             if f"fields.{field.name}.aggregate-function" in game.table().schema.options:
                 return None
