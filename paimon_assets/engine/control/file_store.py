@@ -4,6 +4,7 @@ Source: `org.apache.paimon.FileStore`.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
@@ -128,6 +129,12 @@ class FileStore:
             return self
         stored = self.schemas.schema(newest)
         return self.with_schema(stored.with_dynamic_options(self.dynamic_options))
+
+    def ahead(self, *, with_break: bool = False) -> AbstractContextManager[None]:
+        """Ask an object store at once for what says the newest schema and snapshot."""
+        reads, files = self.schemas.paths_of_latest(self.schema)
+        more_reads, more_files = self.snapshots.paths_of_latest(with_break=with_break)
+        return self.file_io.ahead(reads=reads + more_reads, files=files + more_files)
 
     def refuse_newer(self, schema_ids: Iterable[int]) -> None:
         """Refuse to rewrite rows of files by a schema older than theirs: columns would be lost."""

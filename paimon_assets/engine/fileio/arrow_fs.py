@@ -8,8 +8,8 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 import datetime as dt
 import errno
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +35,7 @@ from paimon_assets.engine.fileio.atomic import (
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.together import Together
 
 _S3 = frozenset({"s3", "s3a"})
 _MEMORY_LOCK = threading.Lock()
@@ -259,6 +260,8 @@ class ArrowFileIO:
         self._spec = spec
         self._backend = backend
         self._publisher = self._choose_publisher()
+        self._together = Together()
+        self._is_object_store = backend is not None and spec.scheme in CONDITIONAL_PUT_SCHEMES
 
     def _choose_publisher(self) -> Publisher | None:
         scheme = self._spec.scheme
@@ -275,12 +278,30 @@ class ArrowFileIO:
         """How to open this storage elsewhere."""
         return self._spec
 
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Ask an object store for the content and the existence of files, all at once."""
+        if not self._is_object_store:
+            return nullcontext()
+        questions: list[tuple[Callable[[str], Any], str]] = [(self._read, path) for path in reads]
+        return self._together.ahead([*questions, *((self._is_file, path) for path in files)])
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Let the small files that a block writes to an object store go up side by side."""
+        return self._together.at_once() if self._is_object_store else nullcontext()
+
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file, in one request where that can be: nobody replaces it in between."""
+        return self._together.answer(self._read, path, self._read)
+
+    def _read(self, path: str) -> bytes:
         inner = self._inner(path)
         with self._errors(path):
             if self._backend is not None:
-                return bytes(self._backend.cat_file(inner))
+                # s3fs would ask for the size first, to fetch the parts of a large file at once.
+                alone = {"max_concurrency": 1} if self._spec.scheme in _S3 else {}
+                return bytes(self._backend.cat_file(inner, **alone))
             with self._filesystem.open_input_file(inner) as file:
                 return bytes(file.read())
 
@@ -301,6 +322,9 @@ class ArrowFileIO:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file of a fresh name, with its parent directories."""
+        self._together.write(self._write, path, data)
+
+    def _write(self, path: str, data: bytes) -> None:
         with self._errors(path):
             if self._backend is not None and self._spec.scheme in _WHOLE_SCHEMES:
                 self._backend.pipe_file(self._inner(path), data)
@@ -339,7 +363,22 @@ class ArrowFileIO:
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
+        return self._together.answer(self._is_file, path, self._is_there)
+
+    def _is_there(self, path: str) -> bool:
         return self._info(path).type is not pafs.FileType.NotFound
+
+    def _is_file(self, path: str) -> bool:
+        """Whether there is an object of this name: one request on S3."""
+        if self._spec.scheme not in _S3:
+            return self._info(path).type is pafs.FileType.File
+        bucket, _, key = self._inner(path).partition("/")
+        with self._errors(path):
+            try:
+                self._backend.call_s3("head_object", Bucket=bucket, Key=key)
+            except FileNotFoundError:
+                return False
+        return True
 
     def file_size(self, path: str) -> int:
         """Return the bytes of a file."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,6 +55,23 @@ class FileIO(Protocol):
     @property
     def spec(self) -> FileIOSpec:
         """How to open this storage elsewhere, as of now: credentials that end are renewed."""
+        ...
+
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Say which files the block will read, and of which it will ask whether they exist.
+
+        An object store is asked for all at once, and the block's first `read_bytes` or `exists` of
+        each takes that answer; other storages are asked as the block goes.
+        """
+        ...
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Let the files that `write_bytes` writes in the block go to an object store side by side.
+
+        The block reads none of them. When it ends all are written, or the first error is raised.
+        """
         ...
 
     def read_bytes(self, path: str) -> bytes:

@@ -3,8 +3,8 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,6 +76,16 @@ class LocalFileIO:
     def spec(self) -> FileIOSpec:
         """How to open this storage elsewhere."""
         return _SPEC
+
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Do nothing: a local file is there at once."""
+        return nullcontext()
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""

@@ -1,7 +1,8 @@
 """PassingFileIO: a storage that stands in front of another and passes every call on."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -28,6 +29,16 @@ class PassingFileIO(ABC):
         **kwargs: P.kwargs,  # there are none
     ) -> T:
         """Make a call of the storage behind; `make` does."""
+
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Do nothing: each call passes by itself."""
+        return nullcontext()
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
         """See `FileIO`."""

@@ -3,7 +3,8 @@
 Credentials that the storage refuses before their end are asked for anew, once a call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Concatenate
 
@@ -43,3 +44,13 @@ class RenewedFileIO(PassingFileIO):
             if other is file_io:
                 raise
         return make(other, method, *args)
+
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """See `FileIO`; what is opened with other credentials meanwhile asks for itself."""
+        return self._opened(None)[0].ahead(reads=reads, files=files)
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """See `FileIO`."""
+        return self._opened(None)[0].at_once()

@@ -64,6 +64,15 @@ class CommitFiles:
         index: Sequence[IndexManifestEntry] | None,
     ) -> WrittenLists:
         """Write what a snapshot on top of `latest` names."""
+        with self.store.file_io.at_once():
+            return self._write(changes, latest, index)
+
+    def _write(
+        self,
+        changes: CommitChanges,
+        latest: Snapshot | None,
+        index: Sequence[IndexManifestEntry] | None,
+    ) -> WrittenLists:
         if self._changes is not changes:
             self._delete(self._of_changes())
             self._delta = self._manifests(changes.entries)

@@ -226,6 +226,10 @@ class FileStoreCommit:
 
     def _try_once(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
         """Try on the newest snapshot."""
+        with self._store.ahead(with_break=True):
+            return self._try_on_newest(request, files)
+
+    def _try_on_newest(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
         try:
             latest = self._store.snapshots.latest()
             done = self._store.snapshots.find_commit(
@@ -296,9 +300,12 @@ class FileStoreCommit:
         if store.managed is not None:
             return True
         try:
-            same_table = store.schemas.is_same(store.schema)
-            if same_table and stands_on(store, base):
-                return True
+            read = [store.paths.schema(store.schema.id)]
+            read += [] if base is None else [store.paths.snapshot(base.id)]
+            with store.file_io.ahead(reads=read):
+                same_table = store.schemas.is_same(store.schema)
+                if same_table and stands_on(store, base):
+                    return True
         except StorageError:
             # All but a rollback or a drop of this instant leaves the commit standing.
             logger.warning("table %s: cannot look back", store.label, exc_info=True)

@@ -100,6 +100,10 @@ class SchemaManager:
             newest += 1
         return newest
 
+    def paths_of_latest(self, known: TableSchema) -> tuple[list[str], list[str]]:
+        """Return the files that `latest_id` is going to read, and those that it looks for."""
+        return [self._paths.schema(known.id)], [self._paths.schema(known.id + 1)]
+
     def not_the_same(self, known: TableSchema) -> NotFoundError:
         """Return the error that says so."""
         return self._missing(

@@ -32,6 +32,11 @@ _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 
 
+_NEWEST_SEEN: dict[tuple[str, str], int] = {}
+"""(scheme, snapshot folder) → a snapshot that was the newest: a guess, of what to ask for ahead."""
+_TABLES_SEEN = 1_000
+
+
 NewestOf = Callable[[], Snapshot | None]
 """Asks a catalog for the newest snapshot of a branch, None if nothing was committed yet.
 
@@ -114,6 +119,32 @@ class SnapshotManager:
         older = [number for number in self.list_ids() if number < before] if before else []
         return (older[-1], newest.id) if older else None
 
+    def paths_of_latest(self, *, with_break: bool = False) -> tuple[list[str], list[str]]:
+        """Return the files that `latest` is going to read, and those that it looks for.
+
+        With those of `break_at`, if asked for. As far as can be known: from the newest snapshot
+        that this process has seen.
+        """
+        if self._newest_of is not None:
+            return [], []
+        reads, newest = [f"{self._paths.snapshot_directory}/{LATEST}"], self._seen()
+        if newest is None:
+            return reads, []
+        befores = (newest - 1,) if with_break and newest > 1 else ()
+        nexts = (newest + 1, newest + 2)[: 1 + with_break]
+        reads += map(self._paths.snapshot, (newest, *befores))
+        return reads, list(map(self._paths.snapshot, nexts))
+
+    def _seen(self) -> int | None:
+        return _NEWEST_SEEN.get((self._file_io.spec.scheme, self._paths.snapshot_directory))
+
+    def _see(self, snapshot: Snapshot) -> Snapshot:
+        if len(_NEWEST_SEEN) > _TABLES_SEEN:
+            _NEWEST_SEEN.clear()
+        key = (self._file_io.spec.scheme, self._paths.snapshot_directory)
+        _NEWEST_SEEN[key] = snapshot.id
+        return snapshot
+
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
 
@@ -127,7 +158,7 @@ class SnapshotManager:
         hint = self._walked_forward(hinted)
         found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
-            return found
+            return self._see(found)
         ids: list[int] = []
         for number in range(_MOST_LISTINGS):
             ids = self.list_ids()
@@ -263,6 +294,7 @@ class SnapshotManager:
             return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
+        _NEWEST_SEEN[(self._file_io.spec.scheme, self._paths.snapshot_directory)] = snapshot_id
 
     def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)

@@ -202,6 +202,10 @@ class WriteBuilder(CommitBuilder):
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
+        with self.store.ahead():
+            return self._write_frame(frame, chosen)
+
+    def _write_frame(self, frame: Frame, chosen: Executor[Any]) -> WriteOutcome:
         builder = self._planned_anew()
         shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
         rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
@@ -251,7 +255,14 @@ class WriteBuilder(CommitBuilder):
         return self._write_once(rows, executor)
 
     def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
-        result = executor.map_rows(self.prepare(), rows)
+        context = self.prepare()
+        with self.store.file_io.ahead():  # what was asked ahead was for the plan
+            return self._write_planned(context, rows, executor)
+
+    def _write_planned(
+        self, context: WriteContext, rows: RowsT, executor: Executor[RowsT]
+    ) -> WriteOutcome:
+        result = executor.map_rows(context, rows)
         self._check_last(result.messages)
         empties = self.overwrites is not None and not self.overwrites.is_dynamic
         if not result.messages and not self.commit_empty and not empties:

@@ -1,0 +1,73 @@
+"""Requests to an object store side by side: what depends on nothing waits for nothing.
+
+A call at a time is what the engine's logic is written in. Where it is known beforehand which files
+a step reads, `ahead` asks for all of them at once, and the step then finds the answers; where a
+step writes files that nothing reads before its end, `at_once` lets them go up together. Both are
+per thread, and change no order between a step and the next.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import local
+from typing import Any, TypeVar
+
+_REQUESTS = 16
+"""Requests of a process that wait side by side."""
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=1)
+def _pool(process_id: int) -> ThreadPoolExecutor:
+    """Return the threads of this process: a forked one has none of its parent's."""
+    return ThreadPoolExecutor(_REQUESTS, thread_name_prefix="storage")
+
+
+class Together(local):
+    """The requests of one thread that were sent ahead, or are not waited for yet."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[Callable[..., Any], str], Future[Any]] = {}
+        self._writes: list[Future[Any]] | None = None
+
+    @contextmanager
+    def ahead(self, questions: Iterable[tuple[Callable[[str], Any], str]]) -> Iterator[None]:
+        """Ask questions now; within the block, the first `answer` to each is what came back."""
+        pool, outer = _pool(os.getpid()), self._answers
+        self._answers = {(ask, path): pool.submit(ask, path) for ask, path in questions}
+        try:
+            yield
+        finally:
+            self._answers = outer
+
+    def answer(self, asked: Callable[[str], Any], path: str, ask: Callable[[str], T]) -> T:
+        """Return the answer to what was asked ahead about a path, or ask now."""
+        sent = self._answers.pop((asked, path), None)
+        answer: T = ask(path) if sent is None else sent.result()
+        return answer
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let the writes of the block go side by side; the block ends when all have.
+
+        Raises:
+            PaimonError: The first error of a write; the others have ended, too.
+        """
+        writes: list[Future[Any]] = []
+        self._writes = writes
+        try:
+            yield
+        finally:
+            self._writes = None
+            wait(writes)
+        for write in writes:
+            write.result()
+
+    def write(self, put: Callable[[str, bytes], None], path: str, data: bytes) -> None:
+        """Write now, or at once with the others of the block."""
+        if self._writes is None:
+            put(path, data)
+        else:
+            self._writes.append(_pool(os.getpid()).submit(put, path, data))

@@ -1,0 +1,75 @@
+"""Requests side by side: answers asked for ahead, and writes that go up together."""
+
+import threading
+
+import pytest
+
+from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.fileio.together import Together
+
+
+def test_an_answer_asked_for_ahead_is_taken_once_and_not_after_the_block():
+    together, asked, last = Together(), [], threading.Event()
+
+    def ask(path):
+        asked.append(path)
+        if path == "b":
+            last.set()
+        return path
+
+    def counts():
+        return asked.count("a"), asked.count("b")
+
+    with together.ahead([(ask, "a"), (ask, "b")]):
+        assert last.wait(10)
+        assert together.answer(ask, "a", ask) == "a"
+        assert asked.count("a") == 1
+        assert together.answer(ask, "a", ask) == "a"
+        with together.ahead([]):
+            assert together.answer(ask, "b", ask) == "b"
+    assert together.answer(ask, "b", ask) == "b"
+    assert counts() == (2, 3)
+
+
+def test_questions_wait_for_each_other():
+    together, meeting = Together(), threading.Barrier(3, timeout=10)
+    with together.ahead([(lambda _: meeting.wait(), name) for name in "abc"]):
+        pass
+    # All three threads met: none of the questions had to wait for another's answer.
+    assert not meeting.broken
+
+
+def test_an_error_is_raised_where_the_answer_is_taken():
+    together = Together()
+
+    def fail(path):
+        raise StorageError(f"no {path}")
+
+    with together.ahead([(fail, "a")]), pytest.raises(StorageError, match="no a"):
+        together.answer(fail, "a", fail)
+
+
+def test_writes_of_a_block_have_ended_when_it_ends():
+    together, written = Together(), {}
+    with together.at_once():
+        for name in "abc":
+            together.write(written.__setitem__, name, b"x")
+    assert written == dict.fromkeys("abc", b"x")
+
+
+def test_a_failed_write_is_raised_after_the_others_ended():
+    together, written = Together(), []
+
+    def put(path, data):
+        if path == "a":
+            raise StorageError("full")
+        written.append(path)
+
+    def put_all():
+        with together.at_once():
+            for name in "abc":
+                together.write(put, name, b"")
+
+    with pytest.raises(StorageError, match="full"):
+        put_all()
+    assert sorted(written) == ["b", "c"]
