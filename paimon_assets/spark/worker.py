@@ -39,7 +39,7 @@ from paimon_assets.engine.data.write.buckets.bucket_assigner import (
 from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
-    Places,
+    RowBuckets,
     assign_buckets,
     has_hashed_buckets,
 )
@@ -200,7 +200,7 @@ def _route(
 def _dealt(
     rows: pa.RecordBatch,
     positions: Positions,
-    places: Places,
+    places: RowBuckets,
     routing: Routing,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
@@ -255,7 +255,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
                 for _, position, data in group:
                     chunk = Packed(position, unpack(data, schema))
                     rows, positions = _split_positions(chunk, routing.source)
-                    places = assigner.assign(rows).places
+                    places = assigner.assign(rows).row_buckets
                     yield from _dealt(rows, positions, places, routing)
 
     return run
@@ -281,7 +281,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
                     said = with_kinds(placed.rows, placed.kinds)
                     end = position + said.num_rows
                     positions = np.arange(position, end, dtype=np.int64)
-                    yield from _dealt(said, positions, placed.places, routing)
+                    yield from _dealt(said, positions, placed.row_buckets, routing)
                     position = end
 
     return run

@@ -24,7 +24,7 @@ from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_spli
 from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
@@ -68,7 +68,7 @@ def write_rows(
 
 def known_keys(
     context: WriteContext, file_io: FileIO, threads: Threads = CALLER_ONLY
-) -> Iterator[KnownKeys]:
+) -> Iterator[BucketKeys]:
     """Yield the keys a table holds and where they lie, if keys may change partition."""
     if context.key_read is not None:
         for split in context.key_read.splits:

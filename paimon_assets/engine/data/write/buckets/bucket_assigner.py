@@ -19,7 +19,11 @@ from paimon_assets.engine.data.write.buckets.partition_index import (
     Hashes,
     PartitionIndex,
 )
-from paimon_assets.engine.data.write.buckets.row_key_extractor import Numbers, Places, partition_ids
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+    Numbers,
+    RowBuckets,
+    partition_ids,
+)
 from paimon_assets.engine.data.write.files.hash_index import key_hashes, read_hashes
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
@@ -29,39 +33,39 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 class AssignedRows:
     """The buckets of one batch's rows."""
 
-    places: Places
+    row_buckets: RowBuckets
     hashes: Hashes
     """Row → key hash."""
     fresh: npt.NDArray[np.int64]
-    """Rows whose hash no index knew."""
+    """Rows whose hash is in no index."""
 
 
-def assigners_of(context: WriteContext, rows: pa.RecordBatch) -> Places:
-    """Return who assigns the bucket of each row: like `assign_buckets`, but for assigners."""
+def assigners_of(context: WriteContext, rows: pa.RecordBatch) -> RowBuckets:
+    """Return the assigner of each row's bucket, in place of a bucket."""
     partitions, ids = partition_ids(rows, context.schema)
     rule = BucketRule.of(context.schema)
-    return Places(partitions, ids, rule.assigner_of(key_hashes(context.schema, rows)))
+    return RowBuckets(partitions, ids, rule.assigner_of(key_hashes(context.schema, rows)))
 
 
-def key_assigners_of(context: WriteContext, rows: pa.RecordBatch, assigners: int) -> Places:
-    """Return who places each row, where keys may change partition: partitions do not matter."""
+def key_assigners_of(context: WriteContext, rows: pa.RecordBatch, assigners: int) -> RowBuckets:
+    """Return the assigner of each row where keys may change partition: the same in all."""
     hashes = key_hashes(context.schema, rows)
     ids = np.zeros(rows.num_rows, dtype=np.int32)
-    return Places([EMPTY_ROW], ids, KeyAssigner.share_of(hashes, assigners))
+    return RowBuckets([EMPTY_ROW], ids, KeyAssigner.assigner_of(hashes, assigners))
 
 
-def writers_of(context: WriteContext, rows: pa.RecordBatch, writers: int) -> Places:
-    """Return who writes each row whose bucket is postponed: a key has one writer."""
+def writers_of(context: WriteContext, rows: pa.RecordBatch, writers: int) -> RowBuckets:
+    """Return the writer of each row whose bucket is postponed: a key has one writer."""
     partitions, ids = partition_ids(rows, context.schema)
     hashes = key_hashes(context.schema, rows).astype(np.int64)
-    return Places(partitions, ids, np.mod(hashes, writers).astype(np.int32))
+    return RowBuckets(partitions, ids, np.mod(hashes, writers).astype(np.int32))
 
 
 @dataclass(kw_only=True)
 class HashBucketAssigner:
     """Assigns the buckets of one write; must see every row of its partitions and assigners.
 
-    Memory: 6 bytes for each key of the partitions it meets.
+    Memory: 6 bytes for each key of the partitions of its rows.
     """
 
     context: WriteContext
@@ -70,11 +74,10 @@ class HashBucketAssigner:
     _indexes: dict[tuple[bytes, int], PartitionIndex] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Take the rule of the table."""
         self._rule = BucketRule.of(self.context.schema)
 
     def assign(self, rows: pa.RecordBatch) -> AssignedRows:
-        """Give each row its bucket, in the order given."""
+        """Assign a bucket to each row, in order."""
         partitions, ids = partition_ids(rows, self.context.schema)
         hashes = key_hashes(self.context.schema, rows)
         buckets = np.zeros(len(hashes), dtype=np.int32)
@@ -83,20 +86,17 @@ class HashBucketAssigner:
             index = self._index(partitions[partition_id], assigner)
             buckets[group], new = index.assign(hashes[group])
             fresh.append(group[new])
-        return AssignedRows(
-            places=Places(partitions, ids, buckets),
-            hashes=hashes,
-            fresh=np.concatenate(fresh),
-        )
+        row_buckets = RowBuckets(partitions, ids, buckets)
+        return AssignedRows(row_buckets=row_buckets, hashes=hashes, fresh=np.concatenate(fresh))
 
     def _index(self, partition: bytes, assigner: int) -> PartitionIndex:
-        found = self._indexes.get((partition, assigner))
-        if found is None:
+        index = self._indexes.get((partition, assigner))
+        if index is None:
             states = self.context.indexes_by_partition.get(partition, {})
             hashes = {bucket: read_hashes(state, self.file_io) for bucket, state in states.items()}
-            found = PartitionIndex.of(self._rule, assigner, hashes)
-            self._indexes[partition, assigner] = found
-        return found
+            index = PartitionIndex.of(self._rule, assigner, hashes)
+            self._indexes[partition, assigner] = index
+        return index
 
 
 def _groups(ids: Numbers, assigners: Numbers) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:

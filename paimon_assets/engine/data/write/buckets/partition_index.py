@@ -1,14 +1,14 @@
 """Which dynamic bucket holds which key hash, and where new hashes go.
 
-A key stays in the bucket its hash was given once. New hashes fill the buckets there are up to a
-number of keys, lowest first, then begin another. What happens depends on nothing but the index and
-the order of the hashes: two writers that begin alike never give one key two buckets unnoticed.
+A hash keeps its first bucket. New hashes fill the existing buckets up to a number of keys, lowest
+first, then a new bucket. The result depends only on the index and the order of the hashes, so two
+concurrent writers cannot put one key into two buckets without a conflict.
 Source: `org.apache.paimon.index.PartitionIndex`, `BucketAssigner`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, filterfalse
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ Hashes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int32]
 
 _UNKNOWN = -1
-_BUCKETS_AT_MOST = 32_767
+_MAX_BUCKETS = 32_767
 """Java keeps bucket numbers in 16 bits."""
 
 
@@ -34,11 +34,11 @@ class BucketRule:
     """The rule by which buckets of a partition fill."""
 
     target_rows: int
-    """Hashes a bucket takes before the next one is begun."""
+    """Hashes of a full bucket."""
     max_buckets: int
-    """-1 is as many as numbers allow."""
+    """-1: no limit but the range of bucket numbers."""
     assigners: int
-    """Hashes are dealt to so many assigners; each has the buckets of its own remainder."""
+    """Hashes are distributed to so many assigners; each has the buckets of its own remainder."""
 
     @staticmethod
     def of(schema: TableSchema) -> "BucketRule":
@@ -53,11 +53,11 @@ class BucketRule:
                     details={"option": option.key},
                 )
         limit = options.get(DYNAMIC_BUCKET_MAX)
-        wished = options.get(DYNAMIC_BUCKET_INITIAL)
+        initial = options.get(DYNAMIC_BUCKET_INITIAL)
         return BucketRule(
             target_rows=options.get(DYNAMIC_BUCKET_TARGET_ROWS),
             max_buckets=limit,
-            assigners=wished if limit == -1 else min(wished, limit),
+            assigners=initial if limit == -1 else min(initial, limit),
         )
 
     def assigner_of(self, hashes: Hashes) -> Numbers:
@@ -70,7 +70,7 @@ class BucketRule:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionIndex:
-    """The hashes one assigner knows of one partition.
+    """The hashes of one assigner in one partition.
 
     Memory: 6 bytes a hash.
     """
@@ -84,89 +84,95 @@ class PartitionIndex:
 
     @staticmethod
     def of(rule: BucketRule, assigner: int, hashes: Mapping[int, Hashes]) -> "PartitionIndex":
-        """Begin with the hashes of each bucket of the partition, of whatever assigner."""
+        """Begin with the hashes of every bucket of the partition, of all assigners."""
         index = PartitionIndex(rule=rule, assigner=assigner)
         parts = []
-        for bucket, found in sorted(hashes.items()):
+        for bucket, stored in sorted(hashes.items()):
             if bucket % rule.assigners == assigner:
-                index.counts[bucket] = len(found)
-            own = found[rule.assigner_of(found) == assigner]
+                index.counts[bucket] = len(stored)
+            own = stored[rule.assigner_of(stored) == assigner]
             parts.append((own, np.full(len(own), bucket, dtype=np.int16)))
         if parts:
-            index._keep(  # another name of this class
+            index._add(
                 np.concatenate([own for own, _ in parts]),
                 np.concatenate([buckets for _, buckets in parts]),
             )
         return index
 
     def assign(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.int64]]:
-        """Give each hash its bucket.
+        """Return the bucket of each hash, and the positions of new hashes.
 
         Cost:
-            A sort of the hashes given; about 10 million/s.
+            A sort of the hashes; about 10 million/s.
         """
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        found = self._find(distinct)
-        new = np.flatnonzero(found == _UNKNOWN)
+        buckets = self._find(distinct)
+        new = np.flatnonzero(buckets == _UNKNOWN)
         if len(new):
-            arrived = new[np.argsort(first[new])]
-            found[arrived] = self._fill(distinct[arrived])
-            self._keep(distinct[new], found[new].astype(np.int16))
-        return found[inverse], first[new]
+            by_arrival = new[np.argsort(first[new])]
+            buckets[by_arrival] = self._fill(distinct[by_arrival])
+            self._add(distinct[new], buckets[new].astype(np.int16))
+        return buckets[inverse], first[new]
 
     def _find(self, distinct: Hashes) -> Numbers:
-        found = np.full(len(distinct), _UNKNOWN, dtype=np.int32)
+        result = np.full(len(distinct), _UNKNOWN, dtype=np.int32)
         for hashes, buckets in self._runs:
-            places = np.minimum(np.searchsorted(hashes, distinct), len(hashes) - 1)
-            hit = hashes[places] == distinct
-            found[hit] = buckets[places[hit]]
-        return found
+            positions = np.minimum(np.searchsorted(hashes, distinct), len(hashes) - 1)
+            hit = hashes[positions] == distinct
+            result[hit] = buckets[positions[hit]]
+        return result
 
     def _fill(self, hashes: Hashes) -> Numbers:
-        """Give new hashes, in order, to the buckets with room."""
-        given = np.empty(len(hashes), dtype=np.int32)
-        start = 0
-        for bucket in self._with_room():
-            end = min(len(hashes), start + self.rule.target_rows - self.counts[bucket])
-            given[start:end] = bucket
-            self.counts[bucket] += end - start
-            start = end
-            if start == len(hashes):
-                return given
-        # Java picks at random; two writers that begin alike must not differ.
-        full = np.array(sorted(self.counts), dtype=np.int32)
-        given[start:] = full[np.abs(hashes[start:].astype(np.int64)) % len(full)]
-        return given
-
-    def _with_room(self) -> Iterator[int]:
-        """Yield the buckets that take more hashes, then new ones; none behind the upper bound."""
-        for bucket in sorted(self.counts):
-            if self.counts[bucket] < self.rule.target_rows:
-                yield bucket
-        limit = _BUCKETS_AT_MOST if self.rule.max_buckets == -1 else self.rule.max_buckets
-        for bucket in count(self.assigner, self.rule.assigners):
-            if bucket >= limit:
-                break
-            if bucket not in self.counts:
-                self.counts[bucket] = 0
-                yield bucket
-        if self.rule.max_buckets == -1:
+        """Assign new hashes, in order, to buckets with room; beyond the limit, to full ones."""
+        rule = self.rule
+        limit = _MAX_BUCKETS if rule.max_buckets == -1 else rule.max_buckets
+        candidates = range(self.assigner, limit, rule.assigners)
+        buckets = fill_buckets(len(hashes), self.counts, rule.target_rows, candidates)
+        if len(buckets) == len(hashes):
+            return buckets
+        if rule.max_buckets == -1:
             raise InvalidInputError(
                 f"A partition would have more than {limit} buckets; raise "
-                f"'{DYNAMIC_BUCKET_TARGET_ROWS.key}', now {self.rule.target_rows}.",
+                f"'{DYNAMIC_BUCKET_TARGET_ROWS.key}', now {rule.target_rows}.",
                 kind="bucket-count",
                 details={"option": DYNAMIC_BUCKET_TARGET_ROWS.key},
             )
+        # Java picks at random; concurrent writers must not differ.
+        full = np.array(sorted(self.counts), dtype=np.int32)
+        rest = hashes[len(buckets) :].astype(np.int64)
+        return np.concatenate([buckets, full[np.abs(rest) % len(full)]])
 
-    def _keep(self, hashes: Hashes, buckets: npt.NDArray[np.int16]) -> None:
+    def _add(self, hashes: Hashes, buckets: npt.NDArray[np.int16]) -> None:
         """Add hashes; runs are merged as they double, so a hash is moved log(n) times."""
         if not len(hashes):
             return
         self._runs.append(_by_hash(hashes, buckets))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             (old, old_buckets), (new, new_buckets) = self._runs[-2:]
-            both = _by_hash(np.concatenate([old, new]), np.concatenate([old_buckets, new_buckets]))
-            self._runs[-2:] = [both]
+            self._runs[-2:] = [
+                _by_hash(np.concatenate([old, new]), np.concatenate([old_buckets, new_buckets]))
+            ]
+
+
+def fill_buckets(
+    key_count: int, counts: dict[int, int], target_rows: int, candidates: Iterable[int]
+) -> Numbers:
+    """Return buckets for new keys, in order: those with room first, then unused candidates.
+
+    Adds the keys to `counts`. The result is shorter than `key_count` if candidates run out.
+    """
+    buckets = np.empty(key_count, dtype=np.int32)
+    start = 0
+    open_buckets = [bucket for bucket in sorted(counts) if counts[bucket] < target_rows]
+    for bucket in chain(open_buckets, filterfalse(set(counts).__contains__, candidates)):
+        size = counts.get(bucket, 0)
+        end = min(key_count, start + target_rows - size)
+        buckets[start:end] = bucket
+        counts[bucket] = size + end - start
+        start = end
+        if start == key_count:
+            break
+    return buckets[:start]
 
 
 def _by_hash(

@@ -1,9 +1,9 @@
-"""Where the rows of a write go, by the bucket mode of the table.
+"""The buckets of the rows of a write, by the bucket mode of the table.
 
     fixed, unaware    hash of the bucket key, or the only bucket
-    dynamic           hash index, which is written anew where keys are new
-    cross-partition   index of all keys, made for the write
-    one bucket        whatever the mode: somebody routed the rows already
+    dynamic           hash index, which is rewritten where keys are new
+    cross-partition   index of all keys, built for the write
+    one bucket        in any mode: the rows are routed already
 
 Source: `org.apache.paimon.table.sink.RowKeyExtractor` and its kin.
 """
@@ -18,10 +18,10 @@ import pyarrow as pa
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.write.buckets.bucket_assigner import HashBucketAssigner
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner, KnownKeys
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys, KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     UNAWARE_BUCKET,
-    Places,
+    RowBuckets,
     assign_buckets,
     total_buckets,
 )
@@ -37,13 +37,13 @@ IndexFiles = tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """Rows on their way to buckets."""
+    """Rows with their buckets."""
 
     rows: pa.RecordBatch
     kinds: Kinds | None
     """Row → `_VALUE_KIND`; None if every row is +I."""
-    places: Places | None
-    """None: all rows go into the router's only bucket."""
+    row_buckets: RowBuckets | None
+    """None: the router's only bucket."""
 
 
 @dataclass(kw_only=True)
@@ -51,13 +51,13 @@ class Router(ABC):
     """Finds the bucket of every row of one write."""
 
     only_bucket: tuple[bytes, int] | None = None
-    """The (partition, bucket) of all rows, if there is but one."""
+    """The (partition, bucket) of all rows, if there is only one."""
     index: HashIndexWriter | None = None
     """Of dynamic buckets."""
 
     @property
     def paths(self) -> list[str]:
-        """Every file that was created; whoever gives up deletes them."""
+        """Every file that was created; an aborted write deletes them."""
         return [] if self.index is None else self.index.paths
 
     @abstractmethod
@@ -73,26 +73,25 @@ def router_of(
     context: WriteContext,
     file_io: FileIO,
     target: tuple[bytes, int] | None,
-    known: Iterable[KnownKeys],
+    stored_keys: Iterable[BucketKeys],
 ) -> Router:
     """Return the router of a write."""
     if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC and target is None:
         assigner = KeyAssigner(context=context)
-        assigner.load(known)
+        assigner.load(stored_keys)
         return _KeyRouter(assigner=assigner)
     if context.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         index = HashIndexWriter(context=context, file_io=file_io)
         if target is not None:
             return _IndexedBucket(context=context, only_bucket=target, index=index)
-        return _DynamicRouter(
-            assigner=HashBucketAssigner(context=context, file_io=file_io), index=index
-        )
+        bucket_assigner = HashBucketAssigner(context=context, file_io=file_io)
+        return _DynamicRouter(assigner=bucket_assigner, index=index)
     only = _only_bucket(context) if target is None else target
     return _HashRouter(context=context, only_bucket=only)
 
 
 def _only_bucket(context: WriteContext) -> tuple[bytes, int] | None:
-    """Return the only bucket there can be, if so: rows need not be routed then."""
+    """Return the bucket of all rows if a table can have only one: no row is routed then."""
     schema = context.schema
     if schema.partition_keys:
         return None
@@ -109,13 +108,13 @@ class _HashRouter(Router):
     context: WriteContext
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
-        places = assign_buckets(self.context, rows) if self.only_bucket is None else None
-        yield Routed(rows=rows, kinds=kinds, places=places)
+        row_buckets = assign_buckets(self.context, rows) if self.only_bucket is None else None
+        yield Routed(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
 
 @dataclass(kw_only=True)
 class _IndexedBucket(Router):
-    """Takes rows of one dynamic bucket, and notes their keys."""
+    """Routes all rows into one dynamic bucket, and adds their keys to its index."""
 
     context: WriteContext
     only_bucket: tuple[bytes, int]
@@ -123,7 +122,7 @@ class _IndexedBucket(Router):
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         self.index.add(*self.only_bucket, key_hashes(self.context.schema, rows))
-        yield Routed(rows=rows, kinds=kinds, places=None)
+        yield Routed(rows=rows, kinds=kinds, row_buckets=None)
 
 
 @dataclass(kw_only=True)
@@ -135,24 +134,24 @@ class _DynamicRouter(Router):
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         assigned = self.assigner.assign(rows)
-        places, fresh = assigned.places, assigned.fresh
-        ids, buckets = places.partition_ids[fresh], places.buckets[fresh]
+        row_buckets, fresh = assigned.row_buckets, assigned.fresh
+        ids, buckets = row_buckets.partition_ids[fresh], row_buckets.buckets[fresh]
         hashes = assigned.hashes[fresh]
         for partition_id in np.unique(ids).tolist():  # steps over buckets with new keys
             inside = ids == partition_id
             for bucket in np.unique(buckets[inside]).tolist():
-                chosen = hashes[inside & (buckets == bucket)]
-                self.index.add(places.partitions[partition_id], bucket, chosen)
-        yield Routed(rows=rows, kinds=kinds, places=places)
+                partition = row_buckets.partitions[partition_id]
+                self.index.add(partition, bucket, hashes[inside & (buckets == bucket)])
+        yield Routed(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
 
 @dataclass(kw_only=True)
 class _KeyRouter(Router):
-    """Routes by where each key lies, and moves keys between partitions."""
+    """Routes by the index of all keys, and moves keys between partitions."""
 
     assigner: KeyAssigner
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
-        placed = self.assigner.assign(rows, kinds)
-        if placed.rows.num_rows:
-            yield Routed(rows=placed.rows, kinds=placed.kinds, places=placed.places)
+        assigned = self.assigner.assign(rows, kinds)
+        if assigned.rows.num_rows:
+            yield Routed(rows=assigned.rows, kinds=assigned.kinds, row_buckets=assigned.row_buckets)
