@@ -274,7 +274,7 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
             schema = _table_schema(context, source)
             for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
                 assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
-                assigner.load(worker.known_keys(context, file_io, task_threads()))
+                assigner.load(worker.stored_keys(context, file_io, task_threads()))
                 position = 0
                 for rows in _sort(group, schema, source):
                     placed = assigner.assign(*_kept(rows, context.schema))

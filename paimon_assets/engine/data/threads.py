@@ -10,12 +10,15 @@ submit work and wait for it: what no thread has begun is done by the one who wai
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -77,3 +80,10 @@ def _run(held: weakref.ref[Work[Any]]) -> None:
 
 CALLER_ONLY = Threads()
 """The policy of whatever was handed none: all is done by its caller, on one core."""
+
+
+def prefer_jemalloc() -> None:
+    """Make jemalloc the process's pool, where it is built in and nobody chose another one."""
+    chosen = os.environ.get("ARROW_DEFAULT_MEMORY_POOL")
+    if chosen is None and "jemalloc" in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())

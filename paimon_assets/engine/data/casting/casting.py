@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping
 from paimon_assets.engine.data.casting import (
     decimals,
     numbers,
-    parse_decimals,
-    parse_numbers,
     parse_times,
-    real_decimals,
     real_text,
     texts,
-    time_text,
     times,
+    to_decimal,
 )
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -46,7 +43,7 @@ _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
     (_REAL, _WHOLE, numbers.real_to_whole),
     (_REAL, _REAL, numbers.as_arrow_casts),
     (_REAL, _BOOLEAN, numbers.number_to_boolean),
-    (_REAL, _DECIMAL, real_decimals.real_to_decimal),
+    (_REAL, _DECIMAL, to_decimal.real_to_decimal),
     (_REAL, _TEXT, texts.fitted(real_text.real_to_text)),
     (_BOOLEAN, _NUMBER, numbers.as_arrow_casts),
     (_BOOLEAN, _DECIMAL, decimals.boolean_to_decimal),
@@ -55,10 +52,10 @@ _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
     (_DECIMAL, _REAL, decimals.decimal_to_real),
     (_DECIMAL, _DECIMAL, decimals.decimal_to_decimal),
     (_DECIMAL, _TEXT, texts.fitted(decimals.decimal_to_text)),
-    (_TEXT, _WHOLE, parse_numbers.text_to_whole),
-    (_TEXT, _REAL, parse_numbers.text_to_real),
-    (_TEXT, _BOOLEAN, parse_numbers.text_to_boolean),
-    (_TEXT, _DECIMAL, parse_decimals.text_to_decimal),
+    (_TEXT, _WHOLE, numbers.text_to_whole),
+    (_TEXT, _REAL, numbers.text_to_real),
+    (_TEXT, _BOOLEAN, numbers.text_to_boolean),
+    (_TEXT, _DECIMAL, to_decimal.text_to_decimal),
     (_TEXT, _DATE, parse_times.text_to_date),
     (_TEXT, _TIME, parse_times.text_to_time),
     (_TEXT, _TIMESTAMP, parse_times.text_to_timestamp),
@@ -67,14 +64,14 @@ _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
     (_BYTES, _TEXT, texts.bytes_to_text),
     (_BYTES, _BYTES, texts.bytes_to_bytes),
     (_DATE, _TIMESTAMP, times.date_to_timestamp),
-    (_DATE, {TypeRoot.VARCHAR}, time_text.date_to_text),
+    (_DATE, {TypeRoot.VARCHAR}, times.date_to_text),
     (_TIME, _TIMESTAMP, times.time_to_timestamp),
-    (_TIME, {TypeRoot.VARCHAR}, time_text.time_to_text),
+    (_TIME, {TypeRoot.VARCHAR}, times.time_to_text),
     (_TIMESTAMP, _SECONDS, times.timestamp_to_seconds),
     (_TIMESTAMP, _DATE, times.timestamp_to_date),
     (_TIMESTAMP, _TIME, times.timestamp_to_time),
     (_TIMESTAMP, _TIMESTAMP, times.timestamp_to_timestamp),
-    (_TIMESTAMP, {TypeRoot.VARCHAR}, time_text.timestamp_to_text),
+    (_TIMESTAMP, {TypeRoot.VARCHAR}, times.timestamp_to_text),
 )
 
 KERNELS: Mapping[tuple[TypeRoot, TypeRoot], Kernel] = {

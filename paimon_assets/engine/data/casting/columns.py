@@ -95,7 +95,7 @@ def cast_column(
 def fitted_column(array: Array, arrow_type: Any) -> Array:
     """Give a column another Arrow type of the same Paimon type.
 
-    Arrow's own cast refuses a null row whose fields may not be null: their nulls below it are none.
+    Arrow's own cast refuses a null row with NOT NULL fields, although these are null only below it.
     """
     held: Any = array.type
     if not has_required_fields(arrow_type) or held.id != arrow_type.id:

@@ -55,7 +55,7 @@ def text_to_bytes(array: Array, cast: Cast) -> Array:
 
 
 def bytes_to_text(array: Array, _: Cast) -> Array:
-    """Take the bytes as UTF-8, whatever they are."""
+    """Take the bytes as UTF-8, without a check."""
     return array.view(pa.string())
 
 

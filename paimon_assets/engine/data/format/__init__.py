@@ -4,7 +4,7 @@ Concept → modules:
     what a format is             base
     all of them                  formats
     Parquet                      parquet, parquet_chunks, parquet_piece, parquet_times
-    ORC                          orc, orc_times, orc_values
+    ORC                          orc, orc_values
     Avro                         avro, avro_types
     raw values of one column     blob
     texts of segments            text, csv, json, text_streams, text_values
