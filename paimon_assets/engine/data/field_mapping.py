@@ -41,7 +41,7 @@ from paimon_assets.engine.spec.types.cast_rules import (
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 
 _SHREDDED = frozenset({"metadata", "typed_value"})
-"""What the struct of a VARIANT holds if some of its values are columns of their own."""
+"""Fields of a shredded VARIANT, of which some values are columns of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class FieldMapping:
     """Exactly what `apply` returns."""
     casts: CastSettings = field(default_factory=CastSettings)
     changed: frozenset[str] = frozenset()
-    """Fields whose type is another one in the file."""
+    """Fields that have another type in the file."""
     cuts_times: bool = False
-    """Cut timestamps that are finer than their column, as files of others may hold them."""
+    """Whether to cut timestamps that are finer than their column; external files may have some."""
     chars: frozenset[str] = frozenset()
-    """Columns of the file with CHAR values, of which the blanks at the end are cut."""
+    """Columns of the file with CHAR values whose blanks at the end are cut."""
 
     @staticmethod
     def of(
@@ -80,13 +80,13 @@ class FieldMapping:
         """Match `fields` to a file by id; `system_fields` are matched by name."""
         settings = casts or CastSettings()
         sources = tuple(file_schema.by_id.get(wanted.id) for wanted in fields)
-        every = (*fields, *system_fields)
+        all_fields = (*fields, *system_fields)
         mapping = FieldMapping(
             path=path,
             table=table,
-            fields=every,
+            fields=all_fields,
             sources=(*sources, *system_fields),
-            arrow_schema=to_arrow_schema([_nullable(wanted) for wanted in every]),
+            arrow_schema=to_arrow_schema([_nullable(wanted) for wanted in all_fields]),
             casts=settings,
             changed=frozenset(
                 wanted.name
@@ -135,18 +135,18 @@ class FieldMapping:
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Weaken a predicate on `fields` to one on the file's own columns and types.
 
-        Conjuncts on columns that the file lacks are left out, and those on columns it holds in
-        another type, but for integers that were widened: they are compared with literals that the
-        file's type holds, too. Timestamps that are cut after reading are not compared before.
+        Conjuncts on columns that the file lacks or has in another type are left out. Only widened
+        integers are compared, with literals that the file's type can hold. Timestamps that are cut
+        after the read are not compared before it.
         """
         held = {
             wanted.name: (source, wanted)
             for wanted, source in zip(self.fields, self.sources, strict=True)
             if source is not None and not (self.cuts_times and wanted.type.root in TIMESTAMP_ROOTS)
         }
-        kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
+        pushed = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
-        return None if kept is None else rename(kept, names)
+        return None if pushed is None else rename(pushed, names)
 
     def without_char_blanks(self) -> FieldMapping:
         """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
@@ -154,7 +154,7 @@ class FieldMapping:
         return replace(self, chars=frozenset(chars))
 
     def check_columns(self, present: Collection[str]) -> None:
-        """Check that the file holds every column its schema promises."""
+        """Check that the file has every column of its schema."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             raise FormatError(
@@ -186,15 +186,15 @@ class FieldMapping:
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of the file's columns into one of `arrow_schema`.
 
-        Arrow types that stand for the same Paimon type (large strings, dictionaries, other time
-        units, list item names) become the one of `codec.arrow.arrow_types`.
+        Other Arrow types of the same Paimon type (large strings, dictionaries, other time units,
+        list item names) become the one of `codec.arrow.arrow_types`.
         """
         if self.chars:
             for field in self.file_fields:
                 if field.name in self.chars:
-                    place = batch.schema.get_field_index(field.name)
-                    column = without_blanks(batch.column(place), field.type)
-                    batch = batch.set_column(place, batch.schema.field(place), column)
+                    position = batch.schema.get_field_index(field.name)
+                    column = without_blanks(batch.column(position), field.type)
+                    batch = batch.set_column(position, batch.schema.field(position), column)
         if not self.changed and batch.schema.equals(self.arrow_schema):
             return batch
         columns = []
@@ -229,12 +229,12 @@ class FieldMapping:
             ) from error
 
     def _refuse_shredded(self, held: Any, wanted: DataField, arrow_type: Any) -> None:
-        """Refuse VARIANT values stored in pieces: a cast would drop the typed ones unseen."""
+        """Refuse shredded VARIANT values: a cast would drop the typed parts silently."""
         if _holds_shredded(held) and not _holds_shredded(arrow_type):
             raise UnsupportedFeatureError(
                 f"Data file '{self.path}' stores parts of the VARIANT column '{wanted.name}' as"
-                " columns of their own (shredding), which this engine does not put together. Leave"
-                " the column out, or rewrite the table without 'variant.shreddingSchema'.",
+                " columns of their own (shredding), which this engine cannot assemble. Leave the"
+                " column out, or rewrite the table without 'variant.shreddingSchema'.",
                 kind="variant-shredded",
                 details={"table": self.table, "path": self.path, "column": wanted.name},
             )

@@ -19,7 +19,7 @@ from paimon_assets.engine.data.analyze import analyze_split
 from paimon_assets.engine.data.compact.compact import compact
 from paimon_assets.engine.data.compact.postponed import place_postponed
 from paimon_assets.engine.data.footer import read_footers
-from paimon_assets.engine.data.overflow import judge_file
+from paimon_assets.engine.data.overflow import count_losses
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
 from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -45,7 +45,7 @@ TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,
     COMPACT_TASK: compact,
     FOOTER_TASK: read_footers,
-    OVERFLOW_TASK: judge_file,
+    OVERFLOW_TASK: count_losses,
     POSTPONE_TASK: place_postponed,
     ROW_CHANGE_TASK: change_rows,
 }

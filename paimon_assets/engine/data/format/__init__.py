@@ -3,7 +3,7 @@
 Concept → modules:
     what a format is             base
     all of them                  formats
-    Parquet                      parquet, parquet_chunks, parquet_piece, parquet_times
+    Parquet                      parquet, parquet_chunks, parquet_times
     ORC                          orc, orc_values
     Avro                         avro, avro_types
     raw values of one column     blob

@@ -1,12 +1,11 @@
 """Hash index files of dynamic buckets: the hash of every key a bucket holds.
 
     hash   murmur of the trimmed primary key as BinaryRow, as for fixed buckets, but not reduced
-    file   the distinct hashes as 4-byte big-endian integers; one file a bucket, replaced as a whole
+    file   the distinct hashes as 4-byte big-endian integers; one file a bucket, always rewritten
 
 Source: `org.apache.paimon.index.HashIndexFile`, `DynamicBucketIndexMaintainer`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +29,9 @@ _STORED = np.dtype(">i4")
 
 
 def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
-    """Return the hash of each row's key, as Java's signed integer.
+    """Return the hash of each row's key as Java's signed integer.
 
-    The key is that within a partition; where keys may change partition, the whole primary key.
+    The key is the trimmed primary key; where keys may change partition, the whole one.
     """
     fields = schema.columns(schema.lookup_keys)
     columns: list[Any] = [rows.column(field.name) for field in fields]
@@ -59,28 +58,28 @@ class HashIndexWriter:
     context: WriteContext
     file_io: FileIO
     paths: list[str] = field(default_factory=list)
-    """Every path that was created; whoever gives up deletes them."""
+    """Every path that was created; an aborted write deletes them."""
     _added: dict[tuple[bytes, int], list[Hashes]] = field(default_factory=dict)
     _identity: str = field(default_factory=new_uuid)
 
     def add(self, partition: bytes, bucket: int, hashes: Hashes) -> None:
-        """Note the keys of rows that go into a bucket; known ones are fine."""
+        """Add the keys of rows of a bucket; the index may hold some already."""
         self._added.setdefault((partition, bucket), []).append(np.unique(hashes))
 
     def increment(
         self, partition: bytes, bucket: int
     ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """Write a bucket's index anew if it has new keys."""
+        """Rewrite a bucket's index if it has new keys; return (new files, those they replace)."""
         added = self._added.pop((partition, bucket), None)
         if added is None:
             return (), ()
         state = self.context.indexes_by_partition.get(partition, {}).get(bucket)
-        known = np.empty(0, np.int32) if state is None else read_hashes(state, self.file_io)
-        hashes = _with_new(known, added)
-        if len(hashes) == len(known):
+        stored = np.empty(0, np.int32) if state is None else read_hashes(state, self.file_io)
+        new = np.setdiff1d(np.concatenate(added), stored)
+        if not len(new):
             return (), ()
-        new = self._write(partition, bucket, hashes)
-        return (new,), () if state is None else (state.file,)
+        file = self._write(partition, bucket, np.concatenate([stored, new]))
+        return (file,), () if state is None else (state.file,)
 
     def _write(self, partition: bytes, bucket: int, hashes: Hashes) -> IndexFileMeta:
         name = f"index-{self._identity}-{len(self.paths)}"
@@ -98,9 +97,3 @@ def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) 
     if context.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
         return f"{bucket_path(context, partition, bucket)}/{name}"
     return TablePaths(table=context.table_path).index(name)
-
-
-def _with_new(known: Hashes, added: Sequence[Hashes]) -> Hashes:
-    """Return the known hashes as they were, and behind them those that are new."""
-    new = np.setdiff1d(np.concatenate(added), known)
-    return np.concatenate([known, new])
