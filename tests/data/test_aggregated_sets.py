@@ -67,7 +67,7 @@ def test_many_sketches_are_united_one_after_the_other(function):
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", *SKETCHES])
 @pytest.mark.parametrize("value", [b"", b"no set", b"\x01" * 40])
 def test_a_value_that_is_no_set_names_its_column(function, value):
-    with pytest.raises(FormatError, match="Column 'v' holds a value that is no ") as caught:
+    with pytest.raises(FormatError, match="Column 'v' holds a value that is not a valid ") as caught:
         united(function, [value, value])
     assert caught.value.kind == "aggregated-set"
 

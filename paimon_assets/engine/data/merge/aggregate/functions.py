@@ -1,7 +1,7 @@
-"""Which function computes an aggregate: name → kernel, and what it does with retractions.
+"""Aggregate functions: name → kernel, and whether it supports retractions.
 
-A kernel makes one outcome for each group from the values of its records. Kernels of functions that
-choose a value return row numbers; the others return values.
+A kernel computes one outcome for each group from the values of its records. Kernels of functions
+that choose a value return row numbers; the others return values.
 Source: `org.apache.paimon.mergetree.compact.aggregate.factory.FieldAggregatorFactory`.
 """
 
@@ -49,7 +49,7 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.PRIMARY_KEY: key_value,
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
-"""Need a library that may not be installed."""
+"""Functions of a library that may not be installed."""
 _OF_SETTINGS: Mapping[AggregateFunction, Callable[..., Array]] = {
     AggregateFunction.PRODUCT: multiplied,
     AggregateFunction.LISTAGG: listed,
@@ -87,7 +87,7 @@ class Aggregate:
 
     @staticmethod
     def of(settings: FieldAggregation, table: str) -> Aggregate:
-        """Find the kernel of a function."""
+        """Return the aggregate of a function."""
         function = settings.function
         if function in _OF_SKETCHES and not has_sketches():
             raise UnsupportedFeatureError(
@@ -111,8 +111,8 @@ class Aggregate:
             column, function = self.settings.column, self.settings.function
             raise InvalidInputError(
                 f"Column '{column}' of table '{self.table}' has the aggregate function {function},"
-                " which cannot take back the values of -U and -D records. Set"
-                f" 'fields.{column}.ignore-retract' to true to leave them out.",
+                " which cannot retract the values of -U and -D records. Set"
+                f" 'fields.{column}.ignore-retract' to true to ignore them.",
                 kind="retraction",
                 details={"table": self.table, "column": column, "function": function},
             )
