@@ -30,13 +30,13 @@ from paimon_assets.engine.contract.wire.wire_values import dump, dump_error, loa
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.buckets.bucket_assigner import (
+from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.buckets.routing import (
     HashBucketAssigner,
     assigners_of,
     key_assigners_of,
     writers_of,
 )
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
     RowBuckets,

@@ -129,7 +129,9 @@ def bits_of(order: ClusterOrder) -> int:
     return max(1, min(_MAX_BITS, _KEY_BITS // len(order.columns)))
 
 
-def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int) -> Batches:
+def sort_by_clusters(
+    read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int
+) -> Batches:
     """Yield the rows of a partition in order. Cost: as `key_ranges`."""
     for keys, rows in key_ranges(read, order, row_count=row_count, memory_bytes=memory_bytes):
         yield from keys.sorted_rows(rows).to_batches(max_chunksize=_BATCH_ROWS)

@@ -59,7 +59,7 @@ def bytes_to_text(array: Array, _: Cast) -> Array:
     return array.view(pa.string())
 
 
-def fitted(to_text: Kernel) -> Kernel:
+def with_target_length(to_text: Kernel) -> Kernel:
     """Return a kernel that writes texts of the target's length."""
 
     def kernel(array: Array, cast: Cast) -> Array:

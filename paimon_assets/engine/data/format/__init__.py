@@ -8,6 +8,6 @@ Concept → modules:
     Avro                         avro, avro_types
     raw values of one column     blob
     texts of segments            text, csv, json, text_streams, text_values
-    external files               loose_files
+    external files               external_files
     errors that name the file    named_errors
 """

@@ -19,7 +19,7 @@ from paimon_assets.engine.data.format.text_streams import (
     open_text_stream,
     without_comments,
 )
-from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
+from paimon_assets.engine.data.format.text_values import parse_columns, read_type
 
 
 class CsvReader(CountedRows):
@@ -45,7 +45,7 @@ class CsvReader(CountedRows):
         types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
         with self._stream() as stream:
             for batch in self._open(stream, types, names):
-                yield parsed_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+                yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
 
     def _stream(self) -> Any:
         stream = open_text_stream(self._file_io, self._path, self._text)

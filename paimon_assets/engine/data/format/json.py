@@ -23,7 +23,7 @@ from paimon_assets.engine.data.format.text_streams import (
     with_plain_members,
     without_array,
 )
-from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
+from paimon_assets.engine.data.format.text_values import parse_columns, read_type
 
 
 class JsonReader(CountedRows):
@@ -85,7 +85,7 @@ class JsonReader(CountedRows):
         zone = self._text.time_zone or "UTC"
         with self._stream(fields if rewrites else ()) as stream:
             for batch in self._open(stream, schema):
-                yield parsed_columns(batch, self.schema, self._text, zone=zone)
+                yield parse_columns(batch, self.schema, self._text, zone=zone)
 
     def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
         """Open the file; members that are texts or maps are rewritten for the parser."""

@@ -49,7 +49,7 @@ from paimon_assets.engine.data.format.orc_values import (
     as_java_reads,
     fixes_of,
     holds,
-    moved_milliseconds,
+    move_milliseconds,
     offsets_of,
     unknown_zone,
 )
@@ -295,7 +295,7 @@ class OrcReader(FormatReader):
             is_julian = footer.is_julian and stored[0] < GREGORIAN * 1000
             if is_julian or None in nanos:
                 continue
-            moved = moved_milliseconds(stored, zone, self._path)
+            moved = move_milliseconds(stored, zone, self._path)
             if moved != tuple(bound // 10**6 for bound in nanos):
                 raise FormatError(
                     f"ORC file '{self._path}' holds instants that its writer moved by the zone of"

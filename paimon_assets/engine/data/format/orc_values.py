@@ -74,7 +74,7 @@ def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
     return offsets[np.searchsorted(starts, near, side="right")]
 
 
-def moved_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
+def move_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
     """Move instants back by the writer's zone."""
     millis = np.array(stored, np.int64)
     if zone not in UTC_NAMES:

@@ -38,7 +38,7 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, joined_bounds
+from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, join_bounds
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
@@ -253,7 +253,7 @@ class ParquetReader(FormatReader):
 
     def column_bounds(self, name: str) -> Bounds:
         """Join the statistics of the row groups; see `FormatReader`."""
-        return joined_bounds(bounds[name] for bounds in self._bounds({name}))
+        return join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""

@@ -97,7 +97,7 @@ def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
 
-def joined_bounds(parts: Iterable[Bounds]) -> Bounds:
+def join_bounds(parts: Iterable[Bounds]) -> Bounds:
     """Return the bounds of several row groups together, unknown if one of them is."""
     groups = [part for part in parts if part.row_count != 0]
     if any(part.row_count is None for part in groups):

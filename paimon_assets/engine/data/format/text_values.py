@@ -50,7 +50,7 @@ def _is_bytes(target: pa.DataType) -> bool:
     return pat.is_binary(target) or pat.is_large_binary(target) or pat.is_fixed_size_binary(target)
 
 
-def parsed_columns(
+def parse_columns(
     batch: pa.RecordBatch, schema: pa.Schema, options: TextOptions, *, zone: str
 ) -> pa.RecordBatch:
     """Return rows in the types of a schema; see `read_type`."""

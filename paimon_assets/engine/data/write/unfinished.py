@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.data.write.buckets.hash_index import index_path
 from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
-from paimon_assets.engine.data.write.files.hash_index import index_path
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from paimon_assets.engine.data.merge.aggregate.lists import collected
-from paimon_assets.engine.data.merge.aggregate.maps import merged_maps, merged_maps_by_time
+from paimon_assets.engine.data.merge.aggregate.lists import collect_elements
+from paimon_assets.engine.data.merge.aggregate.maps import merge_maps, merge_maps_by_time
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
-    nested_partially_updated,
-    nested_updated,
+    update_nested_fields,
+    update_nested_rows,
 )
-from paimon_assets.engine.data.merge.aggregate.numbers import multiplied, summed
+from paimon_assets.engine.data.merge.aggregate.numbers import multiply_values, sum_values
 from paimon_assets.engine.data.merge.aggregate.picks import (
     first_non_null_value,
     first_value,
@@ -27,8 +27,8 @@ from paimon_assets.engine.data.merge.aggregate.picks import (
     last_value,
     smallest,
 )
-from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, united
-from paimon_assets.engine.data.merge.aggregate.texts import listed
+from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
+from paimon_assets.engine.data.merge.aggregate.texts import join_texts
 from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
@@ -36,7 +36,7 @@ from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, Field
 Kernel = Callable[[Array, Grouped], Outcome]
 
 _PLAIN: Mapping[AggregateFunction, Kernel] = {
-    AggregateFunction.SUM: summed,
+    AggregateFunction.SUM: sum_values,
     AggregateFunction.MAX: largest,
     AggregateFunction.MIN: smallest,
     AggregateFunction.BOOL_AND: smallest,
@@ -45,22 +45,22 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.LAST_NON_NULL_VALUE: last_non_null_value,
     AggregateFunction.FIRST_VALUE: first_value,
     AggregateFunction.FIRST_NON_NULL_VALUE: first_non_null_value,
-    AggregateFunction.MERGE_MAP: merged_maps,
+    AggregateFunction.MERGE_MAP: merge_maps,
     AggregateFunction.PRIMARY_KEY: key_value,
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
 """Functions of a library that may not be installed."""
 _OF_SETTINGS: Mapping[AggregateFunction, Callable[..., Array]] = {
-    AggregateFunction.PRODUCT: multiplied,
-    AggregateFunction.LISTAGG: listed,
-    AggregateFunction.COLLECT: collected,
-    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merged_maps_by_time,
-    AggregateFunction.NESTED_UPDATE: nested_updated,
-    AggregateFunction.NESTED_PARTIAL_UPDATE: nested_partially_updated,
-    AggregateFunction.RBM32: united,
-    AggregateFunction.RBM64: united,
-    AggregateFunction.THETA_SKETCH: united,
-    AggregateFunction.HLL_SKETCH: united,
+    AggregateFunction.PRODUCT: multiply_values,
+    AggregateFunction.LISTAGG: join_texts,
+    AggregateFunction.COLLECT: collect_elements,
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merge_maps_by_time,
+    AggregateFunction.NESTED_UPDATE: update_nested_rows,
+    AggregateFunction.NESTED_PARTIAL_UPDATE: update_nested_fields,
+    AggregateFunction.RBM32: unite_sets,
+    AggregateFunction.RBM64: unite_sets,
+    AggregateFunction.THETA_SKETCH: unite_sets,
+    AggregateFunction.HLL_SKETCH: unite_sets,
 }
 _RETRACTABLE = frozenset(
     {

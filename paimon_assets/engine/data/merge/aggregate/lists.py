@@ -67,7 +67,7 @@ class Elements:
         result[self.records.without_retracts().groups] = True
         return result
 
-    def rebuilt(self, elements: Grouped, content: Array | None = None) -> Array:
+    def rebuild(self, elements: Grouped, content: Array | None = None) -> Array:
         """Put elements into one list (or map) for each group."""
         lists: Any = self.lists
         indices = from_numpy(elements.rows)
@@ -160,7 +160,7 @@ def first_of_each(groups: Order, items: Order) -> Flags:
     return first
 
 
-def collected(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def collect_elements(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Concatenate the lists of each group, in order of arrival.
 
     A retracted element removes the oldest one that equals it; with `distinct` there is only one.
@@ -168,13 +168,13 @@ def collected(values: Array, grouped: Grouped, settings: FieldAggregation) -> Ar
     elements = Elements.of(values, grouped.by_arrival())
     inner = elements.grouped
     if inner.retracts is None and not settings.distinct:
-        return elements.rebuilt(inner)
+        return elements.rebuild(inner)
     same = codes_of_numbers([inner.groups, codes(elements.content)[inner.rows]])
     if inner.retracts is not None and not settings.distinct:
-        return elements.rebuilt(inner.keep(_remains(same, inner.retracts)))
+        return elements.rebuild(inner.keep(_remains(same, inner.retracts)))
     is_later = later_than_retracts(same, inner)
     inner, same = inner.keep(is_later), same[is_later]
-    return elements.rebuilt(inner.keep(first_of_each(inner.groups, same)))
+    return elements.rebuild(inner.keep(first_of_each(inner.groups, same)))
 
 
 def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Grouped:

@@ -22,17 +22,17 @@ from paimon_assets.engine.data.merge.records import Array, Grouped, is_valid, ru
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
-def merged_maps(values: Array, grouped: Grouped) -> Array:
+def merge_maps(values: Array, grouped: Grouped) -> Array:
     """Return the newest entry of each map key; retracting a key removes its entry."""
     entries = Elements.of(values, grouped)
     inner = entries.grouped
     same = codes_of_numbers([inner.groups, codes(entries.content)[inner.rows]])
     is_later = later_than_retracts(same, inner)
     inner, same = inner.keep(is_later), same[is_later]
-    return entries.rebuilt(last_of_each(inner, same))
+    return entries.rebuild(last_of_each(inner, same))
 
 
-def merged_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def merge_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Return the entry of each map key with the latest time, the first of several.
 
     In all maps but the group's first, a null value removes the entry and a value without a time is
@@ -70,7 +70,7 @@ def merged_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregat
         rows = np.concatenate([result.rows, steps.rows])
         order = np.argsort(groups, kind="stable")
         result = Grouped(count=result.count, groups=groups[order], rows=rows[order])
-    return entries.rebuilt(result)
+    return entries.rebuild(result)
 
 
 def _merge_in_steps(entries: Elements, maps: list[int], same: Order, ranks: Order) -> list[int]:

@@ -33,7 +33,7 @@ from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
 
 
-def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def update_nested_rows(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Collect nested rows; with a nested key, the newest row of each.
 
     A retracted row removes the rows of its nested key (without one: rows equal to it).
@@ -42,15 +42,15 @@ def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) 
     content, inner = _whole_rows(elements, settings)
     same = _same(content, inner, settings)
     if settings.has_limit and inner.retracts is not None:
-        return elements.rebuilt(inner.keep(_limit(inner, same, content, settings)))
+        return elements.rebuild(inner.keep(_limit(inner, same, content, settings)))
     is_later = later_than_retracts(same, inner)
     inner, same = inner.keep(is_later), same[is_later]
     if settings.nested_key:
         inner = last_of_each(inner, same, _ranks(content, settings)[inner.rows])
-    return elements.rebuilt(_first_of_group(inner, settings.count_limit))
+    return elements.rebuild(_first_of_group(inner, settings.count_limit))
 
 
-def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def update_nested_fields(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Merge nested rows with equal nested keys into one: the last value of each field."""
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
@@ -65,7 +65,7 @@ def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAgg
     merged = pa.StructArray.from_arrays(columns, fields=list(content.type))
     groups = inner.groups[order][ends]
     merged_rows = Grouped(count=inner.count, groups=groups, rows=np.arange(len(groups)))
-    return elements.rebuilt(merged_rows, merged)
+    return elements.rebuild(merged_rows, merged)
 
 
 def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Grouped]:

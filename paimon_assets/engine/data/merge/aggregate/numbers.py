@@ -87,7 +87,7 @@ def _groups(values: Array, grouped: Grouped) -> _Groups:
     return _Groups(present, numbers[present.rows], run_starts(present.groups))
 
 
-def summed(values: Array, grouped: Grouped) -> Array:
+def sum_values(values: Array, grouped: Grouped) -> Array:
     """Add the values of each group; records that retract are subtracted; nulls do not count.
 
     Cost:
@@ -166,7 +166,7 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
     totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
 
 
-def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def multiply_values(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Cost:

@@ -42,7 +42,7 @@ def has_sketches() -> bool:
     return find_spec(_LIBRARY) is not None
 
 
-def united(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def unite_sets(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Unite the sets of each group; a single set stays unchanged.
 
     Cost:
@@ -52,18 +52,18 @@ def united(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array
     present = grouped.valid(values)
     sets: Any = values.take(from_numpy(present.rows))
     lists: Any = nested_list(present.groups, sets, grouped.count)
-    united: list[bytes | None] = [None] * grouped.count
+    unions: list[bytes | None] = [None] * grouped.count
     try:
         for group in present.groups[run_starts(present.groups)].tolist():
             members = lists[group].as_py()
-            united[group] = members[0] if len(members) == 1 else unite(members)
+            unions[group] = members[0] if len(members) == 1 else unite(members)
     except (FormatError, IndexError, MemoryError, RuntimeError, ValueError) as error:
         raise FormatError(
             f"Column '{settings.column}' holds a value that is not a valid {name} ({error}).",
             kind="aggregated-set",
             details={"column": settings.column},
         ) from error
-    result: Array = pa.array(united, values.type)
+    result: Array = pa.array(unions, values.type)
     return result
 
 

@@ -22,7 +22,7 @@ _WHITESPACE = (
 """Java's blank characters."""
 
 
-def listed(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def join_texts(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Join the texts of each group that are not blank; a group of blanks gives null.
 
     With `distinct`, texts after the first are split at the delimiter, and repeated pieces left out.

@@ -3,6 +3,6 @@
 Concept → modules:
     the mode of a table               routing
     fixed, by hash                    row_key_extractor
-    dynamic                           bucket_assigner, partition_index
+    dynamic                           hash_index
     keys that may change partition    key_assigner
 """

@@ -24,10 +24,11 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.data.write.buckets.partition_index import (
+from paimon_assets.engine.data.write.buckets.hash_index import (
     BucketRule,
     Hashes,
     fill_buckets,
+    key_hashes,
 )
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
@@ -35,7 +36,6 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     distinct_rows,
     partition_ids,
 )
-from paimon_assets.engine.data.write.files.hash_index import key_hashes
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES

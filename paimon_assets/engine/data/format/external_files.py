@@ -27,7 +27,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
 
-LooseFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
+ExternalFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
 
 _BATCH_ROWS = 65_536
 _TEXTS = ("csv", "json")
@@ -45,16 +45,16 @@ _MAGIC = {
 class FileKind:
     """The format of files, and the options of texts."""
 
-    format: LooseFormat
+    format: ExternalFormat
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of CSV and JSON files, those of text segments: `sep`, `header`, `encoding` ..."""
 
     def __post_init__(self) -> None:
         """Check the format and the options."""
-        if self.format not in get_args(LooseFormat):
+        if self.format not in get_args(ExternalFormat):
             raise InvalidInputError(
                 f"Files of format '{self.format}' cannot be read; expected one of "
-                f"{', '.join(get_args(LooseFormat))}.",
+                f"{', '.join(get_args(ExternalFormat))}.",
                 kind="file-format",
             )
         if self.options and not self.is_text:
@@ -78,7 +78,7 @@ class FileKind:
 
 
 @contextmanager
-def open_loose_file(
+def open_external_file(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
 ) -> Iterator[RowFile]:
     """Open a file in a `with` block; read its batches inside.
