@@ -86,7 +86,7 @@ def _footer(
         for field in reader.schema
     )
     if FORMATS[context.format].is_text:
-        return FileFooter(rows=_parsed_rows(context, reader, columns), columns=columns)
+        return FileFooter(rows=_count_rows(context, reader, columns), columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
     names, stats = _statistics(context, modes, columns, bounds_of)
     return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
@@ -102,7 +102,7 @@ def _type_text(arrow_type: pa.DataType) -> str:
         return str(arrow_type)
 
 
-def _parsed_rows(
+def _count_rows(
     context: FooterContext, reader: FormatReader, columns: tuple[FileColumn, ...]
 ) -> int:
     """Read every value the table declares, so that no read fails later, and count the rows."""

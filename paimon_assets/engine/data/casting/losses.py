@@ -70,7 +70,7 @@ def losses_of(
     values = _without(array, failed | unjudged)
     result = cast(values)
     nulled = truth_of(pc.and_(pc.is_null(result), pc.is_valid(values)))
-    overflow, truncated = _changed(values, result, source, target, settings)
+    overflow, truncated = _changes(values, result, source, target, settings)
     losses = {
         Loss.FAILED: failed,
         Loss.NULLED: nulled,
@@ -123,7 +123,7 @@ def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
     return failed, unjudged
 
 
-def _changed(
+def _changes(
     values: Array, result: Array, source: DataType, target: DataType, settings: CastSettings
 ) -> tuple[Mask, Mask]:
     """Return which values became others by overflow, and which by truncation or rounding."""
@@ -137,20 +137,20 @@ def _changed(
         whole = values.view(pa.binary()) if source.root in CHARACTER_ROOTS else values
         return none, truth_of(pc.less(pc.binary_length(result), pc.binary_length(whole)))
     if source.root in CHARACTER_ROOTS:
-        return _changed_texts(values, result, target, settings)
+        return _text_changes(values, result, target, settings)
     if source.root is TypeRoot.BOOLEAN:
         return none, none
     if target.root is TypeRoot.BOOLEAN:
         is_bit = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
         return none, ~truth_of(_fill(is_bit, value=True))
     if source.root in FLOAT_ROOTS and target.root in INTEGER_ROOTS:
-        return _changed_reals(values, target.root)
+        return _real_changes(values, target.root)
     changed = _unlike(values, _back(result, target, source, settings))
     overflow = changed & _overflowing(values, result, source, target)
     return overflow, changed
 
 
-def _changed_texts(
+def _text_changes(
     values: Array, result: Array, target: DataType, settings: CastSettings
 ) -> tuple[Mask, Mask]:
     none = np.zeros(len(values), np.bool_)
@@ -172,7 +172,7 @@ def _changed_texts(
     return none, truth_of(pc.match_substring_regex(values, finer))
 
 
-def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
+def _real_changes(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
     least, most = integer_range(target)
     whole = pc.trunc(values)
     low, high = (pa.scalar(float(bound), values.type) for bound in (least, most + 1))

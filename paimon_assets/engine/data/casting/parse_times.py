@@ -142,12 +142,12 @@ def text_to_time(array: Array, cast: Cast) -> Array:
             for part in _numbers(array, _TIME, ("h", "min", "s"), rows, array, cast)
         )
         of_day = ((hour * 60 + minute) * 60 + second) * MILLIS_PER_SECOND
-        millis[rows] = (of_day + _rounded_millis(_only(array, rows)))[rows]
+        millis[rows] = (of_day + _round_millis(_only(array, rows)))[rows]
     cast.check(((millis < 0) | (millis >= _DAY_MILLIS)) & valid_rows(array), array)
     return column_of(millis.astype(np.int32), pa.time32("ms"), array)
 
 
-def _rounded_millis(text: Array) -> Int64s:
+def _round_millis(text: Array) -> Int64s:
     """Return the fraction of a second, rounded up from the fourth digit on."""
     digits = pc.struct_field(pc.extract_regex(text, _TIME), "f")
     padded = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.fill_null(digits, ""), 0, 4), 4, "0")
@@ -174,7 +174,7 @@ def _java_timestamps(array: Array, cast: Cast) -> Array:
         counts[is_number] = _epochs(_only(array, is_number), cast)[is_number]
     rows = valid_rows(array) & ~is_number
     if rows.any():
-        seconds, nanos = _parsed_timestamps(array, rows, cast)
+        seconds, nanos = _parse_timestamps(array, rows, cast)
         digits = cast.target.precision or 0
         nanos = nanos // 10 ** (9 - digits) * 10 ** (9 - digits)
         unit = per_second(arrow_type)
@@ -228,7 +228,7 @@ def _epochs(array: Array, cast: Cast) -> Int64s:
     return millis_to_counts(epochs * MILLIS_PER_SECOND, array, cast)
 
 
-def _parsed_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, Int64s]:
+def _parse_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, Int64s]:
     """Return (seconds, nanoseconds), as Java's lenient calendar reads them."""
     names = ("y", "m", "d", "h", "min", "s")
     year, month, day, *clock = _numbers(array, _JAVA_TIMESTAMP, names, rows, array, cast)

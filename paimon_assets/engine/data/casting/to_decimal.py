@@ -66,7 +66,7 @@ def text_to_decimal(array: Array, cast: Cast) -> Array:
         longer = attempt(array, pa.decimal128(precision + more, scale + more))
         if longer is not None:
             return rescale(longer, precision, scale) if more else longer
-    return _Digits.of(array, cast).rounded(array, cast)
+    return _Digits.of(array, cast).round_to(array, cast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _Digits:
             > MAX_DIGITS,
         )
 
-    def rounded(self, array: Array, cast: Cast) -> Array:
+    def round_to(self, array: Array, cast: Cast) -> Array:
         """Round to the target's scale; a pass for each of at most 39 numbers of digits."""
         precision, scale = cast.target.precision or 0, cast.target.scale or 0
         digit_counts = self.point + scale

@@ -58,7 +58,7 @@ def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
     if zone not in UTC_NAMES:
         fixes[_TIMESTAMP] = lambda column: _time(column, zone, path)
         if is_legacy:
-            fixes[INSTANT] = lambda column: _moved(column, zone, path)
+            fixes[INSTANT] = lambda column: _move_back(column, zone, path)
     return fixes
 
 
@@ -200,7 +200,7 @@ def _time(column: Any, zone: str, path: str) -> Any:
     return _shift(column, moved, zone, path) if moved.any() else column
 
 
-def _moved(column: Any, zone: str, path: str) -> Any:
+def _move_back(column: Any, zone: str, path: str) -> Any:
     """Move instants back by the writer's zone."""
     seconds = to_numpy(column.cast(pa.int64())) // _SECOND
     return _shift(column, offsets_of(seconds, zone, path), zone, path)

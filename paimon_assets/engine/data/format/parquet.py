@@ -119,7 +119,7 @@ class ParquetReader(FormatReader):
     title = "Parquet"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
-        self._file = _opened(self._source)
+        self._file = _open_file(self._source)
         schema = with_names_read(_schema_as_written(self._file))
         self._int96 = _int96_names(self._file)
         self._coarse = _written_coarse(self._file, self._int96)
@@ -137,7 +137,7 @@ class ParquetReader(FormatReader):
         if not groups:
             return
         if batch_bytes < _WHOLE_GROUP_BYTES:
-            self._file = _opened(self._source, self._file.metadata, whole_bytes=batch_bytes)
+            self._file = _open_file(self._source, self._file.metadata, whole_bytes=batch_bytes)
         for batch in self._decode(names, groups, batch_rows, batch_bytes):
             yield batch if batch.schema.names == names else batch.select(names)
 
@@ -281,7 +281,7 @@ class ParquetReader(FormatReader):
         return {name: paths[name] for name in names if name in paths}
 
 
-def _opened(
+def _open_file(
     source: pa.NativeFile, metadata: Any = None, *, whole_bytes: int = _WHOLE_GROUP_BYTES
 ) -> pq.ParquetFile:
     """Open a file; columns of large row groups are read in pieces, those of small ones whole.
@@ -441,7 +441,7 @@ class ParquetWriter(FormatWriter):
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
 
-    def _opened(self, first_rows: pa.Table) -> pq.ParquetWriter:
+    def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
         """Open the encoder; the first rows decide which columns get dictionaries."""
         if self._writer is None:
             dictionaries = dictionary_columns(first_rows) if self._dictionaries else False
@@ -466,11 +466,11 @@ class ParquetWriter(FormatWriter):
             rows_of_group = max(1, min(_SMALL_GROUP_ROWS if is_small else ROW_GROUP_ROWS, fitting))
             whole = without_nulls_below(table)
             stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
-            self._opened(table).write_table(stored, row_group_size=rows_of_group)
+            self._open_writer(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
-        writer = self._writer or self._opened(self._schema.empty_table())
+        writer = self._writer or self._open_writer(self._schema.empty_table())
         if self._two_kinds is None:
             writer.close()
         else:

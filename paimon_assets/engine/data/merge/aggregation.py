@@ -53,7 +53,7 @@ class Aggregation(MergeFunction):
         """Fold the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
-            groups = groups.removed(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
+            groups = groups.mark_deleted(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
         if not keep_retracts:
             groups = groups.without_removed()
         grouped = _from_last_delete(groups) if self.remove_on_delete else groups.grouped()

@@ -107,7 +107,7 @@ class KeyGroups:
         kinds = None if self.kinds is None else self.kinds[mask]
         return replace(self, groups=self.groups[mask], rows=self.rows[mask], kinds=kinds)
 
-    def removed(self, deleted: Flags) -> KeyGroups:
+    def mark_deleted(self, deleted: Flags) -> KeyGroups:
         """Mark the rows of some groups as deleted."""
         if not deleted.any():
             return self

@@ -214,7 +214,7 @@ class PartialUpdate(MergeFunction):
             counts[last[last >= 0]] = True
             counts &= np.arange(len(adds)) >= last[groups.groups]
             deleted |= deletes[run_ends(groups.groups)]
-        return _as_adds(groups, counts).removed(deleted).keep(counts)
+        return _as_adds(groups, counts).mark_deleted(deleted).keep(counts)
 
     def _merge_grouped(
         self, groups: KeyGroups, records: Records, *, keep_retracts: bool
@@ -227,7 +227,10 @@ class PartialUpdate(MergeFunction):
             # A first record seeds the row even if it is ignored.
             counts = groups.adds() | bases
             no_adds = ~groups.holds(groups.adds())
-            groups, bases = _as_adds(groups, bases).removed(no_adds).keep(counts), bases[counts]
+            groups, bases = (
+                _as_adds(groups, bases).mark_deleted(no_adds).keep(counts),
+                bases[counts],
+            )
         ranks: Ranks = {
             group: sequence_ranks([records.column(name) for name in group.fields], groups.rows)
             for group in sequence_groups
@@ -281,7 +284,7 @@ class PartialUpdate(MergeFunction):
             bases, deletes = (bases | seeds)[counts], (deletes & ~seeds)[counts]
             if single:
                 break
-        return groups.removed(deleted), ranks, bases
+        return groups.mark_deleted(deleted), ranks, bases
 
 
 def _first_retracts(groups: KeyGroups) -> Flags:

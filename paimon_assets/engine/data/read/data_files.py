@@ -84,7 +84,7 @@ class FileRead:
             vector = None if with_deleted else self.deletion_vector(file)
             if vector is not None:
                 decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
-            mapped = _mapped_numbered if with_positions else FieldMapping.apply_all
+            mapped = _map_with_positions if with_positions else FieldMapping.apply_all
             yield from mapped(mapping, decoded, self.threads)
 
     def bytes_to_decode(self, file: DataFileMeta) -> int:
@@ -191,7 +191,7 @@ class FileRead:
             )
 
 
-def _mapped_numbered(
+def _map_with_positions(
     mapping: FieldMapping, decoded: Iterable[pa.RecordBatch], threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
     """Map the columns of batches, except their positions."""

@@ -91,7 +91,7 @@ class RouteRows:
 
     def ordered(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
         """Gather some of these rows in another order, `step` at a time."""
-        rows = _combined_texts(self.source.rows)
+        rows = _combine_texts(self.source.rows)
         for start in range(0, len(order), step):
             part = order[start : start + step]
             yield part, _gather(rows, part if self.positions is None else self.positions[part])
@@ -144,7 +144,7 @@ class RowBuffer:
             if stays[counts > 0].any():
                 self.add(whole.filter(stays[whole.routes]))
         order = _stable_order(whole.routes, len(counts))
-        whole = replace(whole, rows=_combined_texts(whole.rows), routes=None)
+        whole = replace(whole, rows=_combine_texts(whole.rows), routes=None)
         ends = np.cumsum(counts)
         return [
             RouteRows(
@@ -157,7 +157,7 @@ class RowBuffer:
         ]
 
 
-def _combined_texts(rows: pa.Table) -> pa.Table:
+def _combine_texts(rows: pa.Table) -> pa.Table:
     """Join the chunks of columns of variable width once: each gather would do it again."""
     for position, column in enumerate(rows.columns):
         is_fixed_width = pat.is_primitive(column.type) or pat.is_decimal(column.type)
