@@ -58,9 +58,9 @@ def write_rows(
     file_io: FileIO,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows of any partitions and buckets, in the order given.
+    """Write rows of any partitions and buckets, in order.
 
-    At least one batch must come, be it empty: it carries the schema to check.
+    At least one batch is required, even an empty one: its schema is checked.
     """
     keys = stored_keys(context, file_io, threads)
     return table_write.write_rows(context, rows, file_io, keys, threads=threads)
@@ -84,7 +84,7 @@ def write_bucket(
     file_io: FileIO,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows that all belong to one bucket of one partition, in the order given."""
+    """Write rows that all belong to one bucket of one partition, in order."""
     return table_write.write_bucket(context, (partition, bucket), rows, file_io, threads=threads)
 
 

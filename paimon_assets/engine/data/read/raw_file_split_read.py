@@ -96,8 +96,13 @@ def read_joined(
             stack.enter_context(closing(_rows_of(read, sources[number], fields)))
             for number, fields in columns.items()
         ]
+        aligned = (
+            {name: part.column(name) for part in parts for name in part.schema.names}
+            for parts in _align(streams, read, files)
+        )
         joined: Iterator[pa.RecordBatch] = (
-            _join_columns(rows, names) for rows in _align(streams, read, files)
+            pa.RecordBatch.from_arrays([held[name] for name in names], names=names)
+            for held in aligned
         )
         if with_positions:
             joined = with_positions_of(joined, [(0, range_rows[1])])
@@ -160,11 +165,6 @@ def _align(
             batch.slice(count) if batch.num_rows > count else next(stream, None)
             for batch, stream in zip(batches, streams, strict=True)
         ]
-
-
-def _join_columns(rows: Sequence[pa.RecordBatch], names: Sequence[str]) -> pa.RecordBatch:
-    columns = {name: part.column(name) for part in rows for name in part.schema.names}
-    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=list(names))
 
 
 def _misaligned(read: FileRead, files: Sequence[DataFileMeta]) -> NoReturn:

@@ -44,7 +44,9 @@ def merge_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregati
     entries = Elements.of(values, grouped)
     inner, lists = entries.grouped, entries.lists
     items: Any = lists.items  # type: ignore[attr-defined]  # of a map
-    times: Any = items.flatten()[_time_position(items.type, settings)]
+    # Without a declared time field it is the last one.
+    field = settings.time_field
+    times: Any = items.flatten()[items.type.get_field_index(field) if field else -1]
     has_value, has_time = is_valid(items)[inner.rows], is_valid(times)[inner.rows]
     words = order_words(times.take(from_numpy(inner.rows)))
     ranks: Order = np.unique(words, return_inverse=True)[1]
@@ -88,9 +90,3 @@ def _merge_in_steps(entries: Elements, maps: list[int], same: Order, ranks: Orde
             elif ranks[position] > max(0, ranks[merged[key]] if key in merged else 0):
                 merged[key] = position
     return list(merged.values())
-
-
-def _time_position(row_type: Any, settings: FieldAggregation) -> int:
-    if not settings.time_field:
-        return int(row_type.num_fields) - 1
-    return int(row_type.get_field_index(settings.time_field))
