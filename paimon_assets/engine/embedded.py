@@ -25,11 +25,10 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
-from paimon_assets.engine.data.cluster import clustered
-from paimon_assets.engine.data.memory_pool import prefer_jemalloc
+from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.repeated_keys import repeated_keys
-from paimon_assets.engine.data.threads import Threads, Work
+from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -147,7 +146,7 @@ class EmbeddedExecutor:
             chosen = read if columns is None else replace(read, columns=columns)
             return self.map_splits(chosen, splits)
 
-        batches = clustered(
+        batches = sort_by_clusters(
             rows,
             order,
             row_count=sum(split.row_count for split in splits),

@@ -27,7 +27,7 @@ from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
-from paimon_assets.engine.data.write.buckets.partition_index import BucketRule
+from paimon_assets.engine.data.write.buckets.hash_index import BucketRule
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,
     has_hashed_buckets,

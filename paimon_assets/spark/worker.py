@@ -30,16 +30,16 @@ from paimon_assets.engine.contract.wire.wire_values import dump, dump_error, loa
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.buckets.bucket_assigner import (
+from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
+from paimon_assets.engine.data.write.buckets.routing import (
     HashBucketAssigner,
     assigners_of,
     key_assigners_of,
     writers_of,
 )
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
-    Places,
+    RowBuckets,
     assign_buckets,
     has_hashed_buckets,
 )
@@ -200,7 +200,7 @@ def _route(
 def _dealt(
     rows: pa.RecordBatch,
     positions: Positions,
-    places: Places,
+    places: RowBuckets,
     routing: Routing,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
@@ -255,7 +255,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
                 for _, position, data in group:
                     chunk = Packed(position, unpack(data, schema))
                     rows, positions = _split_positions(chunk, routing.source)
-                    places = assigner.assign(rows).places
+                    places = assigner.assign(rows).row_buckets
                     yield from _dealt(rows, positions, places, routing)
 
     return run
@@ -274,14 +274,14 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
             schema = _table_schema(context, source)
             for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
                 assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
-                assigner.load(worker.known_keys(context, file_io, task_threads()))
+                assigner.load(worker.stored_keys(context, file_io, task_threads()))
                 position = 0
                 for rows in _sort(group, schema, source):
                     placed = assigner.assign(*_kept(rows, context.schema))
                     said = with_kinds(placed.rows, placed.kinds)
                     end = position + said.num_rows
                     positions = np.arange(position, end, dtype=np.int64)
-                    yield from _dealt(said, positions, placed.places, routing)
+                    yield from _dealt(said, positions, placed.row_buckets, routing)
                     position = end
 
     return run

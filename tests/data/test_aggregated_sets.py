@@ -20,7 +20,7 @@ with GOLDEN.open() as lines:
 SKETCHES = ("theta_sketch", "hll_sketch")
 
 
-def united(function, *groups):
+def unite_sets(function, *groups):
     """Unite the values of each group."""
     if function in SKETCHES:
         pytest.importorskip("datasketches")
@@ -41,7 +41,7 @@ def united(function, *groups):
 )
 def test_two_sets_make_javas_union(function, first, second, union):
     first, second, union = map(bytes.fromhex, (first, second, union))
-    (found,) = united(function, [first, second])
+    (found,) = unite_sets(function, [first, second])
     if function == "rbm64":  # Java's containers lie in the order they came
         found, union = map(read_java_bitmap64, (found, union))
     assert found == union
@@ -49,7 +49,7 @@ def test_two_sets_make_javas_union(function, first, second, union):
 
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", *SKETCHES])
 def test_a_set_alone_is_taken_as_it_is_and_none_is_null(function):
-    assert united(function, [b"anything"], [None], [], [None, b"x"]) == [
+    assert unite_sets(function, [b"anything"], [None], [], [None, b"x"]) == [
         b"anything", None, None, b"x"
     ]  # fmt: skip
 
@@ -60,15 +60,17 @@ def test_many_sketches_are_united_one_after_the_other(function):
     first, *others = sets
     expected = first
     for other in others:
-        (expected,) = united(function, [expected, other])
-    assert united(function, sets, [first]) == [expected, first]
+        (expected,) = unite_sets(function, [expected, other])
+    assert unite_sets(function, sets, [first]) == [expected, first]
 
 
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", *SKETCHES])
 @pytest.mark.parametrize("value", [b"", b"no set", b"\x01" * 40])
 def test_a_value_that_is_no_set_names_its_column(function, value):
-    with pytest.raises(FormatError, match="Column 'v' holds a value that is no ") as caught:
-        united(function, [value, value])
+    with pytest.raises(
+        FormatError, match="Column 'v' holds a value that is not a valid "
+    ) as caught:
+        unite_sets(function, [value, value])
     assert caught.value.kind == "aggregated-set"
 
 

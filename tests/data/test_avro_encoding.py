@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema
-from paimon_assets.engine.data.format.avro import encoded_rows
+from paimon_assets.engine.data.format.avro import encode_rows
 from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -89,11 +89,11 @@ def test_bytes_are_those_of_fastavro(columns):
     sink = io.BytesIO()
     for row in rows.to_pylist(maps_as_pydicts="strict"):
         fastavro.schemaless_writer(sink, block["items"], row, disable_tuple_notation=True)
-    assert encoded_rows(stored, record) == sink.getvalue()
+    assert encode_rows(stored, record) == sink.getvalue()
 
 
 def test_a_null_that_may_not_be_is_named():
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     record, stored = _stored(schema, [pa.array([1, None])])
     with pytest.raises(InvalidInputError, match="Column 'a'"):
-        encoded_rows(stored, record)
+        encode_rows(stored, record)

@@ -141,7 +141,7 @@ def test_long_values_that_a_dictionary_holds_once_are_bounded_in_bytes(tmp_path)
 def test_a_round_that_offsets_do_not_reach_is_merged(tmp_path, monkeypatch):
     table = _long_table(tmp_path)
     expected = table.new_read_builder().to_arrow()
-    monkeypatch.setattr(sort_merge, "_OFFSETS_REACH", 100_000)
+    monkeypatch.setattr(sort_merge, "_MAX_OFFSET", 100_000)
     assert table.new_read_builder().to_arrow().equals(expected)
     table.new_compaction_builder().with_strategy("full").run(EmbeddedExecutor())
     assert table.new_read_builder().to_arrow().sort_by("id").equals(expected.sort_by("id"))

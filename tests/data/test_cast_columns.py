@@ -74,5 +74,5 @@ def test_what_cannot_be_cast_inside_is_refused_by_both_names():
     with pytest.raises(UnsupportedFeatureError, match="INT cannot become DATE"):
         cast_column(column, array_of("INT"), array_of("DATE"))
     texts = pa.array([["x"]], to_arrow_type(array_of("STRING")))
-    with pytest.raises(InvalidInputError, match="'x' of type STRING is no INT"):
+    with pytest.raises(InvalidInputError, match="'x' of type STRING is not a valid INT"):
         cast_column(texts, array_of("STRING"), array_of("INT"))

@@ -146,7 +146,7 @@ def test_the_error_shows_the_first_bad_value_of_a_column():
     column = pa.array([None, "1", "x" * 80, "bad"])
     with pytest.raises(InvalidInputError) as caught:
         cast_array(column, parse_type("STRING"), parse_type("INT"))
-    assert f"'{'x' * 60}…' of type STRING is no INT" in caught.value.message
+    assert f"'{'x' * 60}…' of type STRING is not a valid INT" in caught.value.message
     assert caught.value.details["value"] == "x" * 60 + "…"
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
-from paimon_assets.engine.data.cluster import ClusterKeys, clustered, hilbert, zorder
+from paimon_assets.engine.data.cluster import ClusterKeys, hilbert, sort_by_clusters, zorder
 
 
 def grid(columns, bits):
@@ -47,7 +47,7 @@ def run(rows, order, memory_bytes):
     def read(columns):
         return iter((rows if columns is None else rows.select(columns)).to_batches(777))
 
-    found = list(clustered(read, order, row_count=rows.num_rows, memory_bytes=memory_bytes))
+    found = list(sort_by_clusters(read, order, row_count=rows.num_rows, memory_bytes=memory_bytes))
     return pa.Table.from_batches(found)
 
 
@@ -88,7 +88,9 @@ def test_rows_that_are_all_equal_are_one_range():
 def test_no_rows():
     assert (
         list(
-            clustered(lambda _: iter(()), ClusterOrder(columns=("a",)), row_count=0, memory_bytes=1)
+            sort_by_clusters(
+                lambda _: iter(()), ClusterOrder(columns=("a",)), row_count=0, memory_bytes=1
+            )
         )
         == []
     )

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.data.compact.changelog import ChangelogRule, RecordRows
+from paimon_assets.engine.data.compact.range_merge import ChangelogRule, RecordRows
 
 KINDS = ("+I", "-U", "+U", "-D")
 
@@ -58,7 +58,7 @@ def test_no_change_is_no_rows():
 
 
 def test_some_rows_are_kept():
-    kept = BEFORE.keep(np.array([True, False, True]))
+    kept = BEFORE.filter(np.array([True, False, True]))
     assert kept.columns[1].to_pylist() == ["a", "c"]
     assert kept.numbers.tolist() == [0, 2]
-    assert BEFORE.keep(np.ones(3, dtype=bool)) is BEFORE
+    assert BEFORE.filter(np.ones(3, dtype=bool)) is BEFORE

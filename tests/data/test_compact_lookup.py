@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.compact.lookup import Lookup
+from paimon_assets.engine.data.compact.range_merge import Lookup
 from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
 from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
@@ -46,7 +46,7 @@ def test_each_key_meets_the_lowest_record_above(keys_only, drops_known, above, h
     if not section:
         return
     lookup = Lookup(plan=PLAN, keys_only=keys_only, drops_known=drops_known)
-    found = lookup.find(section, runs_above)
+    lookup_range = lookup.find(section, runs_above)
     level_0 = {key for keys in low for key in keys}
     places, counted = set(), {}
     for key in sorted(level_0 | set(high)):
@@ -62,22 +62,28 @@ def test_each_key_meets_the_lowest_record_above(keys_only, drops_known, above, h
             if not keys_only:
                 records.insert(0, f"{levels_above[number]}.{key}")
         counted[key] = records
-    values = [v for rows in found.slices for v in rows.column("v").to_pylist()]
-    keys = [k for rows in found.slices for k in rows.column("k").to_pylist()]
+    values = [v for rows in lookup_range.slices for v in rows.column("v").to_pylist()]
+    keys = [k for rows in lookup_range.slices for k in rows.column("k").to_pylist()]
     seen = {}
-    for row in found.by_key.order.tolist():
+    for row in lookup_range.by_key.order.tolist():
         seen.setdefault(keys[row], []).append(values[row])
     assert seen == counted
     assert list(seen) == sorted(seen)
     met = set()
-    if found.found is not None:
-        met = set(zip(found.found.files.tolist(), found.found.positions.tolist(), strict=True))
+    if lookup_range.upper is not None:
+        met = set(
+            zip(
+                lookup_range.upper.files.tolist(),
+                lookup_range.upper.positions.tolist(),
+                strict=True,
+            )
+        )
     assert met == places
-    assert len(found.keys) == len(values)
-    for number in range(found.key_count):
-        rows = np.flatnonzero(found.keys == number)
+    assert len(lookup_range.keys) == len(values)
+    for number in range(lookup_range.key_count):
+        rows = np.flatnonzero(lookup_range.keys == number)
         if len(rows):
             (key,) = {keys[row] for row in rows}
-            assert found.changes[number] == (key in level_0)
+            assert lookup_range.changes[number] == (key in level_0)
             if key in high:
-                assert values[found.before[number]] == f"2.{key}"
+                assert values[lookup_range.before[number]] == f"2.{key}"

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
-from paimon_assets.engine.data.write.buckets.key_index import UNKNOWN, KeyIndex
-from paimon_assets.engine.data.write.files.hash_index import key_hashes
+from paimon_assets.engine.data.write.buckets.hash_index import key_hashes
+from paimon_assets.engine.data.write.buckets.key_assigner import UNKNOWN, KeyAssigner, KeyIndex
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.write_contexts import context_of, table_schema
@@ -33,9 +32,9 @@ def placed_rows(placed):
     """(partition the row goes to, bucket, kind, row) in order."""
     found = []
     for row, kind, number, bucket in zip(
-        placed.rows.to_pylist(), placed.kinds, *placed.places[1:], strict=True
+        placed.rows.to_pylist(), placed.kinds, *placed.row_buckets[1:], strict=True
     ):
-        (partition,) = deserialize_row(placed.places.partitions[number], [string()])
+        (partition,) = deserialize_row(placed.row_buckets.partitions[number], [string()])
         assert row["p"] == partition
         found.append((partition, int(bucket), int(kind), (row["k"], row["n"], row["v"])))
     return found
@@ -98,8 +97,8 @@ def test_keys_of_the_table_are_found_again():
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
     placed = first.assign(rows, None)
     known = [
-        (placed.places.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
-        for row, (number, bucket) in enumerate(zip(*placed.places[1:], strict=True))
+        (placed.row_buckets.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
+        for row, (number, bucket) in enumerate(zip(*placed.row_buckets[1:], strict=True))
     ]
     second = KeyAssigner(context=context)
     second.load(known)
@@ -117,12 +116,12 @@ def test_keys_of_the_table_are_found_again():
 def test_assigners_share_keys_and_buckets():
     context = context_of("/t", crossing(**{"dynamic-bucket.target-row-num": "2"}))
     rows = batch_of([(n, "n", "x", 0) for n in range(40)])
-    share = KeyAssigner.share_of(key_hashes(context.schema, rows), 3)
+    share = KeyAssigner.assigner_of(key_hashes(context.schema, rows), 3)
     seen = []
     for number in range(3):
         assigner = KeyAssigner(context=context, assigner=number, assigners=3)
         mine = rows.filter(pa.array(share == number))
-        buckets = assigner.assign(mine, None).places.buckets
+        buckets = assigner.assign(mine, None).row_buckets.buckets
         assert set(buckets % 3) == {number}
         assert np.bincount(buckets).max() == 2
         seen += buckets.tolist()
@@ -141,8 +140,8 @@ def test_keys_that_share_a_hash_are_told_apart():
     index = KeyIndex()
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]
-    places = np.arange(4, dtype=np.int32)
-    index.put(index.find(hashes, keys), hashes, keys, places, places * 10)
+    row_buckets = np.arange(4, dtype=np.int32)
+    index.put(index.find(hashes, keys), hashes, keys, row_buckets, row_buckets * 10)
     asked = [pa.array(["c", "x", "a", "d", "b"])]
     found = index.find(np.array([7, 7, 7, 1, 7], dtype=np.int32), asked)
     assert found.partitions.tolist() == [2, UNKNOWN, 0, 3, 1]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_assets.engine.data.format.base import FileToRead
-from paimon_assets.engine.data.format.parquet_piece import ParquetPiece
+from paimon_assets.engine.data.format.parquet import ParquetPiece
 from paimon_assets.engine.fileio.local import LocalFileIO
 
 

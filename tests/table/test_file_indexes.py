@@ -154,7 +154,7 @@ def test_an_index_that_is_not_written_is_refused(catalog, kind):
     ("options", "message"),
     [
         ({"file-index.bitmap.columns": "nothing"}, "no such column"),
-        ({"file-index.bitmap.columns": "amount"}, "take no such index"),
+        ({"file-index.bitmap.columns": "amount"}, "cannot have such an index"),
         ({"file-index.bloom-filter.id.fpp": "2"}, "between 0 and 1"),
         ({"file-index.bloom-filter.id.items": "0"}, "above zero"),
         ({"file-index.bitmap.kind.version": "3"}, "expected 1 or 2"),

@@ -13,7 +13,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import expire_sna
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.data.format import json as json_format
 from paimon_assets.engine.data.format import text_streams
-from paimon_assets.engine.data.format.loose_files import FileKind, open_loose_file
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
@@ -320,7 +320,7 @@ def test_a_landing_file_of_json_is_read_alike(tmp_path):
     (tmp_path / "1.json").write_text('{"y": "YWI=", "s": 5, "d": "2024-02-29"}\n')
     columns = pa.schema({"y": pa.binary(), "s": pa.string(), "d": pa.date32()})
     kind, path = FileKind(format="json"), f"{tmp_path}/1.json"
-    with open_loose_file(LocalFileIO(), path, kind, columns) as file:
+    with open_external_file(LocalFileIO(), path, kind, columns) as file:
         [batch] = file.batches
     assert batch.to_pylist() == [{"y": b"ab", "s": "5", "d": dt.date(2024, 2, 29)}]
 

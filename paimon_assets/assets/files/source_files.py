@@ -16,7 +16,11 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.segments.segment_folder import FolderFile, walk
-from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, open_loose_file
+from paimon_assets.engine.data.format.external_files import (
+    ExternalFormat,
+    FileKind,
+    open_external_file,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -53,7 +57,7 @@ class FileSource:
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""
-    format: LooseFormat = "parquet"
+    format: ExternalFormat = "parquet"
     """CSV with a header line, JSON with one object a line, unless `options` say otherwise."""
     pattern: str | None = None
     """Glob: on names in the folder, or with a `/` on paths below it, where `**/` is any number of
@@ -237,7 +241,7 @@ def _compare(
     schema: pa.Schema | None,
 ) -> pa.Schema:
     """Return the schema of all files, which is that of the first one if there is none yet."""
-    with open_loose_file(file_io, path, source.kind, declared) as opened:
+    with open_external_file(file_io, path, source.kind, declared) as opened:
         own = opened.schema
     if schema is not None:
         _compare_columns(path, own.names, schema.names)
@@ -257,7 +261,7 @@ def read_files(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
-            with open_loose_file(file_io, path, source.kind, schema) as opened:
+            with open_external_file(file_io, path, source.kind, schema) as opened:
                 for batch in opened.batches:
                     yield batch.select(schema.names)
 

@@ -14,5 +14,5 @@ Concept → modules:
                                                           repeated_keys
     deletion vectors, filters                             deletion, arrow_predicate
     footers of external files, statistics, lost values    footer, analyze, overflow
-    threads and memory                                    threads, memory_pool
+    threads and memory                                    threads
 """

@@ -1,4 +1,4 @@
-"""The task `analyze`: read one split as a reader sees it, and sum up its columns."""
+"""The task `analyze`: read one split, merged and filtered, and summarize its columns."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +53,7 @@ _AS_NUMBERS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
 
 
 def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Sum up one split."""
+    """Summarize the columns of one split."""
     context, split = load(ReadContext, shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0
@@ -78,31 +78,30 @@ class _Tally:
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def add(self, values: Any) -> None:
-        """Take in the values of a batch."""
+        """Add the values of a batch."""
         self.nulls += values.null_count
-        root = self.column.type.root
-        known = values.drop_null()
-        if root in _WITHOUT_ORDER or not len(known):
+        present = values.drop_null()
+        if self.column.type.root in _WITHOUT_ORDER or not len(present):
             return
-        if isinstance(known, pa.DictionaryArray):
-            known = known.dictionary_decode()
-        self._measure(known)
-        distinct = pc.unique(known)
-        self._bound(distinct)
-        found = np.concatenate([self.hashes, _hash(distinct, self.column)])
-        self.hashes = np.unique(found)[:MOST_HASHES]
+        if isinstance(present, pa.DictionaryArray):
+            present = present.dictionary_decode()
+        self._add_lengths(present)
+        distinct = pc.unique(present)
+        self._add_bounds(distinct)
+        hashes = np.concatenate([self.hashes, _hash(distinct, self.column)])
+        self.hashes = np.unique(hashes)[:MOST_HASHES]
 
-    def _measure(self, known: Any) -> None:
+    def _add_lengths(self, values: Any) -> None:
         root = self.column.type.root
         if root in CHARACTER_ROOTS | BINARY_ROOTS:
-            lengths = pc.binary_length(known)
+            lengths = pc.binary_length(values)
             self.total_bytes += pc.sum(lengths).as_py()
             self.longest_bytes = max(self.longest_bytes, pc.max(lengths).as_py())
         else:
             self.longest_bytes = _BYTES.get(root, _LONG_BYTES)
-            self.total_bytes += len(known) * self.longest_bytes
+            self.total_bytes += len(values) * self.longest_bytes
 
-    def _bound(self, distinct: Any) -> None:
+    def _add_bounds(self, distinct: Any) -> None:
         if self.column.type.root in BINARY_ROOTS:
             return
         extremes = pc.min_max(distinct)
@@ -117,15 +116,14 @@ class _Tally:
             self.maximum = high
 
     def _bound_of(self, value: Any) -> Bound:
-        one = pa.repeat(value, 1)
-        internal = internals(one, self.column.type)[0]
+        array = pa.repeat(value, 1)
+        internal = internals(array, self.column.type)[0]
         if self.column.type.root in _AS_NUMBERS:
             return internal, str(internal)
-        [text] = show(one, self.column.type)
-        return internal, text or ""
+        return internal, show(array, self.column.type)[0] or ""
 
     def summary(self) -> ColumnSummary:
-        """Return what was found."""
+        """Return the summary of all values."""
         unordered = self.column.type.root in _WITHOUT_ORDER
         return ColumnSummary(
             nulls=self.nulls,
@@ -138,7 +136,7 @@ class _Tally:
 
 
 def _hash(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
-    """Hash values; equal ones alike, and all bits of a hash as good as random."""
+    """Hash values so that all bits of a hash are pseudo-random."""
     if column.type.root in CHARACTER_ROOTS | BINARY_ROOTS:
         return xxhash64(distinct)
     if is_long_decimal(column.type):

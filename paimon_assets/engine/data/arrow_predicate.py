@@ -1,8 +1,8 @@
-"""Predicate → which rows of a batch pass.
+"""Predicate → mask of the rows of a batch that pass.
 
-SQL's three-valued logic: a row passes only if the predicate is true. Predicates hold no NOT over
-other predicates, so an unknown part can never make the whole true, and "unknown" may count as false
-from the leaves on.
+SQL's three-valued logic: a row passes only if the predicate is true. Predicates have no NOT over
+other predicates, so an unknown part never makes the whole true, and leaves may return false for
+"unknown".
 
 Floating point compares as Java's `compareTo` does: NaN equals itself and is larger than every
 number, -0.0 is smaller than 0.0. (Merges compare otherwise: see `data.key_order`.)
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias, assert_never
 
@@ -52,12 +53,9 @@ def passing_rows(
 ) -> Mask:
     """Evaluate a bound predicate."""
     match predicate:
-        case And(children=children):
+        case And(children=children) | Or(children=children):
             masks = (passing_rows(child, column_of, fields) for child in children)
-            return reduce(pc.and_, masks)
-        case Or(children=children):
-            masks = (passing_rows(child, column_of, fields) for child in children)
-            return reduce(pc.or_, masks)
+            return reduce(pc.and_ if isinstance(predicate, And) else pc.or_, masks)
         case IsNull(field=name, negated=negated):
             column = column_of(name)
             return pc.is_valid(column) if negated else pc.is_null(column)
@@ -93,21 +91,21 @@ def _comparison(column: Any, op: CompareOp, literal: Any, field: DataField) -> M
 
 
 def _compare_floats(op: CompareOp, column: Any, literal: float, field: DataField) -> Mask:
-    """Compare numbers as Arrow does; with a zero or NaN their places in Java's order."""
+    """Compare numbers as Arrow does; a zero or NaN by its rank in Java's order."""
     if literal == 0 or math.isnan(literal):
-        place = pa.scalar(int(total_order_words(np.array([literal]))[0]), pa.uint64())
-        return _compare(op, total_order(column), place)
-    found = _compare(op, column, to_scalar(literal, field.type))
+        rank = pa.scalar(int(total_order_words(np.array([literal]))[0]), pa.uint64())
+        return _compare(op, total_order(column), rank)
+    mask = _compare(op, column, to_scalar(literal, field.type))
     if op in (CompareOp.GT, CompareOp.GE):
-        return pc.or_(found, _true(pc.is_nan(column)))
-    return found
+        return pc.or_(mask, _true(pc.is_nan(column)))
+    return mask
 
 
 def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp, int | None]:
     """Rewrite a comparison with nanoseconds into one with the column's unit.
 
-    A literal between two values of the column equals none of them (None), and what is smaller than
-    it is what is at most the value below it. Literals beyond 64 bits move to the last value.
+    A literal between two values of the column equals no value (None); `<` becomes `<=` with the
+    value below it. Literals beyond 64 bits become the first or last value.
     """
     whole, rest = divmod(nanos, unit_nanos)
     bound = 2**63 - 1
@@ -133,19 +131,17 @@ def _membership(column: Any, literals: tuple[Any, ...], field: DataField, *, neg
     if negated and any(literal is None for literal in literals):
         return _none(column)
     values = [value for value in literals if value is not None]
-    found = pc.is_in(column, value_set=_value_set(values, field, column.type))
-    if not negated:
-        return found
-    return pc.and_(pc.invert(found), pc.is_valid(column))
+    mask = pc.is_in(column, value_set=_value_set(values, field, column.type))
+    return pc.and_(pc.invert(mask), pc.is_valid(column)) if negated else mask
 
 
 def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
-    """Literals as values of the column; those the column cannot hold equal nothing and drop out."""
-    kept = []
+    """Return literals in the column's type, without those that it cannot hold: they equal nothing.
+
+    `is_in` compares the bits of floating-point numbers: NaN equals NaN, the zeros differ.
+    """
+    values = []
     for literal in literals:
-        try:
-            kept.append(to_scalar(literal, field.type).cast(arrow_type))
-        except (pa.ArrowInvalid, InvalidInputError):
-            continue
-    # is_in compares the bits of floating-point numbers: NaN with NaN, and the zeros apart.
-    return pa.array(kept, arrow_type)
+        with suppress(pa.ArrowInvalid, InvalidInputError):
+            values.append(to_scalar(literal, field.type).cast(arrow_type))
+    return pa.array(values, arrow_type)

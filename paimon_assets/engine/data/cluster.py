@@ -1,16 +1,14 @@
 """Rows of a partition in the order of a curve, in bounded memory: an external range sort.
 
-    sample of the sort columns ─▶ edges ─▶ rows dealt to key ranges, on local disk
+    sample of the sort columns ─▶ edges ─▶ rows distributed to key ranges, on local disk
                                          ─▶ range by range: loaded, sorted, yielded
 
-What fits the memory at once is sorted there. Rows whose keys are all equal share a range, however
-many they are.
-Source: `org.apache.paimon.flink.sorter.SortUtils`, `org.apache.paimon.sort.zorder.ZIndexer`.
+Rows that fit the memory are sorted there. Rows of one key share a range, however many they are.
 
-Numbers along a space-filling curve, for columns that were cut into ranks.
-
-Ranks, not values, are laid on the curve: each column gets as many cells as the others, whatever its
-type and spread. Source of `hilbert`: J. Skilling, "Programming the Hilbert curve", 2004.
+Curves use ranks, not values: each column gets as many cells as the others, for any type and
+distribution.
+Source: `org.apache.paimon.flink.sorter.SortUtils`, `org.apache.paimon.sort.zorder.ZIndexer`;
+J. Skilling, "Programming the Hilbert curve", 2004.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def zorder(ranks: Sequence[Words], bits: int) -> Words:
 
 
 def hilbert(ranks: Sequence[Words], bits: int) -> Words:
-    """Return the place of each row on the Hilbert curve of `bits` bits a column.
+    """Return the position of each row on the Hilbert curve of `bits` bits a column.
 
     >>> cells = [np.array([0, 0, 1, 1], np.uint64), np.array([0, 1, 1, 0], np.uint64)]
     >>> hilbert(cells, 1).tolist()
@@ -79,16 +77,16 @@ Read = Callable[[tuple[str, ...] | None], Batches]
 """Columns (None is all) → the rows of a partition, the same ones in the same order each time."""
 
 SAMPLE_ROWS = 100_000
-_MOST_RANGES = 512
-_MOST_BITS = 10
-"""The most bits of one column: 1,024 cells."""
+_MAX_RANGES = 512
+_MAX_BITS = 10
+"""Of one column: 1,024 cells."""
 _KEY_BITS = 63
 _BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterKeys:
-    """Rows → their places on a curve."""
+    """Rows → their positions on a curve."""
 
     order: ClusterOrder
     edges: tuple[pa.Array[Any], ...] = ()
@@ -97,7 +95,7 @@ class ClusterKeys:
 
     @staticmethod
     def of(order: ClusterOrder, sample: pa.Table) -> ClusterKeys:
-        """Cut each column into cells of alike many sampled rows."""
+        """Cut each column into cells of equally many rows of the sample."""
         if order.curve is Curve.ORDER:
             return ClusterKeys(order=order)
         cells = 1 << bits_of(order)
@@ -107,7 +105,7 @@ class ClusterKeys:
         )
 
     def keys(self, rows: pa.Table | pa.RecordBatch) -> Words:
-        """Return the place of each row on the Z or Hilbert curve."""
+        """Return the position of each row on the Z or Hilbert curve."""
         bits = bits_of(self.order)
         ranks = [
             # A column of few values spans the curve as well as one of many.
@@ -120,35 +118,33 @@ class ClusterKeys:
     def sorted_rows(self, rows: pa.Table) -> pa.Table:
         """Return rows in order; equal ones keep theirs."""
         if self.order.curve is Curve.ORDER:
-            taken = sort_keys([rows.column(name) for name in self.order.columns]).order
+            order = sort_keys([rows.column(name) for name in self.order.columns]).order
         else:
-            taken = np.argsort(self.keys(rows), kind="stable")
-        return rows.take(from_numpy(taken))
+            order = np.argsort(self.keys(rows), kind="stable")
+        return rows.take(from_numpy(order))
 
 
 def bits_of(order: ClusterOrder) -> int:
-    """Return into how many bits each column's cells are numbered."""
-    return max(1, min(_MOST_BITS, _KEY_BITS // len(order.columns)))
+    """Return the bits of each column's cell number."""
+    return max(1, min(_MAX_BITS, _KEY_BITS // len(order.columns)))
 
 
-def clustered(read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int) -> Batches:
-    """Yield the rows of a partition in the order asked for.
-
-    Cost:
-        As `key_ranges`.
-    """
+def sort_by_clusters(
+    read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int
+) -> Batches:
+    """Yield the rows of a partition in order. Cost: as `key_ranges`."""
     for keys, rows in key_ranges(read, order, row_count=row_count, memory_bytes=memory_bytes):
-        yield from _slice(keys.sorted_rows(rows))
+        yield from keys.sorted_rows(rows).to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def key_ranges(
     read: Read, order: ClusterOrder, *, row_count: int, memory_bytes: int
 ) -> Generator[tuple[ClusterKeys, pa.Table], None, None]:
-    """Yield rows range by range of their keys, in the order they were read within a range.
+    """Yield rows in ranges of their keys; within a range they keep the order of the read.
 
     Cost:
-        Reads the rows once; beyond `memory_bytes` the sort columns once more, and writes and reads
-        a copy of the rows on the local disk.
+        Reads the rows once; beyond `memory_bytes` the sort columns twice, and writes and reads a
+        copy of the rows on the local disk.
     """
     batches = read(None)
     first = next(batches, None)
@@ -156,10 +152,12 @@ def key_ranges(
         return
     rows = chain([first], batches)
     estimate = first.nbytes * row_count // max(1, first.num_rows)
-    ranges = min(_MOST_RANGES, -(-estimate // max(1, memory_bytes)))
+    ranges = min(_MAX_RANGES, -(-estimate // max(1, memory_bytes)))
     if ranges <= 1:
         table = pa.Table.from_batches(rows)
-        yield ClusterKeys.of(order, sampled(table)), table
+        step = max(1, table.num_rows // SAMPLE_ROWS)
+        sample = table.take(from_numpy(np.arange(0, table.num_rows, step))) if step > 1 else table
+        yield ClusterKeys.of(order, sample), table
         return
     names = tuple(order.columns)
     step = max(1, row_count // SAMPLE_ROWS)
@@ -171,15 +169,9 @@ def key_ranges(
         yield keys, table
 
 
-def sampled(rows: pa.Table) -> pa.Table:
-    """Return every n-th row, so that there are not too many."""
-    step = max(1, rows.num_rows // SAMPLE_ROWS)
-    return rows if step == 1 else rows.take(from_numpy(np.arange(0, rows.num_rows, step)))
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Ranges:
-    """Ranges of keys that hold alike many rows, as far as a sample shows."""
+    """Ranges of keys with equally many rows of a sample."""
 
     keys: ClusterKeys
     bounds: list[pa.Array[Any]]
@@ -220,13 +212,13 @@ def _in_ranges(
             ]
             for batch in rows:
                 numbers = ranges.numbers(batch)
-                dealt = batch.take(from_numpy(np.argsort(numbers, kind="stable")))
+                by_range = batch.take(from_numpy(np.argsort(numbers, kind="stable")))
                 start = 0
                 for writer, count in zip(
                     writers, np.bincount(numbers, minlength=ranges.count).tolist(), strict=True
                 ):
                     if count:
-                        writer.write_batch(dealt.slice(start, count))
+                        writer.write_batch(by_range.slice(start, count))
                     start += count
         for path in paths:
             with pa.OSFile(str(path), "r") as source, pa.ipc.open_stream(source) as reader:
@@ -237,24 +229,27 @@ def _in_ranges(
 
 
 def _quantiles(columns: Sequence[Any], count: int) -> list[pa.Array[Any]]:
-    """Return the rows that cut columns, compared as tuples, into `count` alike parts at most."""
+    """Return the rows that cut columns, compared as tuples, into `count` equal parts at most."""
     by_key = sort_keys(columns)
-    places = np.linspace(0, len(by_key.order), count + 1)[1:-1].astype(np.int64)
-    # Of equal rows the first one counts, so that a bound is no bound twice.
+    positions = np.linspace(0, len(by_key.order), count + 1)[1:-1].astype(np.int64)
+    # The first of equal rows counts, so that all bounds differ.
     firsts = np.flatnonzero(by_key.starts)
-    found = np.unique(np.searchsorted(firsts, places, side="right") - 1) if len(firsts) else places
-    taken = from_numpy(by_key.order[firsts[found[found > 0]]])
-    return [_plain(column.take(taken)) for column in columns]
+    keys = np.unique(np.searchsorted(firsts, positions, side="right") - 1)
+    rows = from_numpy(by_key.order[firsts[keys[keys > 0]]])
+    return [
+        pa.chunked_array(_chunks(column.take(rows)), column.type).combine_chunks()
+        for column in columns
+    ]
 
 
 def _ranks(edges: Sequence[pa.Array[Any]], columns: Sequence[Any]) -> Words:
     """Return for each row how many edges are not above it."""
     count = len(edges[0])
-    both = [
+    values = [
         pa.chunked_array([edge, *_chunks(column)])
         for edge, column in zip(edges, columns, strict=True)
     ]
-    order = sort_keys(both).order  # stable: an edge comes before the rows that equal it
+    order = sort_keys(values).order  # stable: an edge comes before the rows that equal it
     is_edge = order < count
     ranks = np.empty(len(order) - count, dtype=np.uint64)
     ranks[order[~is_edge] - count] = np.cumsum(is_edge)[~is_edge]
@@ -263,14 +258,3 @@ def _ranks(edges: Sequence[pa.Array[Any]], columns: Sequence[Any]) -> Words:
 
 def _chunks(column: Any) -> list[Any]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
-
-
-def _plain(column: Any) -> pa.Array[Any]:
-    whole: pa.Array[Any] = (
-        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    )
-    return whole
-
-
-def _slice(rows: pa.Table) -> Batches:
-    yield from rows.to_batches(max_chunksize=_BATCH_ROWS)

@@ -1,7 +1,7 @@
 """Deleted rows of a data file, dropped by their position in the physical file.
 
-A position counts all rows of the file from 0, whatever stretches of it are decoded; so rows are
-dropped before any filter, and before columns are converted: a deleted value need not fit.
+A position counts all rows of the file from 0, also those that are not decoded; so rows are dropped
+before any filter, and before columns are converted: a deleted value need not fit.
 Source: `org.apache.paimon.deletionvectors.ApplyDeletionVectorReader`.
 """
 
@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 RowRange = tuple[int, int]
 """Positions `[start, stop)` in a file."""
 POSITION = "_POSITION"
-"""Column of the positions of rows, where a reader was asked for it."""
+"""Column of the positions of rows."""
 
 
 def read_deletion_vector(
@@ -40,7 +40,7 @@ def read_deletion_vector(
             if deletion.offset < 0 or not 0 <= deletion.length <= left:
                 raise _unfit(
                     deletion,
-                    f"the table says that it has {deletion.length} bytes at {deletion.offset}, of"
+                    f"the table says that it has {deletion.length} bytes at {deletion.offset}, in"
                     f" a file of {source.size()}",
                 )
             source.seek(deletion.offset)
@@ -81,34 +81,39 @@ def live_rows(
     row_ranges: Iterable[RowRange],
 ) -> Iterator[pa.RecordBatch]:
     """Drop deleted rows; batches may become empty."""
-    waiting = deque(row_ranges)
-    for batch in batches:
-        alive = np.ones(batch.num_rows, dtype=np.bool_)
-        done = 0
-        while done < batch.num_rows:
-            start, stop = waiting.popleft()
-            if stop - start > batch.num_rows - done:
-                waiting.appendleft((start + batch.num_rows - done, stop))
-                stop = start + batch.num_rows - done
+    for batch, ranges in _with_ranges(batches, row_ranges):
+        is_live = np.ones(batch.num_rows, dtype=np.bool_)
+        first_row = 0
+        for start, stop in ranges:
             for vector in vectors:
                 positions = vector.positions(start, stop).astype(np.int64)
-                alive[done + positions - start] = False
-            done += stop - start
-        yield batch if alive.all() else batch.filter(from_numpy(alive))
+                is_live[first_row + positions - start] = False
+            first_row += stop - start
+        yield batch if is_live.all() else batch.filter(from_numpy(is_live))
 
 
-def numbered(
+def with_positions_of(
     batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
 ) -> Iterator[pa.RecordBatch]:
     """Add a column `POSITION`."""
-    waiting = deque(row_ranges)
+    for batch, ranges in _with_ranges(batches, row_ranges):
+        parts = [np.arange(start, stop, dtype=np.int64) for start, stop in ranges]
+        positions = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        yield batch.append_column(POSITION, from_numpy(positions))
+
+
+def _with_ranges(
+    batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
+) -> Iterator[tuple[pa.RecordBatch, list[RowRange]]]:
+    """Yield each batch with the positions of its rows."""
+    ranges = deque(row_ranges)
     for batch in batches:
-        parts, missing = [np.empty(0, dtype=np.int64)], batch.num_rows
+        parts, missing = [], batch.num_rows
         while missing:
-            start, stop = waiting.popleft()
+            start, stop = ranges.popleft()
             if stop - start > missing:
-                waiting.appendleft((start + missing, stop))
+                ranges.appendleft((start + missing, stop))
                 stop = start + missing
-            parts.append(np.arange(start, stop, dtype=np.int64))
+            parts.append((start, stop))
             missing -= stop - start
-        yield batch.append_column(POSITION, from_numpy(np.concatenate(parts)))
+        yield batch, parts

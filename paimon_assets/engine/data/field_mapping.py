@@ -16,7 +16,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.data.casting.columns import CastSettings, cast_column, fitted_column
+from paimon_assets.engine.data.casting.columns import CastSettings, cast_column, fit_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
@@ -41,7 +41,7 @@ from paimon_assets.engine.spec.types.cast_rules import (
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 
 _SHREDDED = frozenset({"metadata", "typed_value"})
-"""What the struct of a VARIANT holds if some of its values are columns of their own."""
+"""Fields of a shredded VARIANT, of which some values are columns of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class FieldMapping:
     """Exactly what `apply` returns."""
     casts: CastSettings = field(default_factory=CastSettings)
     changed: frozenset[str] = frozenset()
-    """Fields whose type is another one in the file."""
+    """Fields that have another type in the file."""
     cuts_times: bool = False
-    """Cut timestamps that are finer than their column, as files of others may hold them."""
+    """Whether to cut timestamps that are finer than their column; external files may have some."""
     chars: frozenset[str] = frozenset()
-    """Columns of the file with CHAR values, of which the blanks at the end are cut."""
+    """Columns of the file with CHAR values whose blanks at the end are cut."""
 
     @staticmethod
     def of(
@@ -79,40 +79,40 @@ class FieldMapping:
     ) -> FieldMapping:
         """Match `fields` to a file by id; `system_fields` are matched by name."""
         settings = casts or CastSettings()
-        sources = tuple(file_schema.by_id.get(wanted.id) for wanted in fields)
-        every = (*fields, *system_fields)
+        sources = tuple(file_schema.by_id.get(target.id) for target in fields)
+        all_fields = (*fields, *system_fields)
         mapping = FieldMapping(
             path=path,
             table=table,
-            fields=every,
+            fields=all_fields,
             sources=(*sources, *system_fields),
-            arrow_schema=to_arrow_schema([_nullable(wanted) for wanted in every]),
+            arrow_schema=to_arrow_schema([_nullable(target) for target in all_fields]),
             casts=settings,
             changed=frozenset(
-                wanted.name
-                for wanted, source in zip(fields, sources, strict=True)
-                if source is not None and not same_type(source.type, wanted.type)
+                target.name
+                for target, source in zip(fields, sources, strict=True)
+                if source is not None and not same_type(source.type, target.type)
             ),
         )
-        for wanted, source in zip(fields, sources, strict=True):
+        for target, source in zip(fields, sources, strict=True):
             if source is not None:
-                mapping._check_cast(source, wanted, file_schema.id)
+                mapping._check_cast(source, target, file_schema.id)
         return mapping
 
-    def _check_cast(self, source: DataField, wanted: DataField, schema_id: int) -> None:
+    def _check_cast(self, source: DataField, target: DataField, schema_id: int) -> None:
         refusal = cast_refusal(
-            source.type, wanted.type, float_to_boolean=self.casts.float_to_boolean
+            source.type, target.type, float_to_boolean=self.casts.float_to_boolean
         )
         if refusal is None:
             return
         raise UnsupportedFeatureError(
-            f"Column '{wanted.name}'{self._of_table} is {wanted.type}, but {source.type} in data"
+            f"Column '{target.name}'{self._of_table} is {target.type}, but {source.type} in data"
             f" file '{self.path}' (column '{source.name}' of schema {schema_id}): {refusal}.",
             kind="type-change",
             details={
                 "table": self.table,
-                "column": wanted.name,
-                "type": str(wanted.type),
+                "column": target.name,
+                "type": str(target.type),
                 "file_type": str(source.type),
                 "path": self.path,
             },
@@ -135,18 +135,18 @@ class FieldMapping:
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Weaken a predicate on `fields` to one on the file's own columns and types.
 
-        Conjuncts on columns that the file lacks are left out, and those on columns it holds in
-        another type, but for integers that were widened: they are compared with literals that the
-        file's type holds, too. Timestamps that are cut after reading are not compared before.
+        Conjuncts on columns that the file lacks or has in another type are left out. Only widened
+        integers are compared, with literals that the file's type can hold. Timestamps that are cut
+        after the read are not compared before it.
         """
         held = {
-            wanted.name: (source, wanted)
-            for wanted, source in zip(self.fields, self.sources, strict=True)
-            if source is not None and not (self.cuts_times and wanted.type.root in TIMESTAMP_ROOTS)
+            target.name: (source, target)
+            for target, source in zip(self.fields, self.sources, strict=True)
+            if source is not None and not (self.cuts_times and target.type.root in TIMESTAMP_ROOTS)
         }
-        kept = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
+        pushed = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
-        return None if kept is None else rename(kept, names)
+        return None if pushed is None else rename(pushed, names)
 
     def without_char_blanks(self) -> FieldMapping:
         """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
@@ -154,7 +154,7 @@ class FieldMapping:
         return replace(self, chars=frozenset(chars))
 
     def check_columns(self, present: Collection[str]) -> None:
-        """Check that the file holds every column its schema promises."""
+        """Check that the file has every column of its schema."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             raise FormatError(
@@ -186,72 +186,72 @@ class FieldMapping:
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of the file's columns into one of `arrow_schema`.
 
-        Arrow types that stand for the same Paimon type (large strings, dictionaries, other time
-        units, list item names) become the one of `codec.arrow.arrow_types`.
+        Other Arrow types of the same Paimon type (large strings, dictionaries, other time units,
+        list item names) become the one of `codec.arrow.arrow_types`.
         """
         if self.chars:
             for field in self.file_fields:
                 if field.name in self.chars:
-                    place = batch.schema.get_field_index(field.name)
-                    column = without_blanks(batch.column(place), field.type)
-                    batch = batch.set_column(place, batch.schema.field(place), column)
+                    position = batch.schema.get_field_index(field.name)
+                    column = without_blanks(batch.column(position), field.type)
+                    batch = batch.set_column(position, batch.schema.field(position), column)
         if not self.changed and batch.schema.equals(self.arrow_schema):
             return batch
         columns = []
-        for source, wanted, target in zip(
+        for source, target, arrow_field in zip(
             self.sources, self.fields, self.arrow_schema, strict=True
         ):
             if source is None:
-                columns.append(pa.nulls(batch.num_rows, target.type))
-            elif wanted.name in self.changed:
-                columns.append(self._cast(batch.column(source.name), source, wanted))
+                columns.append(pa.nulls(batch.num_rows, arrow_field.type))
+            elif target.name in self.changed:
+                columns.append(self._cast(batch.column(source.name), source, target))
             else:
-                columns.append(self._stored(batch.column(source.name), wanted, target.type))
+                columns.append(self._stored(batch.column(source.name), target, arrow_field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
-    def _stored(self, column: Any, wanted: DataField, arrow_type: Any) -> Any:
+    def _stored(self, column: Any, target: DataField, arrow_type: Any) -> Any:
         """Return a column of the file in the Arrow type of its Paimon type."""
         try:
             if isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_decode()
             if column.type.equals(arrow_type):
                 return column
-            self._refuse_shredded(column.type, wanted, arrow_type)
+            self._refuse_shredded(column.type, target, arrow_type)
             if self.cuts_times:
                 column = _coarsen(column, arrow_type)
-            return fitted_column(column, arrow_type)
+            return fit_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise FormatError(
-                f"Column '{wanted.name}' of data file '{self.path}' holds Arrow type {column.type},"
+                f"Column '{target.name}' of data file '{self.path}' holds Arrow type {column.type},"
                 f" which does not fit {arrow_type}: {error}",
                 kind="column-type",
-                details={"path": self.path, "column": wanted.name},
+                details={"path": self.path, "column": target.name},
             ) from error
 
-    def _refuse_shredded(self, held: Any, wanted: DataField, arrow_type: Any) -> None:
-        """Refuse VARIANT values stored in pieces: a cast would drop the typed ones unseen."""
+    def _refuse_shredded(self, held: Any, target: DataField, arrow_type: Any) -> None:
+        """Refuse shredded VARIANT values: a cast would drop the typed parts silently."""
         if _holds_shredded(held) and not _holds_shredded(arrow_type):
             raise UnsupportedFeatureError(
-                f"Data file '{self.path}' stores parts of the VARIANT column '{wanted.name}' as"
-                " columns of their own (shredding), which this engine does not put together. Leave"
-                " the column out, or rewrite the table without 'variant.shreddingSchema'.",
+                f"Data file '{self.path}' stores parts of the VARIANT column '{target.name}' as"
+                " columns of their own (shredding), which this engine cannot assemble. Leave the"
+                " column out, or rewrite the table without 'variant.shreddingSchema'.",
                 kind="variant-shredded",
-                details={"table": self.table, "path": self.path, "column": wanted.name},
+                details={"table": self.table, "path": self.path, "column": target.name},
             )
 
-    def _cast(self, column: Any, source: DataField, wanted: DataField) -> Any:
-        stored = self._stored(column, wanted, to_arrow_type(source.type))
+    def _cast(self, column: Any, source: DataField, target: DataField) -> Any:
+        stored = self._stored(column, target, to_arrow_type(source.type))
         try:
-            return cast_column(stored, source.type, wanted.type, self.casts)
+            return cast_column(stored, source.type, target.type, self.casts)
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"Column '{wanted.name}'{self._of_table} cannot be read from data file"
+                f"Column '{target.name}'{self._of_table} cannot be read from data file"
                 f" '{self.path}', where it is '{source.name}': {error.message}",
                 kind=error.kind,
                 details={
                     **error.details,
                     "table": self.table,
-                    "column": wanted.name,
+                    "column": target.name,
                     "path": self.path,
                 },
             ) from error
@@ -301,10 +301,10 @@ def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]
         return all(_is_pushable(child, held) for child in part.children)
     if part.field not in held:
         return False
-    source, wanted = (column.type for column in held[part.field])
-    if same_type(source, wanted):
+    source, target = (column.type for column in held[part.field])
+    if same_type(source, target):
         return True
-    if not is_widened_integer(source, wanted):
+    if not is_widened_integer(source, target):
         return False
     match part:
         case IsNull():

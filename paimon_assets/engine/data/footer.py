@@ -1,17 +1,16 @@
-"""The task `segment-footers`: foreign files → rows, columns and statistics; see `contract`.
+"""The task `segment-footers`: external files → rows, columns and statistics; see `contract`.
 
     parquet   footer: everything, bounds of every row group
     orc       footer: everything; no bounds of timestamps and floating-point columns
     avro      header and block heads: rows and columns
     csv, json, text   every row is read and parsed; rows and columns
 
-What a footer does not say, or says in a way that would be wrong for pruning, stays unknown.
+Statistics that a footer lacks, or that would be wrong for pruning, stay unknown.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -56,7 +55,7 @@ BoundsOf = Callable[[str], Bounds]
 
 
 def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
-    """Look at the files of one request, in order."""
+    """Read the footers of one request's files, in order."""
     context, request = load(FooterContext, shared), load(FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)
@@ -65,15 +64,12 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
     footers = []
     for path, size in zip(request.paths, request.sizes, strict=True):
         with open_reader(
-            file_io,
-            path,
-            file_format=context.format,
-            file_bytes=size,
-            declared=declared,
+            file_io, path, file_format=context.format, file_bytes=size, declared=declared
         ) as reader:
             footer = _footer(context, modes, reader)
-        same = layouts.setdefault(footer.columns, footer.columns)
-        footers.append(replace(footer, columns=same))
+        # Files of one layout share one tuple.
+        columns = layouts.setdefault(footer.columns, footer.columns)
+        footers.append(replace(footer, columns=columns))
     return dump_footers(footers)
 
 
@@ -82,22 +78,18 @@ def _footer(
 ) -> FileFooter:
     vague, bounds_of = reader.vague_timestamps(), cache(reader.column_bounds)
     columns = tuple(
-        _file_column(field, bounds_of(field.name), is_vague=field.name in vague)
+        FileColumn(
+            name=field.name,
+            type_text=TIMESTAMP_OF_ANY_KIND if field.name in vague else _type_text(field.type),
+            may_be_null=field.nullable and not bounds_of(field.name).no_null,
+        )
         for field in reader.schema
     )
     if FORMATS[context.format].is_text:
-        return FileFooter(rows=_parsed_rows(context, reader, columns), columns=columns)
+        return FileFooter(rows=_count_rows(context, reader, columns), columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
     names, stats = _statistics(context, modes, columns, bounds_of)
     return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
-
-
-def _file_column(field: Any, bounds: Bounds, *, is_vague: bool) -> FileColumn:
-    return FileColumn(
-        name=field.name,
-        type_text=TIMESTAMP_OF_ANY_KIND if is_vague else _type_text(field.type),
-        may_be_null=field.nullable and not bounds.no_null,
-    )
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +102,7 @@ def _type_text(arrow_type: pa.DataType) -> str:
         return str(arrow_type)
 
 
-def _parsed_rows(
+def _count_rows(
     context: FooterContext, reader: FormatReader, columns: tuple[FileColumn, ...]
 ) -> int:
     """Read every value the table declares, so that no read fails later, and count the rows."""
@@ -130,41 +122,42 @@ def _statistics(
     columns: tuple[FileColumn, ...],
     bounds_of: BoundsOf,
 ) -> tuple[tuple[str, ...], SimpleStats]:
-    """Return the columns of which the nulls are known, and their statistics.
+    """Return the columns with a null count in the footer, and their statistics.
 
-    None of partition columns: their values are those of the folder, whatever the file holds.
+    Partition columns have none: the folder, not the file, gives their values.
     """
     partition_keys = context.schema.partition_keys
     held = {column.name: column for column in columns if column.name not in partition_keys}
-    kept = []
+    entries = []
     for field, mode in zip(context.schema.fields, modes, strict=True):
         if field.name not in held or not isinstance(field.type, AtomicType):
             continue
         bounds = bounds_of(field.name)
         if bounds.null_count is not None:
             low, high = _internal_bounds(field, held[field.name], bounds)
-            kept.append((field, *stored_bounds(low, high, mode), bounds.null_count))
-    if not kept:
+            entries.append((field, *stored_bounds(low, high, mode), bounds.null_count))
+    if not entries:
         return (), EMPTY_STATS
-    types = [field.type for field, *_ in kept]
+    fields, lows, highs, nulls = zip(*entries, strict=True)
+    types = [field.type for field in fields]
     stats = SimpleStats(
-        min_values=serialize_row([low for _, low, _, _ in kept], types),
-        max_values=serialize_row([high for _, _, high, _ in kept], types),
-        null_counts=tuple(nulls for *_, nulls in kept),
+        min_values=serialize_row(lows, types),
+        max_values=serialize_row(highs, types),
+        null_counts=nulls,
     )
-    return tuple(field.name for field, *_ in kept), stats
+    return tuple(field.name for field in fields), stats
 
 
 def _internal_bounds(
     field: DataField, column: FileColumn, bounds: Bounds
 ) -> tuple[Internal, Internal]:
-    """Return bounds as the table's type holds them; None where the footer's do not serve."""
-    found, low, high = column.type, bounds.minimum, bounds.maximum
+    """Return bounds as internal values of the table's type; None if the footer's are unsuitable."""
+    file_type, low, high = column.type, bounds.minimum, bounds.maximum
     unknown = low is None or high is None or field.type.root in _UNORDERED
-    if unknown or found is None or not same_kind(found, field.type):
+    if unknown or file_type is None or not same_kind(file_type, field.type):
         return None, None
     if field.type.root in TIMESTAMP_ROOTS and isinstance(field.type, AtomicType):
-        # Values are read cut to the column's precision, and so must be their bounds.
+        # Reads cut values to the column's precision, so the bounds are cut, too.
         unit = 10 ** (9 - (field.type.precision or 0))
         return low // unit * unit, high // unit * unit
     if field.type.root in CHARACTER_ROOTS and not isinstance(low, str):

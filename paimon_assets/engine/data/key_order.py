@@ -1,13 +1,13 @@
-"""Order rows by key columns with numpy: every key becomes one 64-bit word that keeps its order.
+"""Order rows by key columns with numpy: every key becomes one 64-bit word of the same order.
 
 Integers, dates, times and decimals are offset by the column's smallest value, strings and bytes
-give the first eight bytes after a prefix all rows share, several columns are packed side by side.
-Rows whose words are equal although their keys may differ (long strings, wide composites) are
-compared by their true keys, and only groups that disagree are sorted again.
+give the first eight bytes after the prefix of all rows, and several columns are packed into one
+word. Rows whose words are equal although their keys may differ (long strings, wide composites) are
+compared by their true keys, and only groups with different keys are sorted again.
 
 Key order is Paimon's: numbers by value, false before true, strings and bytes by unsigned bytes,
 nulls first. Floating point is compared by `>` and `<`, so -0.0 and 0.0 are equal. NaN, which is
-neither larger nor smaller than anything, comes last here; among sequence fields it ties with every
+neither larger nor smaller than a number, comes last; among sequence fields it ties with every
 number, so that arrival decides (`order_within_groups`).
 Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tools/bench`.
 """
@@ -34,13 +34,13 @@ Flags = npt.NDArray[np.bool_]
 
 _WORD_BITS = 64
 _WORD_BYTES = 8
-_KEPT_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
-"""Number of bytes → mask that keeps that many leading bytes of a word."""
+_LEADING_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
+"""Number of bytes → mask of that many leading bytes of a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOrder:
-    """Rows in key order, and where each key begins."""
+    """Rows in key order, and the start of each key."""
 
     order: Order
     """Row numbers, stable: rows of one key keep their input order."""
@@ -50,7 +50,7 @@ class KeyOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """A stretch of a key as unsigned numbers below 2**bits."""
+    """A part of a key as unsigned numbers below 2**bits."""
 
     values: Words
     bits: int
@@ -74,7 +74,7 @@ def sort_keys(keys: Sequence[Column]) -> KeyOrder:
 def order_within_groups(
     by_key: KeyOrder, then: Sequence[Column | npt.NDArray[Any]], *, descending: bool = False
 ) -> Order:
-    """Sort rows of equal keys by further columns; rows of unique keys are not looked at."""
+    """Sort rows of equal keys by further columns; only these rows are compared."""
     order, starts = by_key.order, by_key.starts
     if starts.all():
         return order
@@ -90,11 +90,11 @@ def order_within_groups(
         if isinstance(column, np.ndarray) or not pa.types.is_floating(column.type):
             words.append(word)
             continue
-        taken: Any = _plain(column).take(from_numpy(rows))
-        nan = to_numpy(pc.is_nan(taken).fill_null(False))  # noqa: FBT003
+        values: Any = _plain(column).take(from_numpy(rows))
+        nan = to_numpy(pc.is_nan(values).fill_null(False))  # noqa: FBT003
         if nan.any():
             words.append(_restarts(nan, np.lexsort([*arrays[::-1], groups])))
-            words.append(np.where(_valid(taken), np.where(nan, 1, 2), 0))
+            words.append(np.where(_valid(values), np.where(nan, 1, 2), 0))
             word = np.where(nan, np.uint64(0), word)
         words.append(word)
     packed, bits, complete = _pack_parts((_span(word, None) for word in words), len(rows))
@@ -105,10 +105,10 @@ def order_within_groups(
 
 
 def order_words(column: Column) -> Words:
-    """Map each value to a number that orders and distinguishes values as Java's `compareTo` does.
+    """Map each value to a number in the order of Java's `compareTo`, equal for equal values.
 
-    That is the key order, but for -0.0, which is below 0.0. Fixed-width types cost one pass;
-    strings, bytes and wide decimals are sorted once.
+    That is the key order, except that -0.0 is below 0.0. Fixed-width types cost one pass; strings,
+    bytes and wide decimals are sorted once.
     """
     array = _plain(column)
     return _key_words(total_order(array) if pa.types.is_floating(array.type) else array)
@@ -127,8 +127,8 @@ def _key_words(array: pa.Array[Any]) -> Words:
 def _restarts(nan: Flags, arrival: Order) -> Order:
     """Count the NaN up to each row, in order of group and arrival.
 
-    A NaN ties with what came before, and what comes next ties with the NaN. Of two records that
-    tie the later one wins, so the comparison starts anew with each NaN.
+    A NaN ties with the record before and with the next one. Of two records that tie the later one
+    wins, so the comparison restarts at each NaN.
     """
     counts = np.empty(len(nan), dtype=np.int64)
     counts[arrival] = np.cumsum(nan[arrival])
@@ -141,15 +141,15 @@ def _then_words(
     if isinstance(column, np.ndarray):
         return column[rows]
     indices: Any = from_numpy(rows)
-    taken = _plain(column).take(indices)
-    words = _key_words(taken)
+    values = _plain(column).take(indices)
+    words = _key_words(values)
     if not descending:
         return words
     flipped: Words = words.max(initial=np.uint64(0)) - words
-    if not taken.null_count:
+    if not values.null_count:
         return flipped
     # Nulls are the smallest in both directions, so they move ahead of the flipped values.
-    valid = _valid(taken)
+    valid = _valid(values)
     ranks = np.unique(flipped, return_inverse=True)[1].astype(np.uint64) + np.uint64(1)
     return np.where(valid, ranks, np.uint64(0))
 
@@ -215,21 +215,21 @@ def _differ(arrays: Sequence[pa.Array[Any]], before: Order, after: Order) -> Fla
     rows = from_numpy(np.concatenate([before, after]))
     result = np.zeros(count, dtype=np.bool_)
     for array in arrays:
-        taken = array.take(rows)
+        values = array.take(rows)
         if not _is_bytes(array.type):
-            for part in _parts(taken)[0]:
+            for part in _parts(values)[0]:
                 result |= part.values[:count] != part.values[count:]
             continue
-        unequal = pc.not_equal(taken[:count], taken[count:])
+        unequal = pc.not_equal(values[:count], values[count:])
         result |= to_numpy(unequal.fill_null(False))  # noqa: FBT003
-        if taken.null_count:
-            valid = _valid(taken)
+        if values.null_count:
+            valid = _valid(values)
             result |= valid[:count] != valid[count:]
     return result
 
 
 def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
-    """Columns that pyarrow orders as keys are ordered: bytes as they are, the rest as words."""
+    """Return columns that pyarrow sorts in key order: bytes unchanged, others as words."""
     if _is_bytes(array.type):
         if not array.null_count:
             return [array]
@@ -239,14 +239,14 @@ def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
 
 
 def _pack(arrays: Sequence[pa.Array[Any]]) -> tuple[Words, int, bool]:
-    """Put the columns side by side into one word."""
+    """Pack the columns into one word; return (words, their bits, whether they are lossless)."""
     lossless = True
 
     def parts() -> Iterator[_Part]:
         nonlocal lossless
         for array in arrays:
-            found, lossless = _parts(array)
-            yield from found
+            column_parts, lossless = _parts(array)
+            yield from column_parts
             if not lossless:
                 return
 
@@ -255,7 +255,7 @@ def _pack(arrays: Sequence[pa.Array[Any]]) -> tuple[Words, int, bool]:
 
 
 def _pack_parts(parts: Iterable[_Part], count: int) -> tuple[Words, int, bool]:
-    """Put parts side by side; a part that does not fit gives its high bits and is the last one."""
+    """Pack parts into one word; the first that does not fit gives its high bits and is the last."""
     words = np.zeros(count, dtype=np.uint64)
     used = 0
     for part in parts:
@@ -264,14 +264,14 @@ def _pack_parts(parts: Iterable[_Part], count: int) -> tuple[Words, int, bool]:
             if room:
                 words = words << np.uint64(room) | part.values >> np.uint64(part.bits - room)
             return words, _WORD_BITS, False
-        # A shift by all 64 bits would be undefined; with nothing used there is nothing to move.
+        # A shift by all 64 bits would be undefined; the first part needs no shift.
         words = words << np.uint64(part.bits) | part.values if used else part.values
         used += part.bits
     return words, used, True
 
 
 def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
-    """Cut a column into unsigned numbers, most significant first; False if they lose something."""
+    """Split a column into unsigned numbers, most significant first; False if they are lossy."""
     valid = _valid(array) if array.null_count else None
     parts = [] if valid is None else [_Part(values=valid.astype(np.uint64), bits=1)]
     data_type = array.type
@@ -295,10 +295,10 @@ def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
 
 def _span(values: npt.NDArray[Any], valid: Flags | None) -> _Part:
     """Offset int64 or uint64 values by their smallest; nulls become 0."""
-    known = values if valid is None else values[valid]
-    if not len(known):
+    present = values if valid is None else values[valid]
+    if not len(present):
         return _Part(values=np.zeros(len(values), dtype=np.uint64), bits=0)
-    low, high = int(known.min()), int(known.max())
+    low, high = int(present.min()), int(present.max())
     offsets: Words = values.view(np.uint64) - np.uint64(low % 2**64)
     if valid is not None:
         offsets = np.where(valid, offsets, np.uint64(0))
@@ -324,7 +324,7 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
 
 
 def float_words(values: npt.NDArray[Any]) -> Words:
-    """Map floating-point values to numbers in key order: the zeros are one, NaN comes last."""
+    """Map floating-point values to numbers in key order: the zeros are equal, NaN comes last."""
     return total_order_words(values.astype(np.float64) + 0.0)
 
 
@@ -352,13 +352,13 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], bool]:
-    """Read eight bytes of each value behind the prefix that all values share."""
+    """Read eight bytes of each value after the prefix of all values."""
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if large else np.int32)
     buffers: Any = array.buffers()
     if buffers[1] is None or not len(array):
-        nothing = np.zeros(len(array), dtype=np.int64)
-        return nothing.view(np.uint64), nothing, True
+        zeros = np.zeros(len(array), dtype=np.int64)
+        return zeros.view(np.uint64), zeros, True
     ends = np.frombuffer(
         buffers[1], dtype=dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
     ).astype(np.int64)
@@ -366,7 +366,7 @@ def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], boo
     begins = ends[:-1] + prefix
     lengths = np.maximum(ends[1:] - begins, 0)
     words = _eight_bytes(buffers[2], begins)
-    words &= _KEPT_BYTES[np.minimum(lengths, _WORD_BYTES)]
+    words &= _LEADING_BYTES[np.minimum(lengths, _WORD_BYTES)]
     longest = int(lengths.max())
     if 0 < longest < _WORD_BYTES:
         words >>= np.uint64(8 * (_WORD_BYTES - longest))
@@ -374,7 +374,7 @@ def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], boo
 
 
 def _shared_prefix(array: pa.Array[Any]) -> int:
-    """Return how many leading bytes all values share: those of the smallest and the largest."""
+    """Return how many leading bytes the smallest and the largest value, so all, have in common."""
     limits: Any = pc.min_max(array)
     low, high = (
         bound.encode() if isinstance(bound, str) else bound
@@ -392,14 +392,14 @@ def _eight_bytes(buffer: pa.Buffer | None, begins: Order) -> Words:
     """Read a big-endian word at each position; bytes behind the buffer's end read as zero."""
     content: Any = buffer
     if buffer is None or buffer.size < _WORD_BYTES:
-        known = b"" if buffer is None else buffer.to_pybytes()
-        content = pa.py_buffer(known.ljust(_WORD_BYTES, b"\0"))
+        data = b"" if buffer is None else buffer.to_pybytes()
+        content = pa.py_buffer(data.ljust(_WORD_BYTES, b"\0"))
     last = content.size - _WORD_BYTES
-    # Every byte position seen as the start of a word: overlapping, unaligned, nothing copied.
+    # A view with a word at every byte position: overlapping, unaligned, without a copy.
     view: Words = np.ndarray((last + 1,), dtype=">u8", buffer=content, strides=(1,))
-    places = np.minimum(begins, last)
-    words: Words = view[places].astype(np.uint64)
-    beyond = np.minimum(begins - places, _WORD_BYTES - 1).astype(np.uint64)
+    positions = np.minimum(begins, last)
+    words: Words = view[positions].astype(np.uint64)
+    beyond = np.minimum(begins - positions, _WORD_BYTES - 1).astype(np.uint64)
     if beyond.any():
         words <<= beyond * np.uint64(8)
     return words

@@ -11,8 +11,8 @@ from paimon_assets.engine.spec.types.data_types import DataField
 def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """Return the columns of a primary-key table's data files, in file order.
 
-    Keys stand twice: as `_KEY_<name>` and among the columns. Thin files leave the first out, so
-    readers take keys from the columns.
+    Keys are stored twice: as `_KEY_<name>` and among the columns. Thin files lack the first, so
+    readers use the columns.
 
     >>> from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
     >>> declared = Schema.of({"p": "INT", "id": "INT", "v": "INT"},

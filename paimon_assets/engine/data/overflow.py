@@ -1,6 +1,6 @@
 """The task `overflow`: read the columns of one data file that a change of type would cast.
 
-All rows of the file count, also those that a newer row or a deletion hides: a read casts them too.
+All rows of the file count, even if a newer row or a deletion hides them: a read casts these too.
 """
 
 from collections import Counter
@@ -32,13 +32,16 @@ from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
-def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Count what one file's columns would lose."""
+def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Count the values that one file's columns would lose."""
     context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
-    tallies = [_Tally(column=column, most=context.examples) for column in request.columns]
+    tallies = [_Tally(column=column, max_examples=context.examples) for column in request.columns]
     options = Options(context.options)
     settings = CastSettings.of(options)
-    mapping = _mapping(context, request)
+    # The columns as the file has them, in the Arrow types of their own Paimon types.
+    held = tuple(column.held for column in request.columns)
+    schema = TableSchema(id=request.file.schema_id, fields=held, highest_field_id=0)
+    mapping = FieldMapping.of(held, (), schema, request.path, table=context.table)
     with open_reader(
         file_io,
         request.path,
@@ -56,46 +59,39 @@ def judge_file(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads)
     return dump(OverflowResult(columns=tuple(tally.losses() for tally in tallies)))
 
 
-def _mapping(context: OverflowContext, request: OverflowRequest) -> FieldMapping:
-    """Read the columns as the file has them, in the Arrow types of their own Paimon types."""
-    held = tuple(column.held for column in request.columns)
-    schema = TableSchema(id=request.file.schema_id, fields=held, highest_field_id=0)
-    return FieldMapping.of(held, (), schema, request.path, table=context.table)
-
-
 @dataclass(slots=True)
 class _Tally:
     """The running losses of one column."""
 
     column: CastColumn
-    most: int
+    max_examples: int
     rows: int = 0
     unjudged: int = 0
     counts: Counter[Loss] = field(default_factory=Counter)
     examples: list[LostValue] = field(default_factory=list)
 
     def add(self, values: Array, settings: CastSettings) -> None:
-        """Judge a batch."""
+        """Add the losses of a batch."""
         self.rows += len(values)
         if self.column.forbids_null and values.null_count:
             self.counts[Loss.FORBIDDEN] += values.null_count
-        found = losses_of(values, self.column.held.type, self.column.wanted.type, settings)
-        self.unjudged += found.unjudged
-        for loss, rows in found.rows.items():
-            room = self.most - self.counts[loss]
+        losses = losses_of(values, self.column.held.type, self.column.wanted.type, settings)
+        self.unjudged += losses.unjudged
+        for loss, rows in losses.rows.items():
+            missing = self.max_examples - self.counts[loss]
             self.counts[loss] += int(rows.sum())
-            if room > 0:
-                self._show(values, found, loss, np.flatnonzero(rows)[:room])
+            if missing > 0:
+                self._add_examples(values, losses, loss, np.flatnonzero(rows)[:missing])
 
-    def _show(self, values: Array, found: Losses, loss: Loss, rows: np.ndarray) -> None:
-        where = pa.array(rows)
-        before = show(values.take(where), self.column.held.type)
-        after = show(found.result.take(where), self.column.wanted.type)
+    def _add_examples(self, values: Array, losses: Losses, loss: Loss, rows: np.ndarray) -> None:
+        indices = pa.array(rows)
+        before = show(values.take(indices), self.column.held.type)
+        after = show(losses.result.take(indices), self.column.wanted.type)
         for value, becomes in zip(before, after, strict=True):
             self.examples.append(LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes)))
 
     def losses(self) -> ColumnLosses:
-        """Return what was found."""
+        """Return the losses of all batches."""
         return ColumnLosses(
             column=self.column.wanted.name,
             rows=self.rows,

@@ -1,8 +1,8 @@
-"""Which keys occur more than once, without holding all keys.
+"""Keys that occur more than once, found without all keys in memory.
 
-Two passes over the key columns: the first keeps 32 bits of each key's hash and finds hashes that
-occur twice; the second, if there are any, looks at the few rows that have them, exactly. Of more
-rows than fit the first pass is taken in parts.
+Two passes over the key columns: the first collects 32 bits of each key's hash and finds hashes that
+occur twice; the second, if there are any, compares the few rows that have them. If there are too
+many rows, the first pass is repeated for parts of the hashes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from paimon_assets.engine.contract.repeated_keys import EXAMPLES, ROWS, Repeated
 from paimon_assets.engine.spec.types.data_types import DataField
 
 ROWS_A_PASS = 50_000_000
-"""Rows whose hashes are held at once: 200 MB, and as much again while sorting."""
+"""Rows whose hashes are in memory at once: 200 MB, and twice that while sorting."""
 
 _HASHES = 2**31 - 1
 
@@ -26,7 +26,7 @@ _HASHES = 2**31 - 1
 def repeated_keys(
     read: Callable[[], Iterable[pa.RecordBatch]], key: Sequence[DataField], most_rows: int
 ) -> RepeatedKeys:
-    """Find the keys that several rows share; nulls count as equal.
+    """Return the keys that several rows share; nulls count as equal.
 
     Cost:
         At most 4 bytes a row of `ROWS_A_PASS` rows, and the rows that share a hash.
@@ -34,7 +34,7 @@ def repeated_keys(
     names, types = [column.name for column in key], [column.type for column in key]
     passes = -(-most_rows // ROWS_A_PASS) or 1
 
-    def hashed() -> Iterator[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int32]]]]:
+    def keys_and_hashes() -> Iterator[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int32]]]]:
         for batch in read():
             keys = batch.select(names)
             yield keys, bucket_numbers(keys.columns, types, _HASHES)
@@ -44,7 +44,7 @@ def repeated_keys(
     for number in range(passes):
         parts = []
         rows = 0
-        for batch, hashes in hashed():
+        for batch, hashes in keys_and_hashes():
             rows += batch.num_rows
             parts.append(hashes[hashes % passes == number] if passes > 1 else hashes)
         ordered = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int32)
@@ -52,22 +52,16 @@ def repeated_keys(
     suspects = np.concatenate(shared)
     if not len(suspects):
         return RepeatedKeys(rows=rows)
-    alike = [batch.filter(pa.array(np.isin(hashes, suspects))) for batch, hashes in hashed()]
-    counted = _count(pa.Table.from_batches(alike), names)
-    return _duplicates(rows, counted)
-
-
-def _count(rows: pa.Table, key: list[str]) -> pa.Table:
-    """Return the keys that occur more than once, with their number of rows."""
-    grouped = rows.group_by(key).aggregate([([], "count_all")])
-    named = grouped.rename_columns([*key, ROWS])
-    return named.filter(pc.greater(named[ROWS], pa.scalar(1))).sort_by([(ROWS, "descending")])
-
-
-def _duplicates(rows: int, counted: pa.Table) -> RepeatedKeys:
+    candidates = pa.Table.from_batches(
+        batch.filter(pa.array(np.isin(hashes, suspects))) for batch, hashes in keys_and_hashes()
+    )
+    counts = (
+        candidates.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, ROWS])
+    )
+    repeated = counts.filter(pc.greater(counts[ROWS], pa.scalar(1)))
     return RepeatedKeys(
         rows=rows,
-        keys=counted.num_rows,
-        rows_of_keys=pc.sum(counted[ROWS]).as_py() or 0,
-        examples=tuple(shown_rows(counted.slice(0, EXAMPLES))),
+        keys=repeated.num_rows,
+        rows_of_keys=pc.sum(repeated[ROWS]).as_py() or 0,
+        examples=tuple(shown_rows(repeated.sort_by([(ROWS, "descending")]).slice(0, EXAMPLES))),
     )

@@ -1,6 +1,6 @@
-"""The data plane's door: what an executor calls, in this process or on a Spark worker.
+"""The data plane's API: what an executor calls, in this process or on a Spark worker.
 
-Who hands down no threads works alone.
+Without `threads`, the caller's thread does all the work.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,23 +17,23 @@ from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK
 from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.data.analyze import analyze_split
 from paimon_assets.engine.data.compact.compact import compact
-from paimon_assets.engine.data.compact.postponed import place_waiting
+from paimon_assets.engine.data.compact.postponed import place_postponed
 from paimon_assets.engine.data.footer import read_footers
-from paimon_assets.engine.data.overflow import judge_file
+from paimon_assets.engine.data.overflow import count_losses
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
 from paimon_assets.engine.data.row_change.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
 __all__ = [
     "TASKS",
     "bytes_to_decode",
-    "known_keys",
     "read_split",
     "run_task",
+    "stored_keys",
     "write_bucket",
     "write_rows",
 ]
@@ -45,8 +45,8 @@ TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,
     COMPACT_TASK: compact,
     FOOTER_TASK: read_footers,
-    OVERFLOW_TASK: judge_file,
-    POSTPONE_TASK: place_waiting,
+    OVERFLOW_TASK: count_losses,
+    POSTPONE_TASK: place_postponed,
     ROW_CHANGE_TASK: change_rows,
 }
 """Name → task."""
@@ -58,18 +58,18 @@ def write_rows(
     file_io: FileIO,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows of any partitions and buckets, in the order given.
+    """Write rows of any partitions and buckets, in order.
 
-    At least one batch must come, be it empty: it carries the schema to check.
+    At least one batch is required, even an empty one: its schema is checked.
     """
-    known = known_keys(context, file_io, threads)
-    return table_write.write_rows(context, rows, file_io, known, threads=threads)
+    keys = stored_keys(context, file_io, threads)
+    return table_write.write_rows(context, rows, file_io, keys, threads=threads)
 
 
-def known_keys(
+def stored_keys(
     context: WriteContext, file_io: FileIO, threads: Threads = CALLER_ONLY
-) -> Iterator[KnownKeys]:
-    """Yield the keys a table holds and where they lie, if keys may change partition."""
+) -> Iterator[BucketKeys]:
+    """Yield the keys of a table with partition and bucket, if keys may change partition."""
     if context.key_read is not None:
         for split in context.key_read.splits:
             for batch in read_split(context.key_read.context, split, file_io, threads):
@@ -84,7 +84,7 @@ def write_bucket(
     file_io: FileIO,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows that all belong to one bucket of one partition, in the order given."""
+    """Write rows that all belong to one bucket of one partition, in order."""
     return table_write.write_bucket(context, (partition, bucket), rows, file_io, threads=threads)
 
 

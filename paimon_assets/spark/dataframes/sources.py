@@ -15,7 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.data.format.loose_files import FileKind, LooseFormat, open_loose_file
+from paimon_assets.engine.data.format.external_files import (
+    ExternalFormat,
+    FileKind,
+    open_external_file,
+)
 from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
@@ -66,7 +70,7 @@ def files_to_dataframe(
     """
     if not paths:
         raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
-    known = FileKind(format=cast("LooseFormat", format.lower()), options=text_options or {})
+    known = FileKind(format=cast("ExternalFormat", format.lower()), options=text_options or {})
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         schema = _without_nulls(_first_schema(paths[0], known, storage))
@@ -132,7 +136,7 @@ def _position(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBat
 def _guard(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
     """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
     file_io = file_io_for(path, reading.options)
-    with open_loose_file(file_io, path, reading.kind, reading.schema) as opened:
+    with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
         for batch in opened.batches:
             yield _conform(path, batch, reading)
 
@@ -161,7 +165,7 @@ def _show(schema: pa.Schema) -> str:
 
 
 def _first_schema(path: str, kind: FileKind, options: Mapping[str, str]) -> pa.Schema:
-    with open_loose_file(file_io_for(path, options), path, kind) as opened:
+    with open_external_file(file_io_for(path, options), path, kind) as opened:
         return opened.schema
 
 

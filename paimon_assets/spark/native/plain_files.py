@@ -24,7 +24,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
-from paimon_assets.engine.data.format.parquet_piece import ParquetPiece
+from paimon_assets.engine.data.format.parquet import ParquetPiece
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 

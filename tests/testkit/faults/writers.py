@@ -17,7 +17,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.data.cluster import clustered
+from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
@@ -91,7 +91,7 @@ class OneStorageExecutor:
             return self.map_splits(chosen, splits)
 
         count = sum(split.row_count for split in splits)
-        batches = clustered(rows, order, row_count=count, memory_bytes=1 << 20)
+        batches = sort_by_clusters(rows, order, row_count=count, memory_bytes=1 << 20)
         return self.map_rows(write, pa.Table.from_batches(batches))
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:

@@ -1,14 +1,16 @@
 """Values of one type → values of another, column by column: the kernels of `spec.types.cast_rules`.
 
-    cast_array      which kernel; nested types field by field
-    ├── whole, real, decimals            numbers and booleans
-    ├── texts, real_text, time_text      → CHAR, VARCHAR, BINARY, VARBINARY
-    ├── parse_numbers, parse_decimals, parse_times     text →
-    ├── times, zones                     dates, times, timestamps
-    └── cast, arrays, calendar           what a kernel is given, Arrow ⇄ numpy, days ⇄ dates
+    columns, casting       nested types field by field; which kernel
+    ├── numbers            integers, floating point, booleans, and text → these
+    ├── decimals           DECIMAL → numbers, text; integers → DECIMAL
+    ├── to_decimal         text, FLOAT, DOUBLE → DECIMAL
+    ├── texts, real_text   lengths of texts and bytes; FLOAT, DOUBLE → text
+    ├── times, parse_times dates, times, timestamps; text → these
+    ├── cast, arrays       the parameters of a kernel, Arrow ⇄ numpy
+    └── losses             the values that a cast does not keep
 
-Two dialects (`cast.dialect`) say what happens to values that do not fit: `java` as Java Paimon 2.0
-does it, its oddities included, and `cpp` as paimon-cpp does it. Java's oddities worth knowing:
+Two dialects (`cast.dialect`) treat values that do not fit: `java` as Java Paimon 2.0, its oddities
+included, and `cpp` as paimon-cpp. Java's oddities worth knowing:
 
     TIMESTAMP → DATE before 1970 is one day late, except at midnight
     TIMESTAMP → TIMESTAMP(0..2), INT, BIGINT before 1970 cut milliseconds toward zero

@@ -51,8 +51,8 @@ def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
 
 def valid_rows(array: Array) -> Mask:
     """Return which rows are not null."""
-    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return mask
 
 
 def column_of(
@@ -77,9 +77,9 @@ def validity_of(nulls_of: Array, more_nulls: Mask | None = None) -> Any:
 
 def truth_of(column: Array) -> Mask:
     """Return which rows of a column of booleans are true; null is not."""
-    known = column.fill_null(False) if column.null_count else column  # noqa: FBT003 - Arrow's order
-    found: Mask = known.to_numpy(zero_copy_only=False)
-    return found
+    filled = column.fill_null(False) if column.null_count else column  # noqa: FBT003 - Arrow's order
+    mask: Mask = filled.to_numpy(zero_copy_only=False)
+    return mask
 
 
 def equals(texts: Array, text: str) -> Array:
@@ -94,8 +94,7 @@ def replace(texts: Array, rows: Mask, by: Array) -> Array:
 
 def lengths_of(texts: Array) -> Numbers:
     """Return the bytes of each text or binary, 0 for null."""
-    found: Numbers = values_of(pc.binary_length(texts))
-    return with_nulls_as(found, texts, 0)
+    return with_nulls_as(values_of(pc.binary_length(texts)), texts, 0)
 
 
 def bytes_of(texts: Array) -> npt.NDArray[np.uint8]:
@@ -116,26 +115,26 @@ def contains_byte(texts: Array, character: str) -> bool:
 def has_letters(texts: Array, *, but: str = "") -> bool:
     """Whether a text may hold ASCII letters other than some small ones."""
     letters = bytes_of(texts) | 0x20
-    found = (letters >= ord("a")) & (letters <= ord("z"))
+    mask = (letters >= ord("a")) & (letters <= ord("z"))
     for allowed in but:
-        found &= letters != ord(allowed)
-    return bool(found.any())
+        mask &= letters != ord(allowed)
+    return bool(mask.any())
 
 
 def without_ends(texts: Array, counts: Numbers) -> Array:
     """Cut bytes off the ends of texts.
 
     Cost:
-        Copies what is kept; a pass for every number of bytes up to the largest count.
+        Copies the rest; a pass for every number of bytes up to the largest count.
     """
     if not counts.any():
         return texts
     data = bytes_of(texts)
     ends = _bounds(lengths_of(texts))[1:]
-    kept = np.ones(len(data), dtype=bool)
+    stays = np.ones(len(data), dtype=bool)
     for cut in range(1, int(counts.max(initial=0)) + 1):
-        kept[ends[counts >= cut] - cut] = False
-    return _texts(_bounds(lengths_of(texts) - counts), data[kept])
+        stays[ends[counts >= cut] - cut] = False
+    return _texts(_bounds(lengths_of(texts) - counts), data[stays])
 
 
 def with_nulls_of(column: Array, nulls_of: Array) -> Array:
@@ -156,10 +155,10 @@ def with_inserted(texts: Array, rows: Mask, at: Numbers | int, inserted: str) ->
     starts = bounds[:-1] if rows.all() else bounds[:-1][rows]
     data = np.empty(int(bounds[-1]), dtype=np.uint8)
     old = np.ones(len(data), dtype=bool)
-    for place, character in enumerate(inserted.encode()):
-        places = starts + (at + place)
-        old[places] = False
-        data[places] = character
+    for offset, character in enumerate(inserted.encode()):
+        positions = starts + (at + offset)
+        old[positions] = False
+        data[positions] = character
     data[old] = bytes_of(texts)
     return _texts(bounds, data)
 
@@ -171,7 +170,7 @@ def _bounds(lengths: Numbers) -> npt.NDArray[np.int32]:
 
 
 def _texts(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Array:
-    """Return texts that begin and end there in the data, as a column without nulls."""
+    """Return the texts between bounds in the data, as a column without nulls."""
     offsets: Any = bounds
     content: Any = data
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]

@@ -1,4 +1,4 @@
-"""Cast: what a kernel is given besides its values, and how it refuses one of them."""
+"""Cast: the parameters of a kernel besides its values, and its errors about a value."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ UTC = "UTC"
 CAST = "cast"
 """`kind` of the errors about a value that cannot be cast."""
 
-_LONGEST_EXAMPLE = 60
-_TRIED_FIRST = 64
+_MAX_EXAMPLE = 60
+_FIRST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Cast:
     target: AtomicType
     dialect: CastDialect
     zone: str = UTC
-    """Where local times are local (`cast.time-zone`)."""
+    """The zone of local times (`cast.time-zone`)."""
 
     @property
     def is_java(self) -> bool:
@@ -44,16 +44,16 @@ class Cast:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """What a kernel returns."""
+        """The type of a kernel's result."""
         return to_arrow_type(self.target)
 
     def error(self, value: object, reason: str = "") -> InvalidInputError:
         """Return the error about a value, shown as an example."""
         text = value if isinstance(value, str) else str(value)
-        if len(text) > _LONGEST_EXAMPLE:
-            text = f"{text[:_LONGEST_EXAMPLE]}…"
+        if len(text) > _MAX_EXAMPLE:
+            text = f"{text[:_MAX_EXAMPLE]}…"
         return InvalidInputError(
-            f"'{text}' of type {self.source} is no {self.target}"
+            f"'{text}' of type {self.source} is not a valid {self.target}"
             f"{f': {reason}' if reason else ''} (cast dialect {self.dialect}).",
             kind=CAST,
             details={
@@ -77,16 +77,16 @@ class Cast:
         raise self.error(_show(array, first), reason)
 
     def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
-        """Cast as Arrow does, to the target's type if no other is given."""
-        wanted = self.arrow_type if arrow_type is None else arrow_type
-        return self.tried(array, lambda part: part.cast(wanted))
+        """Cast as Arrow does, to the target's type by default."""
+        target = self.arrow_type if arrow_type is None else arrow_type
+        return self.apply(array, lambda part: part.cast(target))
 
-    def tried(self, array: Array, do: Callable[[Array], Array], reason: str = "") -> Array:
-        """Return what an Arrow kernel makes of the values."""
+    def apply(self, array: Array, kernel: Callable[[Array], Array], reason: str = "") -> Array:
+        """Call an Arrow kernel; its error names the first value that it refuses."""
         try:
-            return do(array)
+            return kernel(array)
         except pa.ArrowInvalid as error:
-            raise self.error(_show(array, _first_refused(array, do)), reason) from error
+            raise self.error(_show(array, _first_refused(array, kernel)), reason) from error
 
 
 Kernel: TypeAlias = Callable[[Array, Cast], Array]
@@ -96,10 +96,10 @@ Kernel: TypeAlias = Callable[[Array, Cast], Array]
 def attempt(array: Array, arrow_type: Any) -> Array | None:
     """Cast as Arrow does, or return None where Arrow refuses some value.
 
-    Arrow says of every value why it refuses it, which takes longer than casting: the first values
-    are tried alone.
+    Arrow writes an error for every value it refuses, which takes longer than casting: the first
+    rows are tried alone.
     """
-    if len(array) > _TRIED_FIRST and attempt(array.slice(0, _TRIED_FIRST), arrow_type) is None:
+    if len(array) > _FIRST_ROWS and attempt(array.slice(0, _FIRST_ROWS), arrow_type) is None:
         return None
     try:
         return array.cast(arrow_type)
@@ -107,13 +107,13 @@ def attempt(array: Array, arrow_type: Any) -> Array | None:
         return None
 
 
-def _first_refused(array: Array, do: Callable[[Array], object]) -> int:
-    """Return the first row that a cast refuses, given that it refuses some; halves the array."""
+def _first_refused(array: Array, kernel: Callable[[Array], object]) -> int:
+    """Return the first row that a kernel refuses, if it refuses some; halves the array."""
     start, rows = 0, len(array)
     while rows > 1:
         half = rows // 2
         try:
-            do(array.slice(start, half))
+            kernel(array.slice(start, half))
         except pa.ArrowInvalid:
             rows = half
         else:

@@ -92,10 +92,10 @@ def cast_column(
             return cast_array(array, source, target, dialect=settings.dialect, zone=settings.zone)
 
 
-def fitted_column(array: Array, arrow_type: Any) -> Array:
+def fit_column(array: Array, arrow_type: Any) -> Array:
     """Give a column another Arrow type of the same Paimon type.
 
-    Arrow's own cast refuses a null row whose fields may not be null: their nulls below it are none.
+    Arrow's own cast refuses a null row with NOT NULL fields, although these are null only below it.
     """
     held: Any = array.type
     if not has_required_fields(arrow_type) or held.id != arrow_type.id:
@@ -105,19 +105,18 @@ def fitted_column(array: Array, arrow_type: Any) -> Array:
         entries = _as_lists(array)
         keys, items = entries.flatten().flatten()
         parts: Any = (
-            fitted_column(keys, arrow_type.key_type),
-            fitted_column(items, arrow_type.item_type),
+            fit_column(keys, arrow_type.key_type),
+            fit_column(items, arrow_type.item_type),
         )
         return pa.MapArray.from_arrays(_bounds(entries), *parts, type=arrow_type, mask=nulls)
     if pat.is_list(arrow_type):
-        elements = fitted_column(array.flatten(), arrow_type.value_type)
+        elements = fit_column(array.flatten(), arrow_type.value_type)
         return pa.ListArray.from_arrays(_bounds(array), elements, type=arrow_type, mask=nulls)
     fields = list(arrow_type)
     if [field.name for field in held] != [field.name for field in fields]:
         return array.cast(arrow_type)
     columns = [
-        fitted_column(child, field.type)
-        for child, field in zip(array.flatten(), fields, strict=True)
+        fit_column(child, field.type) for child, field in zip(array.flatten(), fields, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=nulls)
 

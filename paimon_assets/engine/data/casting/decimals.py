@@ -41,7 +41,7 @@ _EXACT_HIGH_WORDS = 2**112
 
 
 def longs_of(array: Array) -> Int64s | None:
-    """Return the unscaled values, 0 for null, or None if some has no place in 64 bits."""
+    """Return the unscaled values, 0 for null, or None if some do not fit 64 bits."""
     words = decimal_words(array)
     low, high = words[:, 0], words[:, 1]
     fits = (high == low >> 63) & (low != _INT64.min)
@@ -83,8 +83,8 @@ def fitting(array: Array, precision: int, scale: int) -> Array:
     """Return decimals of this scale as DECIMAL(precision, scale), null where they do not fit."""
     bound = pa.scalar(Decimal(10 ** (precision - scale)), array.type)
     fits = pc.and_(pc.less(array, bound), pc.greater(array, pc.negate(bound)))
-    kept = pc.if_else(fits, array, pa.scalar(None, array.type))
-    return kept.cast(pa.decimal128(precision, scale))
+    values = pc.if_else(fits, array, pa.scalar(None, array.type))
+    return values.cast(pa.decimal128(precision, scale))
 
 
 def whole_to_decimal(array: Array, cast: Cast) -> Array:
@@ -125,8 +125,8 @@ def rescale(array: Array, precision: int, scale: int) -> Array:
     if unscaled is not None and 0 < more <= LONG_DIGITS:
         limit = (10**precision - 1) // 10**more
         too_large = _beyond(unscaled, limit)
-        kept = unscaled if too_large is None else np.where(too_large, 0, unscaled)
-        product = _product(kept, 10**more)
+        values = unscaled if too_large is None else np.where(too_large, 0, unscaled)
+        product = _product(values, 10**more)
         if product is not None:
             return column_of(product, pa.decimal128(precision, scale), array, too_large)
     wide = array.cast(pa.decimal256(_WIDEST, array.type.scale))
@@ -145,7 +145,7 @@ def _round(unscaled: Int64s, digits: int) -> Int64s:
 
 
 def _beyond(unscaled: Int64s, limit: int) -> Mask | None:
-    """Return which values are further from zero than `limit`, or None if none is."""
+    """Return which values are further from zero than `limit`, or None if no value is."""
     if limit >= furthest(unscaled):
         return None
     return (unscaled > limit) | (unscaled < -limit)

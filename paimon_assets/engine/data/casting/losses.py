@@ -1,8 +1,8 @@
-"""losses_of: which values of a column a cast does not keep, and how it loses them.
+"""losses_of: the values of a column that a cast does not keep, by kind of loss.
 
-A value is kept if it is known from what it became: casting back gives it again (numbers, times),
-or all of its characters are there (texts). Values that cannot be cast are looked for by halving the
-column; where too many are, the rest is left unjudged and the count is a lower bound.
+A cast keeps a value if casting back restores it (numbers, times), or if all of its characters are
+there (texts). Values that cannot be cast are found by halving the column; if there are too many,
+the rest is not checked and the count is a lower bound.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Losses:
     """The losses of one column in a cast."""
 
     rows: Mapping[Loss, Mask]
-    """How → one boolean a row; kinds that no row has are left out."""
+    """Kind of loss → one boolean a row, without kinds that no row has."""
     result: Array
     """The values after the cast, null where they fail."""
     unjudged: int = 0
-    """Rows not looked at; at least some of them fail."""
+    """Rows that were not checked; some of them fail."""
 
 
 def losses_of(
     array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
 ) -> Losses:
-    """Cast a column and find what is lost.
+    """Cast a column and return its losses.
 
     Cost:
         Two or three casts of the column; more only if values fail.
@@ -67,25 +67,25 @@ def losses_of(
         return cast_column(part, source, target, settings)
 
     failed, unjudged = _failing(array, cast)
-    kept = _without(array, failed | unjudged)
-    result = cast(kept)
-    nulled = truth_of(pc.and_(pc.is_null(result), pc.is_valid(kept)))
-    overflow, truncated = _changed(kept, result, source, target, settings)
-    found = {
+    values = _without(array, failed | unjudged)
+    result = cast(values)
+    nulled = truth_of(pc.and_(pc.is_null(result), pc.is_valid(values)))
+    overflow, truncated = _changes(values, result, source, target, settings)
+    losses = {
         Loss.FAILED: failed,
         Loss.NULLED: nulled,
         Loss.OVERFLOW: overflow & ~nulled,
         Loss.TRUNCATED: truncated & ~overflow & ~nulled,
     }
     return Losses(
-        rows={loss: rows for loss, rows in found.items() if rows.any()},
+        rows={loss: rows for loss, rows in losses.items() if rows.any()},
         result=result,
         unjudged=int(unjudged.sum()),
     )
 
 
 def show(array: Array, data_type: DataType) -> list[str | None]:
-    """Return values as people read them; for a few examples."""
+    """Return a few values as texts, for messages."""
     if data_type.root in BINARY_ROOTS:
         return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
     if data_type.root in CHARACTER_ROOTS:
@@ -95,15 +95,15 @@ def show(array: Array, data_type: DataType) -> list[str | None]:
 
 
 def _check_text(part: Array) -> None:
-    """Refuse bytes that are no UTF-8: no reader of Arrow takes them as text."""
+    """Refuse bytes that are not UTF-8: Arrow's readers cannot read them as text."""
     try:
         part.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise InvalidInputError("bytes are no text", kind="cast") from error
+        raise InvalidInputError("bytes are not valid text", kind="cast") from error
 
 
 def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
-    """Return which rows cannot be cast, and which were not looked at."""
+    """Return which rows cannot be cast, and which were not checked."""
     failed, unjudged = np.zeros(len(array), np.bool_), np.zeros(len(array), np.bool_)
     parts, attempts = [(0, len(array))], 0
     while parts:
@@ -123,7 +123,7 @@ def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
     return failed, unjudged
 
 
-def _changed(
+def _changes(
     values: Array, result: Array, source: DataType, target: DataType, settings: CastSettings
 ) -> tuple[Mask, Mask]:
     """Return which values became others by overflow, and which by truncation or rounding."""
@@ -137,20 +137,20 @@ def _changed(
         whole = values.view(pa.binary()) if source.root in CHARACTER_ROOTS else values
         return none, truth_of(pc.less(pc.binary_length(result), pc.binary_length(whole)))
     if source.root in CHARACTER_ROOTS:
-        return _changed_texts(values, result, target, settings)
+        return _text_changes(values, result, target, settings)
     if source.root is TypeRoot.BOOLEAN:
         return none, none
     if target.root is TypeRoot.BOOLEAN:
-        kept = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
-        return none, ~truth_of(_fill(kept, value=True))
+        is_bit = pc.or_(pc.equal(values, pa.scalar(0)), pc.equal(values, pa.scalar(1)))
+        return none, ~truth_of(_fill(is_bit, value=True))
     if source.root in FLOAT_ROOTS and target.root in INTEGER_ROOTS:
-        return _changed_reals(values, target.root)
+        return _real_changes(values, target.root)
     changed = _unlike(values, _back(result, target, source, settings))
     overflow = changed & _overflowing(values, result, source, target)
     return overflow, changed
 
 
-def _changed_texts(
+def _text_changes(
     values: Array, result: Array, target: DataType, settings: CastSettings
 ) -> tuple[Mask, Mask]:
     none = np.zeros(len(values), np.bool_)
@@ -172,7 +172,7 @@ def _changed_texts(
     return none, truth_of(pc.match_substring_regex(values, finer))
 
 
-def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
+def _real_changes(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
     least, most = integer_range(target)
     whole = pc.trunc(values)
     low, high = (pa.scalar(float(bound), values.type) for bound in (least, most + 1))
@@ -182,9 +182,9 @@ def _changed_reals(values: Array, target: TypeRoot) -> tuple[Mask, Mask]:
 
 
 def _back(result: Array, target: DataType, source: DataType, settings: CastSettings) -> Array:
-    """Cast back; what has no way back, at the edges of its Arrow type, becomes null."""
+    """Cast back; values that fail, at the edges of their Arrow type, become null."""
     if target.root in FLOAT_ROOTS and source.root in INTEGER_ROOTS:
-        # Java saturates: the largest BIGINT would come back although it was rounded up.
+        # Java saturates: the largest BIGINT would be restored although it was rounded up.
         settings = replace(settings, dialect=CastDialect.CPP)
 
     def cast(part: Array) -> Array:
@@ -203,16 +203,16 @@ def _without(array: Array, rows: Mask) -> Array:
 
 
 def _unlike(values: Array, back: Array) -> Mask:
-    """Return which values are not what came back; what became null is judged elsewhere."""
+    """Return which values differ after the way back; `losses_of` counts nulls apart."""
     same = _fill(pc.equal(values, back), value=False)
     if pa.types.is_floating(values.type):
-        both = pc.and_(pc.is_nan(values), pc.is_nan(back))
-        same = pc.or_(same, _fill(both, value=False))
+        nan = pc.and_(pc.is_nan(values), pc.is_nan(back))
+        same = pc.or_(same, _fill(nan, value=False))
     return ~truth_of(same) & truth_of(pc.is_valid(values))
 
 
 def _overflowing(values: Array, result: Array, source: DataType, target: DataType) -> Mask:
-    """Return which of the values that changed are far from what they became."""
+    """Return which of the values that changed are far from their results."""
     if target.root in FLOAT_ROOTS:
         infinite = pc.is_inf(result)
         was = pc.is_inf(values) if source.root in FLOAT_ROOTS else pc.is_null(result)

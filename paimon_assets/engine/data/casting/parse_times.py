@@ -25,18 +25,20 @@ from paimon_assets.engine.data.casting.arrays import (
     valid_rows,
     values_of,
 )
-from paimon_assets.engine.data.casting.calendar import SECONDS_PER_DAY, days_of, month_lengths
 from paimon_assets.engine.data.casting.cast import Array, Cast, attempt
 from paimon_assets.engine.data.casting.times import (
     MILLIS_PER_SECOND,
     NANOS_PER_SECOND,
+    SECONDS_PER_DAY,
+    days_of,
     is_zoned,
     local_type,
     millis_to_counts,
+    month_lengths,
     per_second,
     scale,
+    to_instant,
 )
-from paimon_assets.engine.data.casting.zones import to_instant
 
 Int64s = npt.NDArray[np.int64]
 
@@ -95,17 +97,17 @@ def _only(array: Array, rows: Mask) -> Array:
 def _numbers(
     text: Array, pattern: str, names: Sequence[str], rows: Mask, array: Array, cast: Cast
 ) -> tuple[Int64s, ...]:
-    """Return the numbers that a pattern finds, -1 where a part is left out, in every row."""
+    """Return the numbers that a pattern matches in each row, -1 where a part is left out."""
     parts = pc.extract_regex(_only(text, rows), pattern)
     cast.check(rows & ~valid_rows(parts), array)
-    found = []
+    numbers = []
     for name in names:
         digits = pc.fill_null(pc.struct_field(parts, name), "")
         trimmed = pc.utf8_ltrim(digits, characters="0")
         cast.check(lengths_of(trimmed) > _LONGEST_PART, array)
         number = pc.if_else(equals(digits, ""), "-1", digits).cast(pa.int64())
-        found.append(values_of(number))
-    return tuple(found)
+        numbers.append(values_of(number))
+    return tuple(numbers)
 
 
 def _java_days(text: Array, rows: Mask, array: Array, cast: Cast) -> Int64s:
@@ -140,17 +142,17 @@ def text_to_time(array: Array, cast: Cast) -> Array:
             for part in _numbers(array, _TIME, ("h", "min", "s"), rows, array, cast)
         )
         of_day = ((hour * 60 + minute) * 60 + second) * MILLIS_PER_SECOND
-        millis[rows] = (of_day + _rounded_millis(_only(array, rows)))[rows]
+        millis[rows] = (of_day + _round_millis(_only(array, rows)))[rows]
     cast.check(((millis < 0) | (millis >= _DAY_MILLIS)) & valid_rows(array), array)
     return column_of(millis.astype(np.int32), pa.time32("ms"), array)
 
 
-def _rounded_millis(text: Array) -> Int64s:
+def _round_millis(text: Array) -> Int64s:
     """Return the fraction of a second, rounded up from the fourth digit on."""
     digits = pc.struct_field(pc.extract_regex(text, _TIME), "f")
     padded = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.fill_null(digits, ""), 0, 4), 4, "0")
-    found: Int64s = (values_of(padded.cast(pa.int64())) + 5) // 10
-    return found
+    millis: Int64s = (values_of(padded.cast(pa.int64())) + 5) // 10
+    return millis
 
 
 def text_to_timestamp(array: Array, cast: Cast) -> Array:
@@ -172,7 +174,7 @@ def _java_timestamps(array: Array, cast: Cast) -> Array:
         counts[is_number] = _epochs(_only(array, is_number), cast)[is_number]
     rows = valid_rows(array) & ~is_number
     if rows.any():
-        seconds, nanos = _parsed_timestamps(array, rows, cast)
+        seconds, nanos = _parse_timestamps(array, rows, cast)
         digits = cast.target.precision or 0
         nanos = nanos // 10 ** (9 - digits) * 10 ** (9 - digits)
         unit = per_second(arrow_type)
@@ -182,42 +184,38 @@ def _java_timestamps(array: Array, cast: Cast) -> Array:
 
 def _join(seconds: Int64s, nanos: Int64s, unit: int, array: Array, cast: Cast) -> Int64s:
     """Return seconds and nanoseconds as counts of a unit; where `array` is null, as anything."""
-    known = np.where(valid_rows(array), seconds, 0)
-    # The first second that a unit can hold may begin before its first moment: count from its end.
-    is_before = known < 0
-    counts: Int64s = scale(known + is_before, unit, array, cast)
+    seconds = np.where(valid_rows(array), seconds, 0)
+    # The first second of a unit may begin before its smallest value: count from its end.
+    is_before = seconds < 0
+    counts: Int64s = scale(seconds + is_before, unit, array, cast)
     counts = counts + nanos // (NANOS_PER_SECOND // unit) - unit * is_before
-    wrapped = (is_before & (counts > 0)) | ((known > 0) & (counts < 0))
+    wrapped = (is_before & (counts > 0)) | ((seconds > 0) & (counts < 0))
     cast.check(wrapped & valid_rows(array), array, f"{cast.arrow_type} cannot hold it")
     return counts
 
 
 def _usual_timestamps(array: Array, cast: Cast) -> Array | None:
-    """Let Arrow parse if all texts look usual; None if some does not."""
+    """Let Arrow parse if all texts have the usual length and form, else return None."""
     lengths = lengths_of(array)
-    if contains_byte(array, "T") or not _has_usual_length(lengths, valid_rows(array)):
+    usual = (lengths == _DATE_LENGTH) | (lengths >= _SECONDS_LENGTH) | ~valid_rows(array)
+    if contains_byte(array, "T") or not usual.all():
         return None
     arrow_type, digits = local_type(cast), cast.target.precision or 0
     written = max(int(lengths.max(initial=0)) - _SECONDS_LENGTH - 1, 0)
     if written > MOST_DIGITS:
         return None
     parsed_type = timestamp_type(timestamp_unit(max(written, digits)), None)
-    found = attempt(array, parsed_type)
-    if found is None:
+    parsed = attempt(array, parsed_type)
+    if parsed is None:
         return None
-    first = pc.min(found.view(pa.int64())).as_py()
+    first = pc.min(parsed.view(pa.int64())).as_py()
     if first is not None and first < _FIRST_SECOND * per_second(parsed_type):
         return None
     if written <= digits:
-        return found
+        return parsed
     step = per_second(parsed_type) // 10**digits
-    cut = values_of(found) // step * (per_second(arrow_type) // 10**digits)
+    cut = values_of(parsed) // step * (per_second(arrow_type) // 10**digits)
     return column_of(cut, arrow_type, array)
-
-
-def _has_usual_length(lengths: npt.NDArray[np.int32], valid: Mask) -> bool:
-    usual = (lengths == _DATE_LENGTH) | (lengths >= _SECONDS_LENGTH)
-    return bool((usual | ~valid).all())
 
 
 def _epochs(array: Array, cast: Cast) -> Int64s:
@@ -230,8 +228,8 @@ def _epochs(array: Array, cast: Cast) -> Int64s:
     return millis_to_counts(epochs * MILLIS_PER_SECOND, array, cast)
 
 
-def _parsed_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, Int64s]:
-    """Return (seconds, nanoseconds) of what Java's lenient calendar reads."""
+def _parse_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, Int64s]:
+    """Return (seconds, nanoseconds), as Java's lenient calendar reads them."""
     names = ("y", "m", "d", "h", "min", "s")
     year, month, day, *clock = _numbers(array, _JAVA_TIMESTAMP, names, rows, array, cast)
     hour, minute, second = (np.maximum(part, 0) for part in clock)
@@ -247,16 +245,18 @@ def _parsed_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, In
 
 def _nanos(text: Array) -> Int64s:
     digits = pc.struct_field(pc.extract_regex(text, _JAVA_TIMESTAMP), "f")
-    found: Int64s = values_of(pc.utf8_rpad(pc.fill_null(digits, ""), 9, "0").cast(pa.int64()))
-    return found
+    nanos: Int64s = values_of(pc.utf8_rpad(pc.fill_null(digits, ""), 9, "0").cast(pa.int64()))
+    return nanos
 
 
 def _cpp_timestamps(array: Array, cast: Cast) -> Array:
     """Let Arrow parse; nanoseconds outside 64 bits wrap, as they did in Arrow 17."""
     arrow_type = local_type(cast)
-    found = attempt(array, arrow_type)
-    if found is not None or per_second(arrow_type) != NANOS_PER_SECOND:
-        return cast.by_arrow(array, arrow_type) if found is None else found
+    parsed = attempt(array, arrow_type)
+    if parsed is not None:
+        return parsed
+    if per_second(arrow_type) != NANOS_PER_SECOND:
+        return cast.by_arrow(array, arrow_type)
     head = pc.replace_substring_regex(array, r"(:\d\d:\d\d)\.\d{1,9}$", r"\1")
     whole = attempt(head, timestamp_type("s", None))
     if whole is None:

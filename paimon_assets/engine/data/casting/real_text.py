@@ -110,11 +110,11 @@ def _special_texts(text: Array, values: Numbers) -> Array:
         (values == np.inf, "Infinity"),
         (values == -np.inf, "-Infinity"),
     ):
-        text = _named(text, rows, name)
+        text = _replace_rows(text, rows, name)
     return text
 
 
-def _named(texts: Array, rows: Mask, by: str) -> Array:
+def _replace_rows(texts: Array, rows: Mask, by: str) -> Array:
     """Return texts with one text in some rows."""
     return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
 
@@ -183,7 +183,7 @@ def _shortest_digits(size: Numbers) -> tuple[Array, Numbers]:
         tiny &= truth_of(pc.match_substring_regex(text, r"^\de-"))
     for number in np.unique(size[tiny]):  # at most 99 numbers
         shown, rows = f"{number:.1e}", size == number
-        text = _named(text, rows, shown)
+        text = _replace_rows(text, rows, shown)
         exponents[rows] = int(shown.partition("e")[2])
     return pc.replace_substring_regex(text, r"^0\.0*|\.|0*(e.*)?$", ""), exponents
 

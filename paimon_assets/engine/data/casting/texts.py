@@ -55,11 +55,11 @@ def text_to_bytes(array: Array, cast: Cast) -> Array:
 
 
 def bytes_to_text(array: Array, _: Cast) -> Array:
-    """Take the bytes as UTF-8, whatever they are."""
+    """Take the bytes as UTF-8, without a check."""
     return array.view(pa.string())
 
 
-def fitted(to_text: Kernel) -> Kernel:
+def with_target_length(to_text: Kernel) -> Kernel:
     """Return a kernel that writes texts of the target's length."""
 
     def kernel(array: Array, cast: Cast) -> Array:

@@ -6,11 +6,9 @@
 Concept → modules:
     a task                              compact
     rows of postponed buckets           postponed
-    which sections                      section_plan
-    reading a section                   section_read
-    one key range, merged               range_merge
-    keys of level 0 in higher levels    lookup
-    what changed, as rows               changelog
+    planning and reading a section      section_read
+    one key range: lookup, merge,
+    changelog                           range_merge
     new files                           output
     deletion vectors of a bucket        vectors
 """

@@ -1,17 +1,14 @@
 """The task `compact`: a CompactTask in, a WriteResult out, both as bytes.
 
-Compact small files of a table without primary key: one after the other into files of full size.
+Without primary key, small files are copied one after the other into files of full size, without
+rows that deletion vectors mark. With one:
 
-Rows that deletion vectors mark are left out, and their vectors with them.
-Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.compactRewrite`.
-
-Compact files of one bucket of a primary-key table.
-
-    files ─▶ sections ─▶ steps (lsm.compact_steps)
+    files of a bucket ─▶ sections ─▶ steps (lsm.compact_steps)
         rewrite    runs of each section, key range by key range ─▶ merged ─▶ files of the new level
-        upgrade    the same file on the new level; looked at where that is a change of the table
+        upgrade    the same file on the new level; read only if that gives changelog or deletions
 
-Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCompactRewriter`,
+Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.compactRewrite`,
+`org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCompactRewriter`,
 `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
 """
 
@@ -33,15 +30,23 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.contract.wire.wire_values import dump, load
-from paimon_assets.engine.data.compact.changelog import ChangelogRule
-from paimon_assets.engine.data.compact.lookup import Lookup, Place
 from paimon_assets.engine.data.compact.output import (
     RecordOutput,
     record_factory,
 )
-from paimon_assets.engine.data.compact.range_merge import MergedRange, Pending, RangeMerge
-from paimon_assets.engine.data.compact.section_plan import SectionPlan, plan_section
-from paimon_assets.engine.data.compact.section_read import RecordRead, comparable_range
+from paimon_assets.engine.data.compact.range_merge import (
+    ChangelogRule,
+    Lookup,
+    MergedRange,
+    Pending,
+    RangeMerge,
+)
+from paimon_assets.engine.data.compact.section_read import (
+    RecordRead,
+    SectionPlan,
+    comparable_range,
+    plan_section,
+)
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import MergeFunction
@@ -109,7 +114,7 @@ class _KeyedCompaction:
 
     @cached_property
     def changelog(self) -> RecordOutput | None:
-        """Where changes go, if this compaction finds them."""
+        """The changelog files, if this compaction writes them."""
         producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
         on_top = self.task.output_level == self.task.max_level
         full = producer is ChangelogProducer.FULL_COMPACTION and on_top
@@ -194,7 +199,7 @@ class _KeyedCompaction:
         self.vectors.drop(file.file_name for file in files)
 
     def _upgrade(self, file: DataFileMeta) -> None:
-        """Move a file to the output level, or rewrite it where that is not all."""
+        """Move a file to the output level, or rewrite it if its rows must change."""
         looked_up = self.strategy.is_needed and file.level == 0
         plan = plan_section(self.context, self.task, [[file]], looked_up=looked_up)
         if looked_up and self._must_rewrite(file, plan):
@@ -214,30 +219,28 @@ class _KeyedCompaction:
         return bool(plan.above) and (self.strategy.first_stays or not plan.keys_only)
 
     def _merge(self, plan: SectionPlan, output: RecordOutput | None) -> None:
-        """Merge a section; without an output only changes and places are of interest."""
+        """Merge a section; without an output only for changelog and deletion vectors."""
         merge = self._range_merge(plan)
-        waiting: Pending | None = None
+        pending: Pending | None = None
         streams = plan.streams(self.file_io, self.threads)
         with closing(key_ranges(streams, plan.merge.keys, self.threads)) as ranges:
             for slices in ranges:
-                started = merge.start(slices, self.threads)
-                if waiting is not None:
-                    self._take(waiting(), plan, output)
-                waiting = started
-        if waiting is not None:
-            self._take(waiting(), plan, output)
+                following = merge.start(slices, self.threads)
+                if pending is not None:
+                    self._write(pending(), plan, output)
+                pending = following
+        if pending is not None:
+            self._write(pending(), plan, output)
 
-    def _take(self, merged: MergedRange, plan: SectionPlan, output: RecordOutput | None) -> None:
+    def _write(self, merged: MergedRange, plan: SectionPlan, output: RecordOutput | None) -> None:
         if output is not None:
             output.write(merged.rows)
         if merged.changes is not None and self.changelog is not None:
             self.changelog.write(merged.changes)
-        if merged.found is not None and self.strategy.deletion_vectors:
-            self._mark(merged.found, plan)
-
-    def _mark(self, found: Place, plan: SectionPlan) -> None:
-        for number, file in enumerate(plan.above):
-            self.vectors.mark(file.file_name, found.positions[found.files == number])
+        upper = merged.upper
+        if upper is not None and self.strategy.deletion_vectors:
+            for number, file in enumerate(plan.above):
+                self.vectors.mark(file.file_name, upper.positions[upper.files == number])
 
     def _range_merge(self, plan: SectionPlan) -> RangeMerge:
         lookup = None
@@ -268,7 +271,7 @@ class _KeyedCompaction:
         return output
 
     def abort(self) -> None:
-        """Delete every file of this task; nobody knows them yet."""
+        """Delete every file of this task; no commit names them yet."""
         for output in self._outputs:
             output.abort()
         paths = [path for output in self._outputs for path in output.factory.paths]
@@ -287,7 +290,7 @@ def compact_append(
     )
     vectors = BucketVectors.of(task, schema, file_io)
     try:
-        after = _written(context, task, factory, threads)
+        after = _copy_rows(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -310,7 +313,7 @@ def compact_append(
     return WriteResult(messages=(message,), report=report)
 
 
-def _written(
+def _copy_rows(
     context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
 ) -> tuple[DataFileMeta, ...]:
     split = task.split
@@ -330,7 +333,12 @@ def _written(
             for rows in _row_groups(batches, factory):
                 if encoding is not None:
                     encoding.result()
-                chunk = _chunk(rows, first_number, factory)
+                chunk = Chunk(
+                    rows=pa.Table.from_arrays(rows.columns, schema=factory.arrow_schema),
+                    min_sequence_number=first_number,
+                    max_sequence_number=first_number + rows.num_rows - 1,
+                    delete_rows=0,
+                )
                 first_number += rows.num_rows
                 encoding = threads.submit(files.write, chunk)
         if encoding is not None:
@@ -339,39 +347,30 @@ def _written(
     except BaseException:
         if encoding is not None:
             encoding.stop()
-        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error matters
+        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
             files.abort()
         raise
 
 
 def _row_groups(batches: Iterator[pa.RecordBatch], factory: FileFactory) -> Iterator[pa.Table]:
-    """Collect batches to what is encoded at once."""
+    """Collect batches to the rows that are encoded at once."""
     names = factory.schema.field_names
-    waiting: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     rows, size = 0, 0
     for batch in batches:
-        waiting.append(batch.select(list(names)))
+        buffered.append(batch.select(list(names)))
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= factory.rows_at_once(rows, size):
             step = factory.rows_at_once(rows, size)
-            table = pa.Table.from_batches(waiting)
+            table = pa.Table.from_batches(buffered)
             whole = rows - rows % step
             for start in range(0, whole, step):
                 yield table.slice(start, step)
             rest = table.slice(whole)
-            waiting = rest.to_batches()
+            buffered = rest.to_batches()
             rows, size = rest.num_rows, rest.nbytes
     if rows:
-        yield pa.Table.from_batches(waiting)
-
-
-def _chunk(rows: pa.Table, first_number: int, factory: FileFactory) -> Chunk:
-    return Chunk(
-        rows=pa.Table.from_arrays(rows.columns, schema=factory.arrow_schema),
-        min_sequence_number=first_number,
-        max_sequence_number=first_number + rows.num_rows - 1,
-        delete_rows=0,
-    )
+        yield pa.Table.from_batches(buffered)
 
 
 def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:

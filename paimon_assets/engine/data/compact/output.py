@@ -1,4 +1,4 @@
-"""New files of a compaction: rows are collected to row groups and encoded in a thread beside."""
+"""New files of a compaction: rows are collected to row groups and encoded in another thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.data.compact.changelog import RecordRows
+from paimon_assets.engine.data.compact.range_merge import RecordRows
 from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.file_kinds import changelog_schema
@@ -28,15 +28,13 @@ class RecordOutput:
     bucket_path: str
     threads: Threads
     """One of them encodes."""
-    row_count: int = 0
     _files: RollingFile = field(init=False)
-    _waiting: list[RecordRows] = field(default_factory=list)
-    _waiting_rows: int = 0
-    _waiting_bytes: int = 0
+    _buffer: list[RecordRows] = field(default_factory=list)
+    _buffer_rows: int = 0
+    _buffer_bytes: int = 0
     _encoding: Work[None] | None = None
 
     def __post_init__(self) -> None:
-        """Name the files."""
         keys = self.factory.columns[: len(self.factory.schema.key_fields)]
         self._files = RollingFile(
             factory=self.factory,
@@ -48,11 +46,10 @@ class RecordOutput:
         """Append rows, which follow those before in key order."""
         if not len(rows.numbers):
             return
-        self._waiting.append(rows)
-        self._waiting_rows += len(rows.numbers)
-        self._waiting_bytes += sum(column.nbytes for column in rows.columns)
-        self.row_count += len(rows.numbers)
-        if self._waiting_rows >= self.factory.rows_at_once(self._waiting_rows, self._waiting_bytes):
+        self._buffer.append(rows)
+        self._buffer_rows += len(rows.numbers)
+        self._buffer_bytes += sum(column.nbytes for column in rows.columns)
+        if self._buffer_rows >= self.factory.rows_at_once(self._buffer_rows, self._buffer_bytes):
             self._encode()
 
     def finish(self) -> tuple[DataFileMeta, ...]:
@@ -62,21 +59,21 @@ class RecordOutput:
         return self._files.finish()
 
     def abort(self) -> None:
-        """Stop; deleting is up to the owner of the factory."""
-        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error matters
+        """Stop; the owner of the factory deletes its files."""
+        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
             self._await()
         with suppress(PaimonError, OSError, pa.ArrowException):
             self._files.abort()
 
     def _await(self) -> None:
-        waiting, self._encoding = self._encoding, None
-        if waiting is not None:
-            waiting.result()
+        encoding, self._encoding = self._encoding, None
+        if encoding is not None:
+            encoding.result()
 
     def _encode(self) -> None:
-        """Hand what waits to a thread, once it is done with what came before."""
-        parts, total_rows, total_bytes = self._waiting, self._waiting_rows, self._waiting_bytes
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        """Encode the buffer in a thread, after the rows before."""
+        parts, total_rows, total_bytes = self._buffer, self._buffer_rows, self._buffer_bytes
+        self._buffer, self._buffer_rows, self._buffer_bytes = [], 0, 0
         self._await()
         if parts:
             step = self.factory.rows_at_once(total_rows, total_bytes)
@@ -104,10 +101,9 @@ class RecordOutput:
 def record_factory(
     schema: TableSchema, file_io: FileIO, *, level: int, is_changelog: bool = False
 ) -> FileFactory:
-    """Return what makes files of a level."""
-    made_by = changelog_schema(schema) if is_changelog else schema
+    """Return the factory of files of a level."""
     return FileFactory(
-        schema=made_by,
+        schema=changelog_schema(schema) if is_changelog else schema,
         file_io=file_io,
         columns=key_value_fields(schema),
         level=level,

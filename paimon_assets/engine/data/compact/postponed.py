@@ -1,6 +1,6 @@
-"""The task `place-waiting`: waiting rows are replayed, in order and with their kinds, into buckets.
+"""The task `place-waiting`: postponed rows are written, in order and with kinds, into buckets.
 
-The new files lie on level 0 of their buckets, as if the rows were written now.
+The new files are on level 0 of their buckets, as if the rows were written now.
 Source: `org.apache.paimon.flink.postpone.RewritePostponeBucketCommittableOperator`.
 """
 
@@ -29,8 +29,8 @@ from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT
 
 
-def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Write the waiting rows of one partition to their buckets.
+def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Write the postponed rows of one partition to their buckets.
 
     Cost:
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
@@ -38,13 +38,13 @@ def place_waiting(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     context, split = load(PostponeContext, shared), load_split(payload)
     rows = _rows(read_split(context.read, split, file_io, threads))
     result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
-    gone = CommitMessage(
+    removal = CommitMessage(
         partition=split.partition,
         bucket=split.bucket,
         total_buckets=split.total_buckets,
         compact_increment=CompactIncrement(compact_before=split.data_files),
     )
-    messages = (gone, *map(_as_compacted, result.messages))
+    messages = (removal, *map(_as_compaction, result.messages))
     return dump(replace(result, messages=messages))
 
 
@@ -57,12 +57,12 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield with_kinds(batch.drop_columns([ROW_KIND.name]), kinds[to_numpy(encoded.indices)])
 
 
-def _as_compacted(message: CommitMessage) -> CommitMessage:
-    written = message.data_increment
+def _as_compaction(message: CommitMessage) -> CommitMessage:
+    data = message.data_increment
     return replace(
         message,
         data_increment=DataIncrement(),
         compact_increment=CompactIncrement(
-            compact_after=written.new_files, changelog_files=written.changelog_files
+            compact_after=data.new_files, changelog_files=data.changelog_files
         ),
     )

@@ -1,22 +1,45 @@
-"""One key range of a section: its records merged to one row a key, and what that changed.
+"""One key range of a section: its records merged to one row a key, and the changelog of that.
 
     rows of each run ─▶ (lookup) ─▶ merge function ─▶ RecordRows, and changelog rows
 
 Columns are gathered in threads while the next range is cut and decoded.
+
+The lookup merges keys of level 0 with one older record, that of the lowest level above:
+
+    files of the section    level 0 ─┐            level 1, 2 … ─┐
+    files above it          ─────────┼── per key ──────────────┴▶ the lowest one is merged; if it is
+                                     │                            above the section, its position
+                                     ▼                            gets a deletion vector
+                                 all are merged
+
+Changelog rows of a key:
+
+    before    -      a      a      a
+    after     b      -      b      a
+    rows      +I b   -D a   -U a   none, with `changelog-producer.row-deduplicate`;
+                            +U b   else -U a, +U a
+
+Source: `org.apache.paimon.mergetree.compact.LookupMergeFunction`, `FirstRowMergeFunctionWrapper`,
+`LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_assets.engine.data.compact.changelog import ChangelogRule, RecordRows
-from paimon_assets.engine.data.compact.lookup import FoundRange, Lookup, Place
-from paimon_assets.engine.data.key_order import KeyOrder
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
+from paimon_assets.engine.data.deletion import POSITION
+from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
+from paimon_assets.engine.data.merge.deduplicate import only
+from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import (
     NOTHING,
     FoldedRows,
@@ -32,12 +55,197 @@ from paimon_assets.engine.data.merge.sort_merge import (
     as_read,
     counting_order,
     join,
+    lowest_of_each_key,
     merged_column,
     numbers,
+    record_order,
 )
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.row_kind import RowKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRows:
+    """Rows as a data file of a primary-key table holds them, in key order."""
+
+    columns: tuple[Any, ...]
+    """The table's columns, in order."""
+    numbers: npt.NDArray[np.int64]
+    """`_SEQUENCE_NUMBER` of each row."""
+    kinds: Kinds
+    """`_VALUE_KIND` of each row."""
+
+    def filter(self, mask: Flags) -> RecordRows:
+        """Return some of the rows."""
+        if mask.all():
+            return self
+        arrow_mask = from_numpy(mask)
+        return RecordRows(
+            columns=tuple(column.filter(arrow_mask) for column in self.columns),
+            numbers=self.numbers[mask],
+            kinds=self.kinds[mask],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogRule:
+    """The rule of which merged rows give changelog rows."""
+
+    updates: bool = True
+    """Whether rows change at all; the first row of a key never does."""
+    compared: tuple[int, ...] = ()
+    """Numbers of the columns of which one must differ; if empty, every update counts."""
+
+    def rows(
+        self, before: RecordRows, after: RecordRows, was: Order, now: Order
+    ) -> RecordRows | None:
+        """Return the changes, in key order, of keys with the row numbers `was` and `now`."""
+        inserts = np.flatnonzero((was < 0) & (now >= 0))
+        deletes = np.flatnonzero((was >= 0) & (now < 0))
+        updates = np.flatnonzero((was >= 0) & (now >= 0)) if self.updates else was[:0]
+        if self.compared and len(updates):
+            updates = updates[self._differ(before, after, was[updates], now[updates])]
+        keys = np.concatenate([inserts, deletes, updates, updates])
+        if not len(keys):
+            return None
+        offset = len(before.numbers)
+        sources = np.concatenate(
+            [offset + now[inserts], was[deletes], was[updates], offset + now[updates]]
+        )
+        kinds = np.repeat(
+            np.array(
+                [RowKind.INSERT, RowKind.DELETE, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER],
+                dtype=np.int8,
+            ),
+            [len(inserts), len(deletes), len(updates), len(updates)],
+        )
+        order = np.argsort(keys, kind="stable")
+        rows, indices = sources[order], from_numpy(sources[order])
+        return RecordRows(
+            columns=tuple(
+                pc.take(pa.concat_arrays([old, new]), indices, boundscheck=False)
+                for old, new in zip(before.columns, after.columns, strict=True)
+            ),
+            numbers=np.concatenate([before.numbers, after.numbers])[rows],
+            kinds=kinds[order],
+        )
+
+    def _differ(self, before: RecordRows, after: RecordRows, was: Order, now: Order) -> Flags:
+        differs = np.zeros(len(was), dtype=np.bool_)
+        for number in self.compared:
+            old = before.columns[number].take(from_numpy(was))
+            new = after.columns[number].take(from_numpy(now))
+            differs |= ~equal_values(old, new)
+        return differs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpperRows:
+    """Rows in files above the section."""
+
+    files: npt.NDArray[np.int64]
+    """Number of each row's file."""
+    positions: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupRange:
+    """A key range with the older records of its keys."""
+
+    slices: Sequence[pa.RecordBatch]
+    """The rows to merge."""
+    by_key: KeyOrder
+    keys: Order
+    """Row number → key number."""
+    key_count: int
+    before: Order
+    """Key number → row number of its older record, or `NOTHING`."""
+    changes: Flags
+    """Which keys have a record of level 0."""
+    upper: UpperRows | None
+    """The records above the section of its keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """The lookup of a section's keys in higher levels."""
+
+    plan: MergePlan
+    keys_only: bool
+    """The rows above hold no values: only their keys and positions are used."""
+    drops_known: bool
+    """First row: keys that are above already are not written again."""
+
+    def find(
+        self, section: Sequence[pa.RecordBatch], above: Sequence[pa.RecordBatch]
+    ) -> LookupRange:
+        """Look up the keys of a key range's rows in those above."""
+        # Runs above are older, and come first: the order of runs is that of age.
+        slices = [*above, *section]
+        by_key = record_order(slices, self.plan)
+        keys, count = _key_numbers(by_key)
+        split = sum(rows.num_rows for rows in above)
+        levels = numbers(slices, FILE_LEVEL)
+        is_above = np.arange(len(keys)) < split
+        of_section, high = _mark(keys[split:], count), ~is_above & (levels > 0)
+        has_high = _mark(keys[high], count)
+        candidates = high | (is_above & (of_section & ~has_high)[keys])
+        lowest = candidates.copy()
+        lowest[by_key.order] &= lowest_of_each_key(by_key, levels, candidates)
+        counts = lowest | (~is_above & (levels == 0))
+        upper = lowest & is_above
+        before = np.full(count, NOTHING, dtype=np.int64)
+        before[keys[lowest]] = np.flatnonzero(lowest)
+        changes = _mark(keys[~is_above & (levels == 0)], count)
+        if self.drops_known:
+            counts &= ~_mark(keys[upper], count)[keys]
+        if self.keys_only:
+            counts &= ~is_above
+        stays = counts.copy()
+        stays[split:] = True
+        above_slices, start = [], 0
+        for rows in above:  # rows that are not merged are dropped, the others renumbered
+            mask = stays[start : start + rows.num_rows]
+            start += rows.num_rows
+            if mask.any():
+                above_slices.append(rows.filter(from_numpy(mask)))
+        renumbered = np.cumsum(stays) - 1
+        left = only(by_key, counts[by_key.order])
+        has_values = (before >= 0) & stays[before]
+        return LookupRange(
+            slices=[*above_slices, *section],
+            by_key=KeyOrder(order=renumbered[left.order], starts=left.starts),
+            keys=keys[stays],
+            key_count=count,
+            before=np.where(has_values, renumbered[before], NOTHING),
+            changes=changes,
+            upper=_upper_rows(above, upper[:split]),
+        )
+
+
+def _key_numbers(by_key: KeyOrder) -> tuple[Order, int]:
+    """Return row number → key number, and how many keys there are."""
+    ordered = np.cumsum(by_key.starts) - 1
+    keys = np.empty(len(ordered), dtype=np.int64)
+    keys[by_key.order] = ordered
+    return keys, int(ordered[-1]) + 1
+
+
+def _upper_rows(above: Sequence[pa.RecordBatch], mask: Flags) -> UpperRows | None:
+    if not mask.any():
+        return None
+    return UpperRows(
+        files=numbers(above, FILE_NUMBER).astype(np.int64)[mask],
+        positions=numbers(above, POSITION)[mask],
+    )
+
+
+def _mark(keys: npt.NDArray[Any], count: int) -> Flags:
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[keys] = True
+    return mask
+
 
 Slices = Sequence[tuple[int, pa.RecordBatch]]
 """(number of the run, its rows); see `key_ranges`."""
@@ -50,12 +258,12 @@ class MergedRange:
     rows: RecordRows
     changes: RecordRows | None = None
     """Rows for the changelog."""
-    found: Place | None = None
-    """Where its keys were found above the section."""
+    upper: UpperRows | None = None
+    """The records above the section of its keys."""
 
 
 Pending = Callable[[], MergedRange]
-"""A range whose columns are being gathered."""
+"""A range whose columns are being gathered in threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,61 +275,56 @@ class RangeMerge:
     function: MergeFunction
     drops_deletes: bool
     above_runs: int = 0
-    """How many of the runs, which come first, are looked up in."""
+    """How many runs the lookup reads; they come first."""
     lookup: Lookup | None = None
     changelog: ChangelogRule | None = None
     top_level: int = 0
-    """Without a lookup, what a key was before lies on this level."""
+    """Without a lookup, the older record of a key is on this level."""
 
     def start(self, slices: Slices, threads: Threads) -> Pending | None:
-        """Begin to merge a range; None if none of its keys is the section's."""
+        """Begin to merge a range; None if the section has no key in it."""
         section = [rows for number, rows in slices if number >= self.above_runs]
         if not section:
             return None
         if self.lookup is not None:
             above = [rows for number, rows in slices if number < self.above_runs]
-            found = self.lookup.find(section, above)
-            return self._merge(found.slices, found.by_key, found, threads)
+            lookup = self.lookup.find(section, above)
+            return self._merge(lookup.slices, lookup.by_key, lookup, threads)
         if len(section) == 1 and self.changelog is None:
             rows = _whole(section, self.plan)
-            return lambda: MergedRange(rows=self._written(rows))
+            return lambda: MergedRange(rows=self._filter(rows))
         by_key = counting_order(section, self.plan)
-        found_before = None if self.changelog is None else self._from_top(section, by_key)
-        return self._merge(section, by_key, found_before, threads)
+        older = None if self.changelog is None else self._from_top(section, by_key)
+        return self._merge(section, by_key, older, threads)
 
-    def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> FoundRange:
-        """Return what keys were: their records of the top level."""
-        places = np.cumsum(by_key.starts) - 1
-        keys = np.empty(len(places), dtype=np.int64)
-        keys[by_key.order] = places
-        count = int(places[-1]) + 1
+    def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> LookupRange:
+        """Take the records of the top level for the older ones."""
+        keys, count = _key_numbers(by_key)
         on_top = numbers(section, FILE_LEVEL) == self.top_level
         before = np.full(count, NOTHING, dtype=np.int64)
         before[keys[on_top]] = np.flatnonzero(on_top)
-        changes = np.zeros(count, dtype=np.bool_)
-        changes[keys[~on_top]] = True
-        return FoundRange(
+        return LookupRange(
             slices=section,
             by_key=by_key,
             keys=keys,
             key_count=count,
             before=before,
-            changes=changes,
-            found=None,
+            changes=_mark(keys[~on_top], count),
+            upper=None,
         )
 
     def _merge(
         self,
         slices: Sequence[pa.RecordBatch],
         by_key: KeyOrder,
-        found: FoundRange | None,
+        older: LookupRange | None,
         threads: Threads,
     ) -> Pending:
         names = self.plan.columns
-        place = None if found is None else found.found
+        upper = None if older is None else older.upper
         if not len(by_key.order):
             rows = _whole([rows.slice(0, 0) for rows in slices], self.plan)
-            return lambda: MergedRange(rows=rows, found=place)
+            return lambda: MergedRange(rows=rows, upper=upper)
         kinds = numbers(slices, VALUE_KIND.name)
         keeps = self.changelog is not None or not self.drops_deletes
         records = Records(
@@ -132,29 +335,29 @@ class RangeMerge:
         )
         merged = self.function.merge(records, keep_retracts=keeps)
         sequence = numbers(slices, SEQUENCE_NUMBER.name)
-        waiting = [threads.submit(merged_column, merged, slices, name) for name in names]
+        gathering = [threads.submit(merged_column, merged, slices, name) for name in names]
         row_kinds = _kinds_of(merged, kinds)
 
         def finish() -> MergedRange:
             rows = RecordRows(
-                columns=tuple(column.result() for column in waiting),
+                columns=tuple(column.result() for column in gathering),
                 numbers=sequence[merged.newest],
                 kinds=row_kinds,
             )
             changes = None
-            if self.changelog is not None and found is not None:
+            if self.changelog is not None and older is not None:
                 before = RecordRows(
                     columns=tuple(join(slices, name) for name in names),
                     numbers=sequence,
                     kinds=kinds,
                 )
-                changes = _changes(self.changelog, before, rows, found, merged.newest)
-            return MergedRange(rows=self._written(rows), changes=changes, found=place)
+                changes = _changes(self.changelog, before, rows, older, merged.newest)
+            return MergedRange(rows=self._filter(rows), changes=changes, upper=upper)
 
         return finish
 
-    def _written(self, rows: RecordRows) -> RecordRows:
-        return rows.keep(adds(rows.kinds)) if self.drops_deletes else rows
+    def _filter(self, rows: RecordRows) -> RecordRows:
+        return rows.filter(adds(rows.kinds)) if self.drops_deletes else rows
 
 
 def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
@@ -166,7 +369,7 @@ def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
 
 
 def _kinds_of(merged: MergedRows, kinds: Kinds) -> Kinds:
-    """Return the kind of each row: that of its record, +I if it was made of several."""
+    """Return the kind of each row: that of its record, +I if it is merged from several."""
     if merged.kinds is not None:
         return merged.kinds
     if not isinstance(merged, FoldedRows):
@@ -178,17 +381,12 @@ def _changes(
     rule: ChangelogRule,
     before: RecordRows,
     after: RecordRows,
-    found: FoundRange,
+    older: LookupRange,
     newest: npt.NDArray[np.int64],
 ) -> RecordRows | None:
-    now = np.full(found.key_count, NOTHING, dtype=np.int64)
+    now = np.full(older.key_count, NOTHING, dtype=np.int64)
     present = adds(after.kinds)
-    now[found.keys[newest[present]]] = np.flatnonzero(present)
-    existed = (found.before >= 0) & adds(before.kinds)[found.before]
-    was = np.where(existed, found.before, NOTHING)
-    return rule.rows(
-        before,
-        after,
-        np.where(found.changes, was, NOTHING),
-        np.where(found.changes, now, NOTHING),
-    )
+    now[older.keys[newest[present]]] = np.flatnonzero(present)
+    was_present = older.changes & (older.before >= 0) & adds(before.kinds)[older.before]
+    was = np.where(was_present, older.before, NOTHING)
+    return rule.rows(before, after, was, np.where(older.changes, now, NOTHING))

@@ -1,4 +1,4 @@
-"""The files of a section as runs of whole records: every column, sequence number, row kind.
+"""The runs of a section and the columns they are merged by, as whole records.
 
 file ─▶ FileRead (live rows, columns by id) ─▶ + partition columns ─▶ + age, level, position
 """
@@ -15,29 +15,42 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.data.deletion import POSITION
-from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK
+from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK, MergePlan
 from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.lsm.compact_steps import Section
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
+from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
+    IGNORE_DELETE,
+    READ_BATCH_SIZE,
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    ChangelogProducer,
+    SortOrder,
+)
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
 from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import DataField
 
 FILE_NUMBER = "_FILE_NUMBER"
-"""Column of the number of a row's file among those that are looked up in."""
+"""Column of the number of a row's file among those of the lookup."""
 
-_ROWS_AT_HAND = 524_288
+_DECODED_ROWS = 524_288
 """Rows decoded at a time over all runs of a section, so that many small runs need little memory."""
 _MIN_BATCH_ROWS = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordRead:
-    """The system columns to read of each file besides its values."""
+    """The read of whole records, with system columns besides the values."""
 
     context: ReadContext
     split: DataSplit
@@ -58,13 +71,13 @@ class RecordRead:
 
     @cached_property
     def stage(self) -> RowStage:
-        """Knows the partition columns."""
+        """The source of partition columns."""
         return RowStage(context=self.context, partition=self.split.partition)
 
     @cached_property
     def _read(self) -> FileRead:
         schema = self.context.schema
-        batch_rows = max(_MIN_BATCH_ROWS, _ROWS_AT_HAND // max(1, self.runs))
+        batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
         return FileRead(
             context=self.context,
             split=self.split,
@@ -112,7 +125,7 @@ def comparable_range(
 
 
 def within_keys(files: Sequence[DataFileMeta], context: ReadContext) -> Predicate | None:
-    """Return what the first key column of every row between the files' keys fulfils."""
+    """Return a predicate on the first key column that holds between the files' keys."""
     types = [each.type for each in context.schema.key_fields]
     name = context.schema.trimmed_primary_keys[0]
     low = min(files, key=lambda file: comparable_range(file, context)[0])
@@ -121,3 +134,119 @@ def within_keys(files: Sequence[DataFileMeta], context: ReadContext) -> Predicat
     if first is None or last is None or isinstance(first, float):
         return None
     return all_of([Comparison(name, CompareOp.GE, first), Comparison(name, CompareOp.LE, last)])
+
+
+Run = Sequence[DataFileMeta]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionPlan:
+    """One section, and the files above it."""
+
+    context: ReadContext
+    task: CompactTask
+    runs: tuple[Run, ...]
+    """The runs of the section, the oldest first."""
+    above_runs: tuple[Run, ...]
+    """The runs of higher levels, the oldest first."""
+    looked_up: bool
+    """Whether keys of level 0 are looked up in the files above."""
+    keys_only: bool
+    """Whether only keys and positions are read of the files above."""
+    merge: MergePlan
+
+    @property
+    def above(self) -> tuple[DataFileMeta, ...]:
+        """The files above, as `FILE_NUMBER` counts them."""
+        return tuple(file for run in self.above_runs for file in run)
+
+    def streams(self, file_io: FileIO, threads: Threads) -> list[Iterator[pa.RecordBatch]]:
+        """Return the records of every run, those above first."""
+        files = [file for run in self.runs for file in run]
+        all_files = [*self.above, *files]
+        ranks = None if self.merge.runs_by_age else file_ranks(all_files, self.context.schema)
+        count = len(self.runs) + len(self.above_runs)
+        read = RecordRead(
+            context=self.context,
+            split=self.task.split,
+            file_io=file_io,
+            names=self.merge.columns,
+            runs=count,
+            ranks=ranks,
+            has_levels=self._has_levels,
+            threads=threads,
+        )
+        streams = [read.rows(run) for run in self.runs]
+        if not self.above_runs or self.task.above is None:
+            return streams
+        lookup = RecordRead(
+            context=self.context,
+            split=self.task.above,
+            file_io=file_io,
+            names=self.merge.keys if self.keys_only else self.merge.columns,
+            runs=count,
+            ranks=ranks,
+            has_levels=True,
+            numbers={file.file_name: number for number, file in enumerate(self.above)},
+            predicate=within_keys(files, self.context),
+            threads=threads,
+        )
+        return [*(lookup.rows(run) for run in self.above_runs), *streams]
+
+    @property
+    def _has_levels(self) -> bool:
+        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
+        full = producer is ChangelogProducer.FULL_COMPACTION
+        return self.looked_up or self.merge.whole_above_0 or full
+
+
+def plan_section(
+    context: ReadContext, task: CompactTask, section: Section, *, looked_up: bool
+) -> SectionPlan:
+    """Plan how to merge a section."""
+    options = context.schema.typed_options
+    runs = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
+    above = _above(context, task, section) if looked_up else ()
+    by_age = runs_by_age([*above, *runs])
+    fields = options.get(SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
+    strategy = LookupStrategy.of(context.schema)
+    newest_wins = (
+        EngineTraits.of(context.schema).newest_wins
+        and by_age
+        and not fields
+        and not options.get(IGNORE_DELETE)
+        and not strategy.produces_changelog
+    )
+    return SectionPlan(
+        context=context,
+        task=task,
+        runs=tuple(runs),
+        above_runs=above,
+        looked_up=looked_up,
+        keys_only=strategy.first_stays or newest_wins,
+        merge=MergePlan(
+            keys=context.schema.trimmed_primary_keys,
+            sequence_fields=fields,
+            descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
+            runs_by_age=by_age,
+            whole_above_0=strategy.merges_whole_rows,
+            columns=context.schema.field_names,
+        ),
+    )
+
+
+def _above(context: ReadContext, task: CompactTask, section: Section) -> tuple[Run, ...]:
+    """Return the files above that may share keys with the section, level by level."""
+    if task.above is None:
+        return ()
+    ranges = [comparable_range(file, context) for run in section for file in run]
+    low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
+    levels: dict[int, list[DataFileMeta]] = {}
+    for file in task.above.data_files:
+        first, last = comparable_range(file, context)
+        if first <= high and last >= low:
+            levels.setdefault(file.level, []).append(file)
+    return tuple(
+        sorted(levels[level], key=lambda file: comparable_range(file, context)[0])
+        for level in sorted(levels, reverse=True)
+    )

@@ -1,7 +1,7 @@
-"""Deletion vectors of one bucket: what a compaction marks, and what it makes void.
+"""Deletion vectors of one bucket: new deletions, and vectors of deleted files.
 
-Index files are replaced as wholes: those whose vectors change are read, and all vectors that are
-left are written to one new file.
+Index files are replaced as wholes: all of a task's are read if a vector changes, and the vectors
+that are left are written to one new file.
 Source: `org.apache.paimon.deletionvectors.BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
 """
 
@@ -37,7 +37,7 @@ class BucketVectors:
     file_io: FileIO
     bitmap64: bool
     paths: list[str] = field(default_factory=list)
-    """Files that were created; whoever gives up deletes them."""
+    """Files that were created; an aborted task deletes them."""
     _marked: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
     _dropped: set[str] = field(default_factory=set)
 
@@ -45,7 +45,7 @@ class BucketVectors:
     def of(
         task: CompactTask | RowChangeTask, schema: TableSchema, file_io: FileIO
     ) -> BucketVectors:
-        """Return those of the one bucket a task is about."""
+        """Return the vectors of a task's bucket."""
         return BucketVectors(
             index_files=task.index_files,
             index_directory=task.index_directory,
@@ -54,16 +54,16 @@ class BucketVectors:
         )
 
     def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
-        """Note that rows of a data file are deleted."""
+        """Add deleted rows of a data file."""
         if len(positions):
             self._marked.setdefault(name, []).append(positions)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Note that data files are gone."""
+        """Remove the vectors of deleted data files."""
         self._dropped.update(names)
 
     def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """Write what changed."""
+        """Return (new index files, those they replace)."""
         listed = {
             vector.data_file_name
             for file in self.index_files
@@ -71,19 +71,19 @@ class BucketVectors:
         }
         if not self._marked and not listed & self._dropped:
             return (), ()
-        vectors = self._left()
+        vectors = self._new_vectors()
         if not vectors:
             return (), self.index_files
-        return (self._written(vectors),), self.index_files
+        return (self._write(vectors),), self.index_files
 
-    def _left(self) -> Mapping[str, DeletionVector]:
+    def _new_vectors(self) -> Mapping[str, DeletionVector]:
         rows: dict[str, list[npt.NDArray[np.int64]]] = {}
         for file in self.index_files:
             for name, vector in self._read(file).items():
                 if name not in self._dropped:
                     rows[name] = [vector.rows.astype(np.int64)]
-        for name, marked in self._marked.items():
-            rows.setdefault(name, []).extend(marked)
+        for name, positions in self._marked.items():
+            rows.setdefault(name, []).extend(positions)
         return {
             name: DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
             for name, parts in rows.items()
@@ -102,7 +102,7 @@ class BucketVectors:
             for meta in file.deletion_vectors or ()
         }
 
-    def _written(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
+    def _write(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
         data, metas = write_index_file(vectors, bitmap64=self.bitmap64)
         name = f"index-{uuid.uuid4()}-0"
         path = f"{self.index_directory}/{name}"

@@ -1,18 +1,13 @@
 """Avro data files, block by block.
 
-    read     block ─▶ fastavro: a dictionary a row ─▶ columns as stored ─▶ as meant (`avro_types`)
-    write    columns as meant ─▶ as stored ─▶ bytes of their rows (`avro_encoding`) ─▶ block
+    read     block ─▶ fastavro: a dictionary a row ─▶ stored columns ─▶ logical (`avro_types`)
+    write    logical columns ─▶ stored ─▶ cells ─▶ rows ─▶ block
 
-fastavro makes a Python dictionary of every row, so reading Avro costs some ten times what Parquet
-does.
-Source: `org.apache.paimon.format.avro.AvroBulkFormat`, `AvroRowDatumWriter`.
-
-Columns → the bytes of their rows in Avro's binary encoding, without a step a row.
-
-A cell is what one value takes. The cells of a row, of an element, or of a key with its value are
-joined in turn: where each begins follows from the lengths of all before it, so a column of cells is
-put to its places at once.
-Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+fastavro builds a Python dictionary for every row, so reading Avro costs some ten times what Parquet
+does. Writing has no step a row: a cell is the encoded bytes of one value, and the position of each
+cell of a row follows from the lengths of all before it, so a column of cells is copied at once.
+Source: `org.apache.paimon.format.avro.AvroBulkFormat`, `AvroRowDatumWriter`,
+https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """
 
 from __future__ import annotations
@@ -67,8 +62,8 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 _BITS = 7
-"""The bits of a number in each byte; the eighth says that more follow."""
-_MOST_BYTES = 10
+"""The bits of a number in each byte; the eighth is set if more bytes follow."""
+_MAX_BYTES = 10
 _MORE = 0x80
 
 
@@ -81,8 +76,8 @@ class Cells:
     data: Bytes
 
 
-def encoded_rows(columns: Sequence[Any], record: Json) -> bytes:
-    """Return rows as an Avro block holds them.
+def encode_rows(columns: Sequence[Any], record: Json) -> bytes:
+    """Return the rows of an Avro block.
 
     Cost:
         Some 20 bytes of memory for each one encoded.
@@ -105,7 +100,7 @@ def _encode(array: Any, avro: Json) -> Cells:
         lengths[present] = values.lengths
         return _join([_single(2 * present.astype(np.uint8)), Cells(lengths, values.data)])
     if array.null_count:
-        raise InvalidInputError("a null where there is none in an Avro file.", kind="null")
+        raise InvalidInputError("a null where an Avro file cannot hold one.", kind="null")
     arrow_type = array.type
     if pat.is_integer(arrow_type):
         return _numbers(to_numpy(array).astype(np.int64))
@@ -127,17 +122,17 @@ def _nested(array: Any, avro: Json) -> Cells:
         items = _join([_encode(array.keys, "string"), _encode(array.items, avro["values"])])
     else:
         items = _encode(array.values, avro["items"])
-    # A count with so many items, unless there are none; then a count of 0.
+    # A count and so many items, unless it is 0; then a count of 0.
     ends = _ends(array)
     counts = np.diff(ends)
     filled = counts > 0
-    counted = _numbers(counts[filled])
+    count_cells = _numbers(counts[filled])
     heads = np.zeros(len(array), dtype=np.int64)
-    heads[filled] = counted.lengths
+    heads[filled] = count_cells.lengths
     before = np.concatenate([[0], np.cumsum(items.lengths)])
     bodies = np.diff(before[ends])
     end = _single(np.zeros(len(array), dtype=np.uint8))
-    return _join([Cells(heads, counted.data), Cells(bodies, items.data), end])
+    return _join([Cells(heads, count_cells.data), Cells(bodies, items.data), end])
 
 
 def _texts(array: Any) -> Cells:
@@ -148,7 +143,7 @@ def _texts(array: Any) -> Cells:
 
 
 def _ends(array: Any) -> Longs:
-    """Return where each value of an array begins, and where the last one ends."""
+    """Return the start of each value of an array, and the end of the last."""
     if not len(array):
         return np.zeros(1, dtype=np.int64)
     start, count = array.offset * np.dtype(np.int32).itemsize, len(array) + 1
@@ -162,13 +157,13 @@ def _single(values: Bytes) -> Cells:
 
 def _numbers(values: Longs) -> Cells:
     """Encode numbers, zig-zag and variable length."""
-    bits = ((values << 1) ^ (values >> 63)).view(np.uint64)[:, None]  # the sign comes last
-    places = np.arange(_MOST_BYTES, dtype=np.uint64)
-    rest = bits >> (places * np.uint64(_BITS))
+    bits = ((values << 1) ^ (values >> 63)).view(np.uint64)[:, None]  # the sign is the last bit
+    positions = np.arange(_MAX_BYTES, dtype=np.uint64)
+    rest = bits >> (positions * np.uint64(_BITS))
     lengths = np.maximum(1, np.count_nonzero(rest, axis=1)).astype(np.int64)
-    follows = places[None, :].astype(np.int64) < lengths[:, None] - 1
-    groups = (rest & np.uint64(_MORE - 1)).astype(np.uint8) | (follows * np.uint8(_MORE))
-    inside = places[None, :].astype(np.int64) < lengths[:, None]
+    has_next = positions[None, :].astype(np.int64) < lengths[:, None] - 1
+    groups = (rest & np.uint64(_MORE - 1)).astype(np.uint8) | (has_next * np.uint8(_MORE))
+    inside = positions[None, :].astype(np.int64) < lengths[:, None]
     return Cells(lengths, groups[inside])
 
 
@@ -208,32 +203,32 @@ class AvroReader(FormatReader):
                 kind=error.kind,
                 details={"path": file.path},
             ) from error
-        return pa.schema(list(self._shape.meant))
+        return pa.schema(list(self._shape.logical))
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns; see `FormatReader`. Nothing is pruned: Avro has no statistics."""
-        known = [field.name for field in self._shape.meant]
+        file_names = [field.name for field in self._shape.logical]
         # A batch without columns would not keep its number of rows: decode one, and drop it.
-        decoded = [name for name in known if name in names] or known[:1]
-        positions = [known.index(name) for name in decoded]
+        decoded = [name for name in file_names if name in names] or file_names[:1]
+        positions = [file_names.index(name) for name in decoded]
         stored = texts_as_bytes(
             pa.struct([self._shape.stored.field(position) for position in positions])
         )
-        waiting: list[Any] = []
-        waiting_bytes = 0
+        rows: list[Any] = []
+        total_bytes = 0
         for records, block_bytes in self._container.blocks(decoded):
-            waiting.extend(records)
-            waiting_bytes += block_bytes
-            while waiting and (len(waiting) >= batch_rows or waiting_bytes >= batch_bytes):
-                step = max(1, len(waiting) * batch_bytes // max(1, waiting_bytes))
-                taken = waiting[: min(batch_rows, step)]
-                yield self._batch(taken, stored, positions).select(names)
-                waiting_bytes -= waiting_bytes * len(taken) // len(waiting)
-                waiting = waiting[len(taken) :]
-        if waiting:
-            yield self._batch(waiting, stored, positions).select(names)
+            rows.extend(records)
+            total_bytes += block_bytes
+            while rows and (len(rows) >= batch_rows or total_bytes >= batch_bytes):
+                step = max(1, len(rows) * batch_bytes // max(1, total_bytes))
+                head = rows[: min(batch_rows, step)]
+                yield self._batch(head, stored, positions).select(names)
+                total_bytes -= total_bytes * len(head) // len(rows)
+                rows = rows[len(head) :]
+        if rows:
+            yield self._batch(rows, stored, positions).select(names)
 
     def _batch(
         self, records: Sequence[Any], stored: Any, positions: Sequence[int]
@@ -272,16 +267,16 @@ class AvroWriter(FormatWriter):
         for start in range(0, table.num_rows, _BLOCK_ROWS):
             part = table.slice(start, _BLOCK_ROWS)
             columns = [
-                shape.write(_whole(column).cast(shape.meant))
+                shape.write(_whole(column).cast(shape.logical))
                 for shape, column in zip(self._shape.inner, part.columns, strict=True)
             ]
-            plain = encoded_rows(columns, self._record)
+            plain = encode_rows(columns, self._record)
             self._sink.write(frame_block(part.num_rows, plain, self._compress))
             self._sink.write(self._sync)
 
 
 def _whole(column: Any) -> Any:
-    """Join the chunks of a column, so that what lies inside it begins where it begins."""
+    """Join the chunks of a column, so that its offsets begin at 0."""
     return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
 
 

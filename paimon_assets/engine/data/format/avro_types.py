@@ -1,16 +1,16 @@
 """Avro types ⇄ Arrow types, and columns between the two.
 
 fastavro yields plain values, so a column is first built in the Arrow type that stores them
-(numbers, bytes, lists, …) and then turned into what it means, which copies nothing but decimals.
+(numbers, bytes, lists, …) and then converted to its logical type, which copies only decimals.
 
-    Avro                                stored as        means
+    Avro                                stored as        logical type
     int date, time-millis               int32            date32, time32(ms)
     long timestamp-millis/-micros       int64            timestamp without zone (TIMESTAMP)
     long local-timestamp-millis/…       int64            timestamp in UTC (… WITH LOCAL TIME ZONE)
     bytes decimal                       binary           decimal128
     map; array of {key, value} "map"    map; list        map
 
-The two kinds of timestamps mean the opposite of what the Avro specification says.
+The two kinds of timestamps have the opposite meaning of the Avro specification.
 Source: `org.apache.paimon.format.avro.AvroSchemaConverter`.
 """
 
@@ -64,7 +64,7 @@ class Shape:
 
     stored: Any
     """Arrow type of fastavro's values."""
-    meant: Any
+    logical: Any
     """Arrow type of the column."""
     inner: tuple[Shape, ...] = ()
     """The shapes of elements, of keys and values, or of fields."""
@@ -74,18 +74,18 @@ class Shape:
         return self.read(pa.array(values, self.stored))
 
     def read(self, stored: Array) -> Array:
-        """Turn a column of type `stored` into one of type `meant`."""
-        if pat.is_decimal(self.meant):
-            return _decimals(stored, self.meant)
+        """Turn a column of type `stored` into one of type `logical`."""
+        if pat.is_decimal(self.logical):
+            return _decimals(stored, self.logical)
         children = [shape.read(part) for shape, part in _inner(stored, self.inner)]
-        return _retype(stored, self.meant, children)
+        return _retype(stored, self.logical, children)
 
-    def write(self, meant: Array) -> Array:
-        """Turn a column of type `meant` into one of type `stored`."""
-        if pat.is_decimal(self.meant):
-            return _decimal_bytes(meant)
-        children = [shape.write(part) for shape, part in _inner(meant, self.inner)]
-        return _retype(meant, self.stored, children)
+    def write(self, logical: Array) -> Array:
+        """Turn a column of type `logical` into one of type `stored`."""
+        if pat.is_decimal(self.logical):
+            return _decimal_bytes(logical)
+        children = [shape.write(part) for shape, part in _inner(logical, self.inner)]
+        return _retype(logical, self.stored, children)
 
 
 def _retype(array: Any, target: Any, children: list[Any]) -> Array:
@@ -93,7 +93,7 @@ def _retype(array: Any, target: Any, children: list[Any]) -> Array:
     if not children:
         return array.view(target)  # type: ignore[no-any-return]
     is_struct = pat.is_struct(target)
-    if len(children) > 1 and not is_struct:  # keys and values lie in a struct of their own
+    if len(children) > 1 and not is_struct:  # keys and values are in a struct of their own
         is_map = pat.is_map(target)
         entries = [target.key_field, target.item_field] if is_map else list(target.value_type)
         children = [pa.StructArray.from_arrays(children, fields=entries)]
@@ -109,38 +109,36 @@ def _inner(array: Any, shapes: Sequence[Shape]) -> Iterator[tuple[Shape, Any]]:
     if pat.is_map(array.type):
         parts = [array.keys, array.items]
     else:
-        fields = array
-        if pat.is_list(array.type):
-            fields = array.values
+        fields = array.values if pat.is_list(array.type) else array
         entries = pat.is_struct(array.type) or len(shapes) > 1
         parts = [fields.field(number) for number in range(len(shapes))] if entries else [fields]
     return zip(shapes, parts, strict=True)
 
 
 def shape_of(avro: Json) -> Shape:
-    """Return what an Avro type is in Arrow; every field may be null."""
+    """Return the Arrow shape of an Avro type; every field may be null."""
     if isinstance(avro, list):
         branches = [branch for branch in avro if branch != "null"]
         if len(branches) != 1:
             raise FormatError(f"the union {avro} has more than one type")
         return shape_of(branches[0])
-    described = {"type": avro} if isinstance(avro, str) else avro
-    match described["type"]:
+    avro_type = {"type": avro} if isinstance(avro, str) else avro
+    match avro_type["type"]:
         case str(name) if name in _PRIMITIVES:
-            return Shape(_PRIMITIVES[name], _meaning(described))
+            return Shape(_PRIMITIVES[name], _logical_type(avro_type))
         case "record":
-            return _record_shape(described)
-        case "array" if described.get("logicalType") == "map":
-            key, value = _record_shape(described["items"]).inner
+            return _record_shape(avro_type)
+        case "array" if avro_type.get("logicalType") == "map":
+            key, value = _record_shape(avro_type["items"]).inner
             entry = pa.struct([pa.field("key", key.stored), pa.field("value", value.stored)])
-            return Shape(pa.list_(entry), pa.map_(key.meant, value.meant), (key, value))
+            return Shape(pa.list_(entry), pa.map_(key.logical, value.logical), (key, value))
         case "array":
-            element = shape_of(described["items"])
-            return Shape(pa.list_(element.stored), pa.list_(element.meant), (element,))
+            element = shape_of(avro_type["items"])
+            return Shape(pa.list_(element.stored), pa.list_(element.logical), (element,))
         case "map":
-            key, value = shape_of("string"), shape_of(described["values"])
-            stored, meant = pa.map_(key.stored, value.stored), pa.map_(key.meant, value.meant)
-            return Shape(stored, meant, (key, value))
+            key, value = shape_of("string"), shape_of(avro_type["values"])
+            stored, logical = pa.map_(key.stored, value.stored), pa.map_(key.logical, value.logical)
+            return Shape(stored, logical, (key, value))
         case dict() | list() as inner:
             return shape_of(inner)
         case other:
@@ -170,12 +168,12 @@ def _record_shape(avro: Json) -> Shape:
     fields = [(field["name"], shape_of(field["type"])) for field in avro["fields"]]
     return Shape(
         pa.struct([pa.field(name, shape.stored) for name, shape in fields]),
-        pa.struct([pa.field(name, shape.meant) for name, shape in fields]),
+        pa.struct([pa.field(name, shape.logical) for name, shape in fields]),
         tuple(shape for _, shape in fields),
     )
 
 
-def _meaning(avro: Json) -> Any:
+def _logical_type(avro: Json) -> Any:
     logical = avro.get("logicalType")
     if logical == "decimal":
         return pa.decimal128(avro["precision"], avro.get("scale", 0))
@@ -194,15 +192,15 @@ def _decimals(stored: Any, data_type: Any) -> Array:
     filled = np.flatnonzero(lengths)
     numbers[filled[data[ends[filled]] >= _SIGN_BIT]] = 0xFF
     of_row = np.repeat(np.arange(count), lengths)
-    places = np.arange(int(ends[-1] - ends[0])) - np.repeat(ends[:-1] - ends[0], lengths)
-    numbers[of_row, places + _DECIMAL_BYTES - lengths[of_row]] = data[ends[0] : ends[-1]]
+    positions = np.arange(int(ends[-1] - ends[0])) - np.repeat(ends[:-1] - ends[0], lengths)
+    numbers[of_row, positions + _DECIMAL_BYTES - lengths[of_row]] = data[ends[0] : ends[-1]]
     content: Any = np.ascontiguousarray(numbers[:, ::-1])
     buffers = [stored.buffers()[0], pa.py_buffer(content)]
     return _within(pa.Array.from_buffers(data_type, count, buffers))
 
 
 def _within(decimals: Any) -> Array:
-    """Turn numbers of more digits than their type has into null, as Java reads them."""
+    """Replace numbers with more digits than their type by null, as Java does."""
     precision, scale = decimals.type.precision, decimals.type.scale
     wide = pa.decimal128(_MOST_DIGITS, scale)
     numbers = decimals.view(wide)
@@ -215,7 +213,7 @@ def _within(decimals: Any) -> Array:
 
 
 def _decimal_bytes(decimals: Any) -> Array:
-    """Turn decimals into big-endian two's complement numbers of 16 bytes."""
+    """Convert decimals to big-endian two's complement numbers of 16 bytes."""
     count = len(decimals)
     content = decimals.buffers()[1]
     start = decimals.offset * _DECIMAL_BYTES
@@ -240,8 +238,8 @@ def avro_record(schema: pa.Schema, name: str = "record") -> dict[str, Json]:
 
 
 def _avro_field(field: Any, name: str) -> dict[str, Json]:
-    described = {"name": field.name, "type": _avro_type(field, name)}
-    return {**described, "default": None} if field.nullable else described
+    result = {"name": field.name, "type": _avro_type(field, name)}
+    return {**result, "default": None} if field.nullable else result
 
 
 def _avro_type(field: Any, name: str) -> Json:

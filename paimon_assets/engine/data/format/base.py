@@ -1,6 +1,6 @@
 """FileFormat: one format of data files; FormatReader and FormatWriter: one open file of a format.
 
-A format is one module, which ends with its `FileFormat`, and its place in `formats.FORMATS`; tables
+A format is one module, which ends with its `FileFormat`, and an entry of `formats.FORMATS`; tables
 may name the formats of `spec.segments.segment`.
 Source: `org.apache.paimon.format.FileFormat`.
 """
@@ -21,13 +21,13 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
 
 BATCH_BYTES = 128 * 1024 * 1024
-"""The batch bytes of a batch of several rows, if nobody says otherwise."""
+"""Default limit of a batch of several rows."""
 
 
 def short_batches(
     batches: Iterable[pa.RecordBatch], batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """Cut batches to a number of rows and to about a number of bytes; views of what was decoded."""
+    """Slice batches to a number of rows and to about a number of bytes, without a copy."""
     for batch in batches:
         step = batch_rows
         if batch.nbytes > batch_bytes:
@@ -41,7 +41,7 @@ def short_batches(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredText:
-    """What a table knows of a foreign file of text."""
+    """The table's declarations for an external file of text."""
 
     fields: Sequence[DataField]
     """The table's columns."""
@@ -53,7 +53,7 @@ class DeclaredText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToRead:
-    """A data file, and what its table knows of it; see `open_reader`."""
+    """A data file with its table's metadata; see `open_reader`."""
 
     file_io: FileIO
     path: str
@@ -70,10 +70,10 @@ class FormatReader(ABC):
     title: ClassVar[str]
     """The format's name in messages."""
     schema: pa.Schema
-    """Columns as they lie in the file."""
+    """Columns as the file has them."""
 
     def __init__(self, file: FileToRead) -> None:
-        """Open the file and read what says its columns.
+        """Open the file and read its columns.
 
         Raises:
             NotFoundError: There is no such file; the snapshot that names it may have expired.
@@ -90,7 +90,7 @@ class FormatReader(ABC):
 
     @abstractmethod
     def _columns(self, file: FileToRead) -> pa.Schema:
-        """Read which columns the file has; it is closed if this raises."""
+        """Read the columns of the file; it is closed if this raises."""
 
     def batches(
         self,
@@ -100,12 +100,12 @@ class FormatReader(ABC):
         batch_rows: int,
         batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """Decode some columns, in the order asked for; rows in file order.
+        """Decode some columns, in their order in `columns`; rows in file order.
 
         Args:
-            columns: Names of columns of the file; none is legal and yields only row counts.
-            predicate: Bound, on the file's column names. Stretches of the file in which no row can
-                pass are left out; the rows that remain are not filtered.
+            columns: Names of columns of the file; without any, batches have only row counts.
+            predicate: Bound, on the file's column names. Row ranges in which no row can pass are
+                left out; the other rows are not filtered.
             batch_rows: Upper limit of rows a batch.
             batch_bytes: About the largest size of a batch of several rows.
 
@@ -120,7 +120,7 @@ class FormatReader(ABC):
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decode columns, as `batches` does; what libraries raise need not name the file."""
+        """Decode columns, as `batches` does; errors of libraries need not name the file."""
 
     @abstractmethod
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -131,11 +131,11 @@ class FormatReader(ABC):
         """
 
     def column_bounds(self, name: str) -> Bounds:
-        """Return what the file's statistics say of one column in the whole file."""
+        """Return the file's statistics of one column."""
         return UNKNOWN
 
     def vague_timestamps(self) -> frozenset[str]:
-        """Return the columns whose type does not say whether a timestamp is an instant."""
+        """Return the columns of timestamps that may be instants or local times."""
         return frozenset()
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class FormatWriter(ABC):
         return self._size
 
     def abort(self) -> None:
-        """Stop without finishing; the caller deletes what may lie there."""
+        """Stop without finishing; the caller deletes the file."""
         self._sink.close()
 
 
@@ -199,22 +199,22 @@ class FileFormat:
     writer: Callable[[FileToWrite], FormatWriter] | None = None
     """None if such files are only read."""
     codecs: frozenset[str] = frozenset()
-    """Values of `file.compression` that the writer knows."""
+    """Values of `file.compression` that the writer supports."""
     missing_types: frozenset[TypeRoot] = _PARQUET_ONLY
     unsafe: Callable[[DataType, Options], str | None] = lambda _type, _options: None
-    """(Type, options of the table) → why its values would come back changed; None if not so."""
+    """(Type, options of the table) → why reads would return changed values; None if they do not."""
     is_text: bool = False
     """Rows are counted by reading them, and parsed as the table declares its columns."""
     is_one_column: bool = False
     """The file holds one column, and the table names it."""
 
     def opens(self, file: FileToRead) -> bool:
-        """Whether the table knows enough of a file to read it."""
+        """Whether the table's metadata suffices to read a file."""
         is_named = not self.is_one_column or len(file.columns or ()) == 1
         return is_named and not (self.is_text and file.declared is None)
 
     def refusal(self, data_type: DataType, options: Options) -> str | None:
-        """Return why files cannot hold a type, leaving aside types inside it; None if they can."""
+        """Return why files cannot hold a type, types inside it aside; None if they can."""
         if data_type.root in self.missing_types:
             return f"files of format {self.name} have no such type"
         return self.unsafe(data_type, options)

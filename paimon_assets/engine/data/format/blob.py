@@ -1,10 +1,10 @@
-"""Blob files: one BLOB column of some rows, each value a run of bytes.
+"""Blob files: one BLOB column of some rows.
 
     entries   int32 LE magic · value · int64 LE bytes of the entry · int32 LE CRC32 of all before
     index     differences of the entries' lengths as zig-zag varints; -1 is a null
     end       int32 LE bytes of the index · byte version = 1
 
-Such a file does not name its column; the table's metadata does.
+The file does not name its column; the table's metadata does.
 Source: `org.apache.paimon.format.blob.BlobFormatWriter`.
 """
 
@@ -29,7 +29,7 @@ _TAIL = struct.Struct("<qI")
 _FRAME_BYTES = len(MAGIC) + _TAIL.size
 _NULL, _PLACEHOLDER = -1, -2
 _BATCH_BYTES = 64 * 1024 * 1024
-"""About how many bytes of values a batch holds; a larger value stands alone."""
+"""Limit of a batch's values; a larger value is a batch of its own."""
 
 
 class BlobReader(FormatReader):
@@ -91,9 +91,9 @@ class BlobReader(FormatReader):
             )
         end = offset + length
         entry = data[offset : end - 4]
-        noted, checksum = _TAIL.unpack_from(data, end - _TAIL.size)
-        if not entry.startswith(MAGIC) or noted != length or checksum != zlib.crc32(entry):
-            self._damaged(f"the value at byte {offset} is not as it was written")
+        entry_bytes, checksum = _TAIL.unpack_from(data, end - _TAIL.size)
+        if not entry.startswith(MAGIC) or entry_bytes != length or checksum != zlib.crc32(entry):
+            self._damaged(f"the value at byte {offset} was changed")
         return entry[len(MAGIC) : -8]
 
     def _read_index(self) -> list[int]:
@@ -113,9 +113,9 @@ class BlobReader(FormatReader):
             self._damaged("its index does not add up to its size")
         return lengths
 
-    def _damaged(self, what: str) -> NoReturn:
+    def _damaged(self, problem: str) -> NoReturn:
         raise FormatError(
-            f"Data file '{self._path}' is damaged: {what}.", details={"path": self._path}
+            f"Data file '{self._path}' is damaged: {problem}.", details={"path": self._path}
         )
 
 

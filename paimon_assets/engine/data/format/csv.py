@@ -1,8 +1,7 @@
 """CSV files through pyarrow: the first line names the columns, an empty field is null.
 
-Empty lines are no rows, as for Spark, not even where there is one column.
-Values are parsed as the table declares its columns; columns it does not declare are texts. How a
-file is written otherwise, `TextOptions` says.
+Empty lines are not rows, as in Spark, not even in a file of one column. Values are parsed as the
+table declares its columns; other columns are texts. `TextOptions` describes files of other forms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from paimon_assets.engine.data.format.text_streams import (
     open_text_stream,
     without_comments,
 )
-from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
+from paimon_assets.engine.data.format.text_values import parse_columns, read_type
 
 
 class CsvReader(CountedRows):
@@ -42,11 +41,11 @@ class CsvReader(CountedRows):
         if not self._source.size():
             return
         # Without a column pyarrow would decode all of them.
-        wanted = list(columns) or self.schema.names[:1]
-        types = {name: read_type(self.schema.field(name).type, self._text) for name in wanted}
+        names = list(columns) or self.schema.names[:1]
+        types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
         with self._stream() as stream:
-            for batch in self._open(stream, types, wanted):
-                yield parsed_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+            for batch in self._open(stream, types, names):
+                yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
 
     def _stream(self) -> Any:
         stream = open_text_stream(self._file_io, self._path, self._text)

@@ -1,4 +1,4 @@
-"""The formats of data files, and the one door through which a file is opened or created."""
+"""The formats of data files, and functions that open or create a file of any format."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ _UNCOMPRESSED = {"none", "uncompressed", ""}
 
 
 def is_written(file_format: str) -> bool:
-    """Whether data files of a format are written here."""
+    """Whether this engine writes data files of a format."""
     return file_format in FORMATS and FORMATS[file_format].writer is not None
 
 
@@ -44,7 +44,7 @@ def open_reader(
     bounds: Mapping[str, Bounds] | None = None,
 ) -> FormatReader:
     """Open a data file."""
-    found = FORMATS.get(file_format)
+    reader_format = FORMATS.get(file_format)
     file = FileToRead(
         file_io=file_io,
         path=path,
@@ -54,12 +54,12 @@ def open_reader(
         options=options,
         bounds=bounds or {},
     )
-    if found is None or not found.opens(file):
+    if reader_format is None or not reader_format.opens(file):
         raise _unsupported(
             file_format, path, "read", "Compact the table with an engine that reads the format,"
-            f" after setting '{FILE_FORMAT.key}' to one of those: that writes the rows anew"
+            f" after setting '{FILE_FORMAT.key}' to one of those: that rewrites the rows"
         )  # fmt: skip
-    return found.reader(file)
+    return reader_format.reader(file)
 
 
 def open_writer(
@@ -72,31 +72,30 @@ def open_writer(
     options: Options | None = None,
 ) -> FormatWriter:
     """Create a data file."""
-    found = FORMATS.get(file_format)
-    if found is None or found.writer is None:
+    writer_format = FORMATS.get(file_format)
+    if writer_format is None or writer_format.writer is None:
         keys = (FILE_FORMAT.key, FILE_FORMAT_PER_LEVEL.key, CHANGELOG_FILE_FORMAT.key)
-        raise _unsupported(
-            file_format, path, "written", f"Set what names it of {', '.join(keys)} to one of those"
-        )
+        way_out = f"Change the one of {', '.join(keys)} that names it"
+        raise _unsupported(file_format, path, "written", way_out)
     codec = "none" if compression in _UNCOMPRESSED else compression
-    if codec not in found.codecs:
+    if codec not in writer_format.codecs:
         raise InvalidInputError(
             f"Table option '{FILE_COMPRESSION.key}' has the value '{compression}'; files of format"
-            f" {file_format} take one of {', '.join(sorted(found.codecs))}.",
+            f" {file_format} can have one of {', '.join(sorted(writer_format.codecs))}.",
             kind="option-value",
             details={"option": FILE_COMPRESSION.key},
         )
     settings = options or Options({})
-    return found.writer(
+    return writer_format.writer(
         FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)
     )
 
 
-def _unsupported(name: str, path: str, done: str, way_out: str) -> UnsupportedFeatureError:
-    known = ", ".join(filter(is_written, FORMATS))
+def _unsupported(name: str, path: str, action: str, way_out: str) -> UnsupportedFeatureError:
+    formats = ", ".join(filter(is_written, FORMATS))
     return UnsupportedFeatureError(
-        f"Data file '{path}' has the format '{name or 'unknown'}', which is not {done} here;"
-        f" {known} are. {way_out}.",
+        f"Data file '{path}' has the format '{name or 'unknown'}', which is not {action} here;"
+        f" {formats} are. {way_out}.",
         kind="file-format",
         details={"path": path, "format": name},
     )

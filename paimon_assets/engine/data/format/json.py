@@ -1,9 +1,8 @@
-"""JSON lines through pyarrow: an object a line, columns by name; a member that is absent is null.
+"""JSON lines through pyarrow: an object a line, columns by name; a missing member is null.
 
-Values are parsed as the table declares its columns, as Spark's reader does: bytes are base64, and a
-number or an object is the text that stands there where a text is declared. With `multiLine`,
-objects may go over several lines, and stand in one array; then maps are not read, and texts must be
-texts.
+Values are parsed as the table declares its columns, as in Spark: bytes are base64, and if a text is
+declared, a number or an object is read as its source text. With `multiLine`, objects may have
+several lines, and may be in one array; then maps are not read, and texts must be texts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from paimon_assets.engine.data.format.text_streams import (
     with_plain_members,
     without_array,
 )
-from paimon_assets.engine.data.format.text_values import parsed_columns, read_type
+from paimon_assets.engine.data.format.text_values import parse_columns, read_type
 
 
 class JsonReader(CountedRows):
@@ -45,28 +44,26 @@ class JsonReader(CountedRows):
         """Return members of the first objects, as the table declares them; then absent ones."""
         try:
             with self._stream() as stream:
-                found = self._open(stream, None).schema
+                members = self._open(stream, None).schema
         except pa.ArrowInvalid:  # values of several types under one name
             if not self._declared:
                 raise
             texts = (field.with_type(pa.string()) for field in self._declared.values())
             with self._stream(texts) as stream:
-                found = self._open(stream, None).schema
-        fields = [self._declared.get(field.name, field) for field in found]
-        if any(field.name in self._declared for field in found):
-            folded = {field.name.lower() for field in found}
-            absent = (name for name in self._declared if name.lower() not in folded)
-            fields += [self._declared[name] for name in absent]
+                members = self._open(stream, None).schema
+        fields = [self._declared.get(member.name, member) for member in members]
+        if any(member.name in self._declared for member in members):
+            names = {member.name.lower() for member in members}
+            fields += [field for name, field in self._declared.items() if name.lower() not in names]
         return pa.schema(fields)
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self._source.size():
             return
-        wanted = list(columns) or self.schema.names[:1]
-        fields = [self.schema.field(name) for name in wanted]
+        fields = [self.schema.field(name) for name in list(columns) or self.schema.names[:1]]
         rows = 0
         try:
-            for batch in self._parse(fields, written_anew=_holds(fields, pat.is_map)):
+            for batch in self._parse(fields, rewrites=_holds(fields, pat.is_map)):
                 yield batch
                 rows += batch.num_rows
         except pa.ArrowInvalid:
@@ -74,24 +71,24 @@ class JsonReader(CountedRows):
                 raise
         else:
             return
-        # Perhaps a number or an object where a text is declared: Spark takes what stands there.
-        for batch in self._parse(fields, written_anew=True):
+        # Perhaps a number or an object where a text is declared: Spark reads its source text.
+        for batch in self._parse(fields, rewrites=True):
             yield batch.slice(min(rows, batch.num_rows))
             rows -= min(rows, batch.num_rows)
 
     def _parse(
-        self, fields: Sequence[pa.Field[Any]], *, written_anew: bool
+        self, fields: Sequence[pa.Field[Any]], *, rewrites: bool
     ) -> Iterator[pa.RecordBatch]:
         schema = pa.schema(
             [field.with_type(read_type(field.type, self._text, is_json=True)) for field in fields]
         )
         zone = self._text.time_zone or "UTC"
-        with self._stream(fields if written_anew else ()) as stream:
+        with self._stream(fields if rewrites else ()) as stream:
             for batch in self._open(stream, schema):
-                yield parsed_columns(batch, self.schema, self._text, zone=zone)
+                yield parse_columns(batch, self.schema, self._text, zone=zone)
 
     def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
-        """Open the file; members that are texts or maps are written as the parser takes them."""
+        """Open the file; members that are texts or maps are rewritten for the parser."""
         stream = open_text_stream(self._file_io, self._path, self._text)
         if self._text.multi_line:
             return without_array(stream)

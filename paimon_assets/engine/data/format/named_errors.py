@@ -1,4 +1,4 @@
-"""Errors of pyarrow's file readers, as errors that name the file."""
+"""Errors of pyarrow's file readers as errors that name the file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from paimon_assets.engine.fileio.base import FileIO
 
 
 def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
-    """Open a data file of the size the table says."""
+    """Open a data file, and check its size."""
     try:
         source = file_io.open_input(path)
     except NotFoundError as error:
@@ -35,7 +35,7 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
 
 @contextmanager
 def named_errors(path: str, format_name: str) -> Iterator[None]:
-    """Turn what pyarrow raises while reading into `FormatError` and `StorageError`."""
+    """Convert errors of a read with pyarrow to `FormatError` and `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Turn what pyarrow raises where a storage takes no more bytes into `StorageError`."""
+    """Convert errors of a write with pyarrow to `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -78,6 +78,6 @@ def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
 
 
 def with_names_read(schema: pa.Schema) -> pa.Schema:
-    """Return a file's schema; pyarrow decodes names late, and damaged ones raise here."""
+    """Return a file's schema with its names decoded, which pyarrow would do later: it may raise."""
     _ = schema.names
     return schema

@@ -1,16 +1,19 @@
 """ORC data files through pyarrow.
 
-TIME lies as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` turns both into
-the Arrow types of their columns. What pyarrow reads otherwise than Java is put right by
-`orc_values`. Java, unless `orc.timestamp-ltz.legacy.type` is false, moves instants (TIMESTAMP WITH
-LOCAL TIME ZONE) by the zone of the writing process, and back by that of the reading one. Here they
-are moved back by the zone that the file names, if its own schema has the option so.
-Source: `org.apache.paimon.format.orc`.
+TIME is stored as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` converts
+both to the Arrow types of their columns. `orc_values` corrects values that pyarrow reads otherwise
+than Java. Unless `orc.timestamp-ltz.legacy.type` is false, Java moves instants (TIMESTAMP WITH
+LOCAL TIME ZONE) by the zone of the writing process, and back by that of the reading one. This
+reader moves them back by the zone in the file, if the file's own schema has the option.
 
-What of an ORC file can be checked: its format has no checksums.
+Timestamps beyond pyarrow's nanoseconds are read as microseconds: in columns whose statistics reach
+beyond the years 1678 to 2261. Java counts a TIMESTAMP by its JVM's calendar, which is the Julian
+one before October 1582, and keeps the date.
 
-Rows that differ in number, nulls or bounds from what the footer says of the file were not written.
-A damage that keeps these goes unseen; Parquet's pages have checksums.
+ORC has no checksums. Rows whose number, nulls or bounds contradict the footer are refused; other
+damage stays unnoticed.
+Source: `org.apache.paimon.format.orc`, `org.apache.orc.impl.TreeReaderFactory`,
+`java.sql.Timestamp`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -27,7 +32,8 @@ from pyarrow import orc
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
-from paimon_assets.engine.codec.orc_footer import OrcColumnStats, OrcFooter, read_orc_footer
+from paimon_assets.engine.codec.orc_footer import OrcColumnStats, OrcFooter, Read, read_orc_footer
+from paimon_assets.engine.codec.orc_times import EPOCH, read_times
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -37,13 +43,14 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import with_names_read
-from paimon_assets.engine.data.format.orc_times import GREGORIAN, read_wide, wide_columns
 from paimon_assets.engine.data.format.orc_values import (
     INSTANT,
+    UTC_NAMES,
     as_java_reads,
     fixes_of,
     holds,
-    moved_milliseconds,
+    move_milliseconds,
+    offsets_of,
     unknown_zone,
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -59,27 +66,105 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
+_MAX_MILLIS = 9_223_372_036_000
+"""The whole seconds that fit 64 bits of nanoseconds."""
+_FLOORED_NANOS = 999_999
+_DAY = 86_400
+GREGORIAN = -12_219_292_800
+"""1582-10-15, the first day of the Gregorian calendar, in seconds."""
+_MICROS = 1_000_000
+
+
+def wide_columns(footer: OrcFooter) -> frozenset[str]:
+    """Return the timestamp columns of a file that hold years beyond 1678 to 2261."""
+    return frozenset(
+        name
+        for name, column in footer.columns.items()
+        if column.milliseconds is not None
+        and not -_MAX_MILLIS <= column.milliseconds[0] <= column.milliseconds[1] <= _MAX_MILLIS
+    )
+
+
+def read_wide(
+    footer: OrcFooter,
+    read: Read,
+    stripe: int,
+    number: int,
+    column: str,
+    path: str,
+    *,
+    zone: str,
+    is_legacy: bool,
+) -> Any:
+    """Decode a timestamp column as microseconds, or nanoseconds if some values need them."""
+    is_instant = footer.types[number].kind == INSTANT
+    seconds, nanos, valid = read_times(footer, read, stripe, number, path)
+    is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
+    if is_moved and not is_instant:
+        seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
+    seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
+    if is_moved:
+        seconds += offsets_of(seconds, zone, path)
+    if footer.is_julian and (is_legacy or not is_instant):
+        seconds = _same_dates(seconds)
+    zone_name = "UTC" if is_instant else None
+    values: Any
+    if not (nanos % 1000).any():
+        values = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
+        return values.cast(pa.timestamp("us", tz=zone_name))
+    if (np.abs(seconds) * 1000 > _MAX_MILLIS).any():
+        raise FormatError(
+            f"Column '{column}' of ORC file '{path}' holds both nanoseconds and years outside 1678"
+            " to 2261, which 64 bits do not hold. Leave the column out, or make it TIMESTAMP(6).",
+            kind="orc-timestamp",
+            details={"path": path, "column": column},
+        )
+    values = pa.array(seconds * _MICROS * 1000 + nanos, mask=~valid)
+    return values.cast(pa.timestamp("ns", tz=zone_name))
+
+
+def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Move Julian days before October 1582 to the Gregorian days of the same date."""
+    old = seconds < GREGORIAN
+    if not old.any():
+        return seconds
+    days = seconds[old] // _DAY
+    # The Julian calendar's day, counted from March of the year 0 in cycles of four years.
+    since = days + 719_470
+    cycle, rest = since // 1461, since % 1461
+    year = np.minimum(rest // 365, 3)
+    day_of_year = rest - 365 * year
+    months = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * months + 2) // 5
+    year = year + 4 * cycle
+    # The Gregorian one, in the same way.
+    gregorian = 365 * year + year // 4 - year // 100 + year // 400 + (153 * months + 2) // 5 + day
+    moved = seconds.copy()
+    moved[old] = (gregorian - 719_468) * _DAY + seconds[old] % _DAY
+    return moved
+
+
 _Stats = Mapping[str, OrcColumnStats]
 
 _REPLACED = "\ufffd"
-"""What Java writes into bounds for bytes that are no text."""
+"""Java's replacement in bounds for invalid UTF-8."""
 
 
 def check(
     stripes: Iterable[pa.RecordBatch], statistics: _Stats, names: Sequence[str], path: str
 ) -> Iterator[pa.RecordBatch]:
-    """Pass the stripes of a file on, all of them in turn, unless they are not what was written."""
-    known = {name: statistics[name] for name in names if name in statistics}
-    values = dict.fromkeys(known, 0)
+    """Yield all stripes of a file, checked against its statistics."""
+    columns = {name: statistics[name] for name in names if name in statistics}
+    counts = dict.fromkeys(columns, 0)
     for stripe in stripes:
-        for name, stats in known.items():
+        for name, stats in columns.items():
             column: Any = stripe.column(name)
-            values[name] += len(column) - column.null_count
+            counts[name] += len(column) - column.null_count
             _check_bounds(column, stats, name, path)
         yield stripe
-    for name, stats in known.items():
-        if stats.value_count is not None and values[name] != stats.value_count:
-            raise _damaged(path, name, f"has {values[name]} values, not {stats.value_count}")
+    for name, stats in columns.items():
+        if stats.value_count is not None and counts[name] != stats.value_count:
+            raise _damaged(path, name, f"has {counts[name]} values, not {stats.value_count}")
 
 
 def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> None:
@@ -89,9 +174,9 @@ def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> N
     is_known = pa.types.is_integer(comparable.type) or pa.types.is_string(comparable.type)
     if not is_known or type(stats.minimum) is not type(stats.maximum) or stats.minimum is None:
         return
-    found: Any = pc.min_max(comparable)
+    extremes: Any = pc.min_max(comparable)
     try:
-        low, high = found["min"].as_py(), found["max"].as_py()
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
     except UnicodeDecodeError:  # BYTES that became STRING, whose bounds are of other texts
         return
     if _REPLACED in f"{stats.minimum}{stats.maximum}":
@@ -106,18 +191,18 @@ def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _damaged(path: str, name: str, what: str) -> FormatError:
+def _damaged(path: str, name: str, problem: str) -> FormatError:
     return FormatError(
-        f"Data file '{path}' is not readable as ORC: column '{name}' {what} that its footer says; "
-        "its bytes were changed.",
+        f"Data file '{path}' is not readable as ORC: column '{name}' {problem} that its footer "
+        "says; its bytes were changed.",
         details={"path": path, "column": name},
     )
 
 
 _OUT_OF_RANGE = "out of range for nanosecond"
-"""What pyarrow says of a timestamp that it cannot hold."""
+"""In pyarrow's message about a timestamp beyond 64 bits."""
 _NO_ZONE = "Time zone file"
-"""What it says of a zone that it does not know."""
+"""In its message about an unknown zone."""
 
 
 class OrcReader(FormatReader):
@@ -127,7 +212,7 @@ class OrcReader(FormatReader):
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
-        self._file_options, self._bounds_of_table = file.options, file.bounds
+        self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(ORC_LEGACY_LTZ)
         return with_names_read(self._file.schema)
 
@@ -146,9 +231,9 @@ class OrcReader(FormatReader):
             self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
         )
         statistics = {} if self._footer is None else self._footer.columns
-        places = sorted(set(positions))
+        columns = sorted(set(positions))
         for number, stripe in enumerate(check(stripes, statistics, decoded, self._path)):
-            rows = self._as_java_reads(stripe, places, number).select(decoded)
+            rows = self._as_java_reads(stripe, columns, number).select(decoded)
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
             yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
@@ -167,9 +252,9 @@ class OrcReader(FormatReader):
                 raise
             raise FormatError(
                 f"ORC file '{self._path}' holds timestamps outside the years 1678 to 2261 inside"
-                f" one of the columns {', '.join(names)}; they are read only where a column is one"
-                " itself, and the file has statistics. Leave the column out, or rewrite the table"
-                " as parquet.",
+                f" one of the columns {', '.join(names)}; they are read only in top-level"
+                " columns, and if the file has statistics. Leave the column out, or rewrite the"
+                " table as parquet.",
                 kind="orc-timestamp",
                 details={"path": self._path},
             ) from error
@@ -177,7 +262,7 @@ class OrcReader(FormatReader):
     def _wide_column(self, name: str, stripe: int) -> Any:
         footer = self._footer
         if footer is None:
-            raise ValueError("a wide column is known by the footer alone")
+            raise ValueError("there are no wide columns without a footer")
         number = footer.types[0].inner[self.schema.get_field_index(name)]
         zone = self._zone(stripe, [number])
         legacy = self._is_legacy
@@ -186,7 +271,7 @@ class OrcReader(FormatReader):
         )
 
     def _zone(self, stripe: int, numbers: Sequence[int]) -> str:
-        """Return the zone of a stripe's writer, as far as some columns depend on it."""
+        """Return the zone of a stripe's writer, or UTC if the columns do not depend on it."""
         footer = self._footer
         zone = "" if footer is None else footer.stripe(self._read, stripe).zone
         if zone or footer is None or not self._is_legacy:
@@ -196,21 +281,22 @@ class OrcReader(FormatReader):
 
     @cached_property
     def _assumed_zone(self) -> str:
-        """The zone of a writer that had none to name: that of the table's casts."""
+        """The zone of a file that names none: that of the table's casts."""
         footer, options = self._footer, self._file_options
         if footer is None or options is None:
             return "UTC"
         zone = options.get(CAST_TIME_ZONE)
         for name, number in zip(self.schema.names, footer.types[0].inner, strict=True):
-            held, known = footer.columns.get(name), self._bounds_of_table.get(name, UNKNOWN)
-            if footer.types[number].kind != INSTANT or held is None or held.milliseconds is None:
+            column, bounds = footer.columns.get(name), self._table_bounds.get(name, UNKNOWN)
+            is_instant = footer.types[number].kind == INSTANT
+            if not is_instant or column is None or column.milliseconds is None:
                 continue
-            stored, right = held.milliseconds, (known.minimum, known.maximum)
+            stored, nanos = column.milliseconds, (bounds.minimum, bounds.maximum)
             is_julian = footer.is_julian and stored[0] < GREGORIAN * 1000
-            if is_julian or None in right:
+            if is_julian or None in nanos:
                 continue
-            moved = moved_milliseconds(stored, zone, self._path)
-            if moved != tuple(each // 10**6 for each in right):
+            moved = move_milliseconds(stored, zone, self._path)
+            if moved != tuple(bound // 10**6 for bound in nanos):
                 raise FormatError(
                     f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
                     f" its process ('{ORC_LEGACY_LTZ.key}'), and does not name the zone. It is not"
@@ -228,11 +314,11 @@ class OrcReader(FormatReader):
         """Return the footer's statistics of a column; see `FormatReader`."""
         return self._bounds.get(name, UNKNOWN)
 
-    def _as_java_reads(self, rows: pa.RecordBatch, places: Sequence[int], stripe: int) -> Any:
+    def _as_java_reads(self, rows: pa.RecordBatch, positions: Sequence[int], stripe: int) -> Any:
         footer = self._footer
-        if footer is None or not places:
+        if footer is None or not positions:
             return rows
-        numbers = [footer.types[0].inner[place] for place in places]
+        numbers = [footer.types[0].inner[position] for position in positions]
         zone = self._zone(stripe, numbers)
         fixes = fixes_of(zone, is_legacy=self._is_legacy, path=self._path)
         columns = [
@@ -249,7 +335,7 @@ class OrcReader(FormatReader):
     def _footer(self) -> OrcFooter | None:
         try:
             return read_orc_footer(self._read, self._source.size(), self._path)
-        except FormatError:  # pyarrow could read the file, compressed with LZO perhaps
+        except FormatError:  # pyarrow can read the file, perhaps compressed with LZO
             return None
 
     @cached_property
@@ -258,7 +344,7 @@ class OrcReader(FormatReader):
 
     @cached_property
     def _narrow(self) -> list[int]:
-        """A column that pyarrow decodes, if there is one."""
+        """The first column that pyarrow can decode, if there is one."""
         return [at for at, name in enumerate(self.schema.names) if name not in self._wide][:1]
 
     @cached_property
@@ -316,10 +402,10 @@ class OrcWriter(FormatWriter):
 
 
 def _refuse_timestamps(values: Any, column: str, *, is_inside: bool = False) -> None:
-    """Refuse timestamps that ORC files of pyarrow do not hold so that all engines read them.
+    """Refuse timestamps that some engine could not read from an ORC file of pyarrow.
 
-    Before 1970 it stores fractions of milliseconds in a way Java does not read. Inside another
-    column, values beyond what 64 bits of nanoseconds hold are not read here.
+    Before 1970, Java cannot read its fractions of milliseconds. Inside other columns, this engine
+    reads no values beyond 64 bits of nanoseconds.
     """
     data_type = values.type
     if pat.is_struct(data_type):
@@ -352,15 +438,15 @@ def _refuse_timestamps(values: Any, column: str, *, is_inside: bool = False) -> 
 
 
 def _with_nulls_below(table: pa.Table) -> pa.Table:
-    """Rebuild rows inside columns, so that what lies in null ones has nulls of its own.
+    """Rebuild nested rows, so that fields of null rows are null.
 
-    pyarrow's writer takes a null row inside a row for one that holds values, and reads the nulls of
-    a slice from the beginning of what was sliced: values would be found in the wrong rows.
+    pyarrow's writer writes the fields of a null row inside a row, and reads the nulls of a slice
+    from the start of the whole array: values would be in the wrong rows.
     """
     for index, field in enumerate(table.schema):
         if _has_row(field.type):
             chunks = [*table.column(index).chunks, pa.array([], field.type)]
-            whole = _nulls_below(pa.concat_arrays(chunks))  # of two, and so never a slice
+            whole = _nulls_below(pa.concat_arrays(chunks))  # of two arrays, so not a slice
             table = table.set_column(index, field, whole)
     return table
 
@@ -374,7 +460,7 @@ def _has_row(data_type: Any) -> bool:
 
 
 def _nulls_below(values: Any) -> Any:
-    """Do so for an array that is no slice."""
+    """Rebuild an array that is not a slice."""
     data_type = values.type
     if pat.is_struct(data_type) and len(values):
         parts = [_nulls_below(part) for part in values.flatten()]
@@ -390,14 +476,14 @@ def _nulls_below(values: Any) -> Any:
 
 
 def _stored_field(field: Any) -> Any:
-    """Return a column as ORC stores it, with its id where Java looks for it."""
+    """Return a column as ORC stores it, with its id under Java's key."""
     stored = field.with_type(_stored_type(field.type))
     number = (field.metadata or {}).get(b"PARQUET:field_id")
     return stored.with_metadata(None if number is None else {"paimon.id": number})
 
 
 def _stored_type(arrow_type: Any) -> Any:
-    """Return the type ORC stores a type as: TIME, at any depth, is an int."""
+    """Return the stored type: TIME, at any depth, is an int."""
     if pat.is_time(arrow_type):
         return pa.int32()
     if pat.is_list(arrow_type):

@@ -1,13 +1,13 @@
 """Parquet data files through pyarrow: row-group pruning, projection, batches; and writing.
 
-Source: `org.apache.paimon.format.parquet`; writer settings are those that every Paimon reader since
-0.9 accepts: integer decimals, data pages of version 1, field ids. TIMESTAMP(7..9) is INT96, because
-Java 1.4 takes INT64 nanoseconds for microseconds; see `parquet_times`.
+Every Paimon reader since 0.9 accepts the writer's settings: integer decimals, data pages of version
+1, field ids. TIMESTAMP(7..9) is INT96, because Java 1.4 reads INT64 nanoseconds as microseconds;
+see `parquet_times`.
 
-Which columns of a file are worth a dictionary, judged by a sample of its first rows.
-
-Row groups are small, so a column of unique values would fill a whole dictionary in each of them:
-a third more bytes and twice the time, measured on eight columns of a million rows.
+A sample of the first rows decides which columns get a dictionary. Row groups are small, so a column
+of unique values would fill a dictionary in each of them: a third more bytes and twice the time,
+measured on eight columns of a million rows.
+Source: `org.apache.paimon.format.parquet`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from paimon_assets.engine.data.format.base import (
     short_batches,
 )
 from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, joined_bounds
+from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, join_bounds
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
@@ -61,8 +61,8 @@ _MAX_LONG_DIGITS = 18
 def dictionary_columns(rows: pa.Table) -> list[str]:
     """Return the names of flat columns whose values repeat.
 
-    Decimals of more than 18 digits get none: Java 1.4 filters by the dictionary, and takes a value
-    there for another one than the same value in a literal (of 40 rows `v = 1` found none).
+    Decimals of more than 18 digits get no dictionary: Java 1.4 filters by it, and finds no value
+    that equals a literal (of 40 rows, `v = 1` found none).
 
     Cost:
         About 3 ms for ten columns.
@@ -88,11 +88,10 @@ def _repeats(column: Any) -> bool:
 
 
 ROW_GROUP_ROWS = 65_536
-"""Rows of a row group we write, at most: a lookup decodes few, and the encodings still work."""
+"""Largest row group that is written: a lookup decodes few rows, and the encodings still work."""
 _SMALL_GROUP_ROWS = ROW_GROUP_ROWS // 2
 _SMALL_GROUPS = 16
-"""Rows of up to so many small groups are written in small ones: a range of keys is merged from a
-few rows of each run."""
+"""Up to so many small groups are written as small ones: a key range needs few rows of each run."""
 
 _READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
 
@@ -103,15 +102,15 @@ _LEAST_PIECE_BYTES = 64 * 1024
 _GROWTH = 8
 """How many times as many rows a next batch may have."""
 _GUESSED_GROUPS = 4
-"""Row groups whose footers say how wide rows are."""
+"""Row groups from whose metadata the width of rows is estimated."""
 _LONG_VALUE = 128 * 1024
-"""Bytes of a value of which a dictionary may hold some, and statistics none."""
+"""Assumed bytes of a dictionary's value without statistics."""
 _UNPACKED = 16
-"""How many times as long as the file one of its values is at most taken to be."""
+"""Assumed largest ratio of one value's bytes to the file's bytes."""
 _MICRO_NANOS = 1000
 _WRAPPED_MICROS = 2**64 // _MICRO_NANOS
 _ROWS_FOR_THREADS = 8192
-"""A file of fewer rows is decoded before threads have taken up its columns."""
+"""A file of fewer rows is decoded faster than threads start."""
 
 
 class ParquetReader(FormatReader):
@@ -120,7 +119,7 @@ class ParquetReader(FormatReader):
     title = "Parquet"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
-        self._file = _opened(self._source)
+        self._file = _open_file(self._source)
         schema = with_names_read(_schema_as_written(self._file))
         self._int96 = _int96_names(self._file)
         self._coarse = _written_coarse(self._file, self._int96)
@@ -131,21 +130,21 @@ class ParquetReader(FormatReader):
     ) -> Iterator[pa.RecordBatch]:
         """Decode some columns of the row groups in which a row may pass; see `FormatReader`.
 
-        Columns are decoded in parallel by pyarrow's threads. How many rows are decoded at once
-        follows what rows took so far; what the first take is guessed from the footer.
+        pyarrow's threads decode columns in parallel. The number of rows decoded at once follows
+        from the bytes of the rows before; for the first rows it is estimated from the footer.
         """
         groups = self.matching_row_groups(predicate)
         if not groups:
             return
         if batch_bytes < _WHOLE_GROUP_BYTES:
-            self._file = _opened(self._source, self._file.metadata, whole_bytes=batch_bytes)
+            self._file = _open_file(self._source, self._file.metadata, whole_bytes=batch_bytes)
         for batch in self._decode(names, groups, batch_rows, batch_bytes):
             yield batch if batch.schema.names == names else batch.select(names)
 
     def _decode(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decode columns; INT96 as nanoseconds, coarse ones as microseconds: they reach further."""
+        """Decode columns; INT96 as nanoseconds, or microseconds if written from coarser units."""
         vague = [name for name in names if name in self._int96]
         if not vague:
             yield from self._sized_batches(names, groups, batch_rows, batch_bytes)
@@ -165,10 +164,10 @@ class ParquetReader(FormatReader):
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
-        """Check that 64 bits hold the nanoseconds: pyarrow wraps what they do not.
+        """Check that 64 bits hold the nanoseconds: pyarrow wraps others.
 
-        Java counts what lies before 1970 from the day after, with negative nanoseconds, which
-        pyarrow takes for 584 years. The years 2262 to 2554 look alike: the bytes say which it is.
+        Java counts times before 1970 from the next day, with negative nanoseconds, which pyarrow
+        reads as 584 years. The years 2262 to 2554 look alike; only the bytes distinguish them.
         """
         pairs = zip(_timestamps(nanos), _timestamps(micros), strict=True)
         for (unit, exact), (coarse_unit, coarse) in pairs:
@@ -187,14 +186,15 @@ class ParquetReader(FormatReader):
 
     @cached_property
     def _wide(self) -> frozenset[str]:
-        """The INT96 columns with values that 64 bits of nanoseconds do not hold, by their bytes."""
-        raw, names = (
-            parquet_times.with_int96_as_bytes(self._source, **_READING),
-            sorted(self._int96),
+        """The INT96 columns with values beyond 64 bits of nanoseconds, by their bytes."""
+        raw = parquet_times.with_int96_as_bytes(self._source, **_READING)
+        names, groups = sorted(self._int96), [*range(raw.num_row_groups)]
+        return frozenset(
+            name
+            for rows in _batches(raw, names, groups, _ROWS_FOR_THREADS)
+            for name in names
+            if parquet_times.is_wide(rows.column(name))
         )
-        found = _batches(raw, names, [*range(raw.num_row_groups)], _ROWS_FOR_THREADS)
-        wide = parquet_times.is_wide
-        return frozenset(name for rows in found for name in names if wide(rows.column(name)))
 
     def _sized_batches(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
@@ -203,30 +203,27 @@ class ParquetReader(FormatReader):
         rows = first
         for batch in _batches(self._file, names, groups, first):
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-            wanted = max(1, min(batch_rows, batch_bytes // row_bytes, _GROWTH * rows))
-            if wanted != rows:
-                # The reader asks for the size again before each batch.
-                self._file.reader.set_batch_size(wanted)
-                rows = wanted
+            next_rows = max(1, min(batch_rows, batch_bytes // row_bytes, _GROWTH * rows))
+            if next_rows != rows:
+                # The reader uses the new size from its next batch on.
+                self._file.reader.set_batch_size(next_rows)
+                rows = next_rows
             yield from short_batches([batch], batch_rows, batch_bytes)
 
     def _first_rows(self, names: list[str], groups: list[int], batch_bytes: int) -> int:
-        """Guess how many rows take so many bytes; few where values may hide in a dictionary."""
+        """Estimate how many rows have so many bytes; few if a dictionary may hold long values."""
         metadata, widest = self._file.metadata, 1
         if metadata.num_rows * self._source.size() * _UNPACKED <= batch_bytes:
-            return max(1, metadata.num_rows)  # and a damaged footer is not asked for its chunks
-        wanted, stored = set(names), self._file.schema
+            return max(1, metadata.num_rows)  # without chunks, which may be damaged
+        columns, stored = set(names), self._file.schema
         paths = (stored.column(number).path for number in range(len(stored)))
-        leaves = [number for number, path in enumerate(paths) if path.partition(".")[0] in wanted]
-        guessed = groups[:_GUESSED_GROUPS]
+        leaves = [number for number, path in enumerate(paths) if path.partition(".")[0] in columns]
+        sample = groups[:_GUESSED_GROUPS]
         with named_errors(self._path, self.title):
-            for group, chunks in zip(guessed, self._chunks.of(guessed, leaves), strict=True):
-                taken = sum(chunk.total_uncompressed_size for chunk in chunks)
-                widest = max(
-                    widest,
-                    taken // max(1, metadata.row_group(group).num_rows)
-                    + sum(_hidden_bytes(chunk) for chunk in chunks),
-                )
+            for group, chunks in zip(sample, self._chunks.of(sample, leaves), strict=True):
+                group_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
+                row_bytes = group_bytes // max(1, metadata.row_group(group).num_rows)
+                widest = max(widest, row_bytes + sum(map(_hidden_bytes, chunks)))
         return max(1, batch_bytes // widest)
 
     @cached_property
@@ -235,14 +232,13 @@ class ParquetReader(FormatReader):
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
-        everything = list(range(self._file.metadata.num_row_groups))
+        groups = list(range(self._file.metadata.num_row_groups))
         if predicate is None:
-            return everything
-        bounds = self._bounds(fields_of(predicate))
+            return groups
         return [
             group
-            for group, known in zip(everything, bounds, strict=True)
-            if may_match(predicate, known.__getitem__)
+            for group, bounds in zip(groups, self._bounds(fields_of(predicate)), strict=True)
+            if may_match(predicate, bounds.__getitem__)
         ]
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -257,7 +253,7 @@ class ParquetReader(FormatReader):
 
     def column_bounds(self, name: str) -> Bounds:
         """Join the statistics of the row groups; see `FormatReader`."""
-        return joined_bounds(known[name] for known in self._bounds({name}))
+        return join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""
@@ -265,21 +261,19 @@ class ParquetReader(FormatReader):
         leaves = self._leaf_positions(names)
         groups = range(metadata.num_row_groups)
         with named_errors(self._path, self.title):
-            looked = self._chunks.of(groups, [*leaves.values()])
-            for group, chunks in zip(groups, looked, strict=True):
+            group_chunks = self._chunks.of(groups, [*leaves.values()])
+            for group, chunks in zip(groups, group_chunks, strict=True):
                 rows = metadata.row_group(group).num_rows
-                # As stored, not as written: Parquet keeps seconds as milliseconds.
-                known = {
+                # As stored, not as written: Parquet stores seconds as milliseconds.
+                bounds = {
                     name: bounds_of(chunk, stored.field(name).type, rows)
                     for name, chunk in zip(leaves, chunks, strict=True)
                 }
-                yield defaultdict(lambda: UNKNOWN, known)
+                yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
         """Return the INT96 columns; see `FormatReader`."""
-        leaves = self._file.schema
-        columns = (leaves.column(number) for number in range(len(leaves)))
-        return frozenset(leaf.path for leaf in columns if leaf.physical_type == "INT96")
+        return frozenset(_int96_paths(self._file))
 
     def _leaf_positions(self, names: AbstractSet[str]) -> dict[str, int]:
         leaves = self._file.schema
@@ -287,24 +281,26 @@ class ParquetReader(FormatReader):
         return {name: paths[name] for name in names if name in paths}
 
 
-def _opened(
+def _open_file(
     source: pa.NativeFile, metadata: Any = None, *, whole_bytes: int = _WHOLE_GROUP_BYTES
 ) -> pq.ParquetFile:
-    """Open a file; columns of large row groups are read piece by piece, those of small ones whole.
+    """Open a file; columns of large row groups are read in pieces, those of small ones whole.
 
-    A merge holds the columns it reads of one row group of each run.
+    A merge holds in memory one row group of each run, with the columns that it reads.
     """
     file = pq.ParquetFile(source, metadata=metadata, **_READING)
     if source.size() <= whole_bytes:
         return file
     metadata, leaves = file.metadata, range(len(file.schema))
     chunks, groups = ColumnChunks(source, metadata), range(metadata.num_row_groups)
-    # One that is small when it is unpacked is small.
+    # A group that is small without compression is small.
     large = [n for n in groups if not 0 < metadata.row_group(n).total_byte_size <= whole_bytes]
     try:
-        looked = chunks.of(large, leaves)
-        stored = [sum(leaf.total_compressed_size for leaf in found) for found in looked]
-    except (OSError, pa.ArrowException):  # perhaps a column that nobody reads
+        stored = [
+            sum(chunk.total_compressed_size for chunk in group_chunks)
+            for group_chunks in chunks.of(large, leaves)
+        ]
+    except (OSError, pa.ArrowException):  # perhaps of a column that is not read
         stored = [source.size()]
     if max(stored, default=0) <= whole_bytes:
         return file
@@ -313,7 +309,7 @@ def _opened(
 
 
 def _hidden_bytes(chunk: Any) -> int:
-    """Return how long one value of a column may be that is stored once for many rows."""
+    """Return how long a dictionary value of a column may be, which many rows may share."""
     if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
         return 0
     statistics = chunk.statistics
@@ -334,50 +330,52 @@ def _batches(
     ):
         missing -= batch.num_rows
         yield batch
-    if missing:  # pyarrow ends where the first column does
+    if missing:  # pyarrow ends at the end of the first column
         raise pa.ArrowInvalid(f"its footer says {missing} rows more than its columns hold")
 
 
-def _noted_schema(file: pq.ParquetFile) -> pa.Schema | None:
-    """Return the Arrow schema a writer noted in the file."""
-    noted = (file.metadata.metadata or {}).get(b"ARROW:schema")
-    return None if noted is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(noted)))
+def _writer_schema(file: pq.ParquetFile) -> pa.Schema | None:
+    """Return the Arrow schema in the file's metadata, from an Arrow writer."""
+    data = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    return None if data is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data)))
 
 
 def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
-    """Return the columns with the timestamp units an Arrow writer noted; INT96 has none."""
+    """Return the columns with the timestamp units of an Arrow writer; INT96 has none."""
     schema = file.schema_arrow
-    if not any(pa.types.is_timestamp(data_type) for data_type in schema.types):
+    if not any(map(pat.is_timestamp, schema.types)):
         return schema
-    written = _noted_schema(file)
+    written = _writer_schema(file)
     if written is None:
         return schema
     for number, field in enumerate(schema):
-        if pa.types.is_timestamp(field.type) and field.name in written.names:
+        if pat.is_timestamp(field.type) and field.name in written.names:
             as_written = written.field(field.name).type
-            if pa.types.is_timestamp(as_written) and as_written.unit != field.type.unit:
-                kept = pa.timestamp(as_written.unit, field.type.tz)
-                schema = schema.set(number, field.with_type(kept))
+            if pat.is_timestamp(as_written) and as_written.unit != field.type.unit:
+                arrow_type = pa.timestamp(as_written.unit, field.type.tz)
+                schema = schema.set(number, field.with_type(arrow_type))
     return schema
 
 
-def _int96_names(file: pq.ParquetFile) -> frozenset[str]:
-    """Return the columns that hold INT96, perhaps inside."""
+def _int96_paths(file: pq.ParquetFile) -> list[str]:
     leaves = file.schema
     columns = (leaves.column(number) for number in range(len(leaves)))
-    paths = [leaf.path for leaf in columns if leaf.physical_type == "INT96"]
-    if not paths:
-        return frozenset()
+    return [leaf.path for leaf in columns if leaf.physical_type == "INT96"]
+
+
+def _int96_names(file: pq.ParquetFile) -> frozenset[str]:
+    """Return the columns that hold INT96, at any depth."""
+    paths = _int96_paths(file)
     return frozenset(
         name
-        for name in file.schema_arrow.names
+        for name in (file.schema_arrow.names if paths else ())
         if any(path == name or path.startswith(f"{name}.") for path in paths)
     )
 
 
 def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[str]:
     """Return the INT96 columns that were written from units coarser than nanoseconds."""
-    written = _noted_schema(file) if int96 else None
+    written = _writer_schema(file) if int96 else None
     if written is None:
         return frozenset()
     return frozenset(
@@ -401,15 +399,15 @@ def _timestamps(column: Any) -> Iterator[Any]:
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:
-    """Return the columns to keep statistics of: flat ones without floating-point numbers.
+    """Return the columns that get statistics: flat ones without floating-point numbers.
 
-    pyarrow leaves NaN out, which is above all numbers in filters of Java and Spark: they would skip
-    it. The statistics of whole files, in the manifests, know whether there is one.
+    pyarrow's statistics leave out NaN, which is above all numbers in filters of Java and Spark, so
+    these would skip it. The statistics of whole files, in manifests, take NaN into account.
     """
     return [
         field.name
         for field in schema
-        if not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type)
+        if not pat.is_nested(field.type) and not pat.is_floating(field.type)
     ]
 
 
@@ -443,21 +441,21 @@ class ParquetWriter(FormatWriter):
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
 
-    def _opened(self, first_rows: pa.Table) -> pq.ParquetWriter:
+    def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
         """Open the encoder; the first rows decide which columns get dictionaries."""
         if self._writer is None:
             dictionaries = dictionary_columns(first_rows) if self._dictionaries else False
-            both = self._two_kinds
+            sink = self._two_kinds
             self._writer = pq.ParquetWriter(
-                self._sink if both is None else both,  # type: ignore[arg-type]  # it is written to
-                self._schema if both is None else both.stored,
+                self._sink if sink is None else sink,  # type: ignore[arg-type]  # it is written to
+                self._schema if sink is None else sink.stored,
                 **self._options,
                 use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
             )
         return self._writer
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows in row groups of at most `ROW_GROUP_ROWS`, few rows in ones of half of it.
+        """Append rows in row groups of at most `ROW_GROUP_ROWS`, half of that if rows are few.
 
         Every call ends a row group, so write many rows at a time.
         """
@@ -468,16 +466,16 @@ class ParquetWriter(FormatWriter):
             rows_of_group = max(1, min(_SMALL_GROUP_ROWS if is_small else ROW_GROUP_ROWS, fitting))
             whole = without_nulls_below(table)
             stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
-            self._opened(table).write_table(stored, row_group_size=rows_of_group)
+            self._open_writer(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         """Write the footer and return the file's exact size in bytes."""
-        writer = self._writer or self._opened(self._schema.empty_table())
+        writer = self._writer or self._open_writer(self._schema.empty_table())
         if self._two_kinds is None:
             writer.close()
         else:
             writer.add_key_value_metadata(self._two_kinds.note)
-            self._two_kinds.hold()
+            self._two_kinds.hold_back()
             writer.close()
             self._two_kinds.finish()
         return super().close()
@@ -487,6 +485,42 @@ class ParquetWriter(FormatWriter):
         if self._writer is not None:
             self._writer.is_open = False  # or it would write the footer when collected
         super().abort()
+
+
+class ParquetPiece(ParquetReader):
+    """The row groups of an open file whose middle byte is in `[start, end)`.
+
+    If ranges cover the whole file, each row group is in one of them.
+    """
+
+    def __init__(self, file: FileToRead, start: int, end: int) -> None:
+        """Open the file; see `FormatReader`."""
+        super().__init__(file)
+        self._start, self._end = start, end
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the whole file."""
+        return int(self._source.size())
+
+    @property
+    def footer(self) -> Any:
+        """The `pyarrow.parquet.FileMetaData` of the whole file."""
+        return self._file.metadata
+
+    def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
+        """Return those of the piece in which a row may pass."""
+        groups = super().matching_row_groups(predicate)
+        if self._start == 0 and self._end >= self.file_bytes:
+            return groups
+        last, leaves, own = self.file_bytes - 1, range(len(self._file.schema)), []
+        with named_errors(self._path, self.title):
+            for group, chunks in zip(groups, self._chunks.of(groups, leaves), strict=True):
+                first = min(chunks[0].data_page_offset, chunks[0].dictionary_page_offset or last)
+                middle = first + sum(chunk.total_compressed_size for chunk in chunks) // 2
+                if self._start <= min(middle, last) < self._end:
+                    own.append(group)
+        return own
 
 
 FORMAT = FileFormat(

@@ -1,8 +1,8 @@
-"""What a Parquet footer says of column chunks, asked for so that a damaged one raises.
+"""Column chunks in a Parquet footer, read so that a damaged one raises.
 
-pyarrow asks Arrow for a chunk, and for its statistics, where nothing catches what Arrow raises: the
-process ends. But a read that fetches ahead first works out where all its chunks lie, and there it
-is caught. So one is begun of a file that has a size and no bytes.
+When pyarrow gets a chunk or its statistics, nothing catches Arrow's C++ exceptions: the process
+ends. But a read with `pre_buffer` first locates all of its chunks, and there they are caught. So
+such a read is started on a file that has a size and no bytes.
 """
 
 import io
@@ -12,17 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 
 
 class _AtBytesError(Exception):
-    """The chunks were found: a read goes on to their bytes."""
+    """All chunks are located: the read continues to their bytes."""
 
 
 class _NoBytes(io.RawIOBase):
-    """A file of which only the size is known."""
+    """A file with a size and no bytes."""
 
     def __init__(self, size: int) -> None:
         self._size, self._at = size, 0
@@ -51,13 +52,12 @@ class ColumnChunks:
         self._source, self._metadata = source, metadata
 
     def of(self, groups: Sequence[int], leaves: Sequence[int]) -> Iterator[list[Any]]:
-        """Yield what the footer says of some leaves in each of some row groups.
+        """Yield the chunks of some leaves in each of some row groups.
 
-        A statistics value that is shorter than its type still ends the process where it is asked
-        for.
+        A statistics value that is shorter than its type still ends the process when it is read.
 
         Cost:
-            About 150 microseconds, and one more a chunk. What was looked at is not kept.
+            About 150 microseconds, and one more a chunk. Nothing is cached.
         """
         if not leaves or not groups:
             yield from ([] for _ in groups)
@@ -80,15 +80,15 @@ class ColumnChunks:
 
 
 def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
-    """Return the bounds that the statistics of a chunk give."""
+    """Return the bounds in the statistics of a chunk."""
     statistics = chunk.statistics
     if statistics is None:
         return UNKNOWN
     nulls = statistics.null_count if statistics.has_null_count else None
     if not statistics.has_min_max or pa.types.is_floating(data_type):
-        # Statistics leave NaN out, so they bound nothing.
+        # Statistics leave out NaN, so they are not bounds.
         return Bounds(null_count=nulls, row_count=row_count)
-    is_time = pa.types.is_temporal(data_type)  # Python does not know each
+    is_time = pa.types.is_temporal(data_type)  # some are outside Python's range
     try:
         low = _internal(None if is_time else statistics.min, statistics.min_raw, data_type)
         high = _internal(None if is_time else statistics.max, statistics.max_raw, data_type)
@@ -97,39 +97,36 @@ def bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
     return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
 
-def joined_bounds(parts: Iterable[Bounds]) -> Bounds:
-    """Return the bounds of several row groups together; what one does not say is unknown."""
-    known = [part for part in parts if part.row_count != 0]
-    if any(part.row_count is None for part in known):
+def join_bounds(parts: Iterable[Bounds]) -> Bounds:
+    """Return the bounds of several row groups together, unknown if one of them is."""
+    groups = [part for part in parts if part.row_count != 0]
+    if any(part.row_count is None for part in groups):
         return UNKNOWN
-    values = [part for part in known if part.null_count != part.row_count]
+    values = [part for part in groups if part.null_count != part.row_count]
     lows = [part.minimum for part in values]
     highs = [part.maximum for part in values]
-    nulls = [part.null_count for part in known]
+    nulls = [part.null_count for part in groups]
     return Bounds(
         minimum=None if not lows or None in lows else min(lows),
         maximum=None if not highs or None in highs else max(highs),
         null_count=None if None in nulls else sum(count for count in nulls if count),
-        row_count=sum(part.row_count or 0 for part in known),
+        row_count=sum(part.row_count or 0 for part in groups),
     )
 
 
 def _internal(value: Any, raw: Any, data_type: Any) -> Any:
-    """Turn a statistics value into an internal value of `spec.types.literals`; None if unsure."""
-    types = pa.types
-    if types.is_timestamp(data_type):
+    """Convert a statistics value to an internal value of `spec.types.literals`; None if unknown."""
+    if pat.is_timestamp(data_type):
         return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None
-    if types.is_date32(data_type):
+    if pat.is_date32(data_type):
         return raw
-    if types.is_time32(data_type):
+    if pat.is_time32(data_type):
         return raw if data_type.unit == "ms" else None
-    known = (
-        types.is_integer(data_type)
-        or types.is_boolean(data_type)
-        or types.is_decimal(data_type)
-        or types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_binary(data_type)
-        or types.is_large_binary(data_type)
-    )
-    return value if known else None
+    return value if any(is_kind(data_type) for is_kind in _PLAIN_KINDS) else None
+
+
+_PLAIN_KINDS = (
+    pat.is_integer, pat.is_boolean, pat.is_decimal, pat.is_string, pat.is_large_string,
+    pat.is_binary, pat.is_large_binary,
+)  # fmt: skip
+"""Types whose statistics pyarrow returns as internal values."""

@@ -1,8 +1,8 @@
 """Parquet files with timestamps of two kinds: INT96 for nanoseconds, INT64 for coarser units.
 
-Java writes TIMESTAMP(7..9) as INT96, because it takes INT64 nanoseconds for microseconds, and
-filters the others only where they are INT64. pyarrow writes all as INT96 or none; so coarser ones
-are given to it as integers, and declared to be timestamps when the footer is written.
+Java writes TIMESTAMP(7..9) as INT96, because it reads INT64 nanoseconds as microseconds, and
+filters the others only if they are INT64. pyarrow writes all timestamps as INT96 or none; so it
+gets coarser ones as integers, and the footer is changed to declare them as timestamps.
 """
 
 import base64
@@ -18,7 +18,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type
 from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, with_timestamps
 
-_NOTED = "ARROW:schema"
+_SCHEMA_KEY = "ARROW:schema"
 _FOOTER_END = 8
 _INT96_BYTES, _NANOS_BYTES = 12, 8
 _JULIAN_DAY = 2_440_588
@@ -45,8 +45,8 @@ def is_wide(column: Any) -> bool:
     if pat.is_fixed_size_binary(held) and held.byte_width == _INT96_BYTES:
         values = column.drop_null()
         start, end = (_INT96_BYTES * at for at in (values.offset, values.offset + len(values)))
-        found = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start:end]
-        days = found.reshape(-1, _INT96_BYTES)[:, _NANOS_BYTES:].copy().view("<i4")
+        data = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start:end]
+        days = data.reshape(-1, _INT96_BYTES)[:, _NANOS_BYTES:].copy().view("<i4")
         return bool((np.abs(days.astype(np.int64) - _JULIAN_DAY) > _DAYS).any())
     if pat.is_map(held):
         return is_wide(column.keys) or is_wide(column.items)
@@ -62,9 +62,9 @@ def has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
 
 @dataclass(slots=True)
 class TwoKinds:
-    """The stand-in for the storage of such a file, and the form of its rows.
+    """The placeholder for the storage of such a file, and the schema of its rows.
 
-    pyarrow writes to it; what it writes once `hold` was called waits for `finish`.
+    pyarrow writes to it; from `hold_back` on, its bytes are collected until `finish`.
     """
 
     sink: pa.NativeFile
@@ -80,20 +80,20 @@ class TwoKinds:
 
     @property
     def note(self) -> dict[str, str]:
-        """What pyarrow notes in a file: the schema of its rows."""
-        return {_NOTED: base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+        """The metadata that pyarrow stores: the Arrow schema of the rows."""
+        return {_SCHEMA_KEY: base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Return rows as pyarrow is to write them."""
+        """Return rows in the schema `stored`."""
         units = [each.with_type(_stored_type(each.type, longs=False)) for each in self.schema]
         return table.cast(pa.schema(units)).cast(self.stored)
 
-    def hold(self) -> None:
-        """Keep what comes next: the footer."""
+    def hold_back(self) -> None:
+        """Collect the next bytes: the footer."""
         self._held = []
 
     def finish(self) -> None:
-        """Write what was kept, with its timestamps declared."""
+        """Write the footer, with its timestamps declared."""
         times = [time for each in self.schema for time in _leaves(each.type)]
         coarse = [None if time is None or time[0] == "ns" else time for time in times]
         self.sink.write(with_timestamps(b"".join(self._held or ()), coarse))
@@ -118,14 +118,14 @@ class TwoKinds:
 
 
 def _stored_type(arrow_type: Any, *, longs: bool) -> Any:
-    """Return what a type is stored as: coarse timestamps in Parquet's units, or as integers."""
+    """Return the stored type: coarse timestamps in Parquet's units, or as integers."""
 
     def inner(each: Any) -> Any:
         return each.with_type(_stored_type(each.type, longs=longs))
 
     if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":
-        kept = timestamp_type("us" if arrow_type.unit == "us" else "ms", arrow_type.tz)
-        return pa.int64() if longs else kept
+        unit = "us" if arrow_type.unit == "us" else "ms"
+        return pa.int64() if longs else timestamp_type(unit, arrow_type.tz)
     if pat.is_list(arrow_type):
         return pa.list_(inner(arrow_type.value_field))
     if pat.is_struct(arrow_type):

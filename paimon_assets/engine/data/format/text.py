@@ -1,4 +1,4 @@
-"""Text files: one STRING column, a row a line; whatever the compression of the file's name."""
+"""Text files: one STRING column, a row a line; decompressed by the suffix of the file's name."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -22,17 +22,16 @@ VALUE_COLUMN = "value"
 
 
 class CountedRows(FormatReader):
-    """The base of text readers, whose rows are known only by reading them."""
+    """The base of text readers, which count rows by reading them."""
 
     def __init__(self, file: FileToRead) -> None:
         """Open the file; see `FormatReader`."""
-        known = file.declared and file.declared.options
-        self._text = known or TextOptions()
+        self._text = (file.declared and file.declared.options) or TextOptions()
         super().__init__(file)
 
     @abstractmethod
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Parse some columns, or any one if none is named."""
+        """Parse some columns, or any one if `columns` is empty."""
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
@@ -64,8 +63,8 @@ class TextReader(CountedRows):
         rest, line_end = b"", (self._text.line_end or "\n").encode()
         with open_text_stream(self._file_io, self._path, self._text) as stream:
             while block := stream.read(BLOCK_BYTES):
-                whole, found, rest = (rest + bytes(block)).rpartition(line_end)
-                if found:
+                whole, end, rest = (rest + bytes(block)).rpartition(line_end)
+                if end:
                     yield self._lines(whole)
         if rest:
             yield self._lines(rest)

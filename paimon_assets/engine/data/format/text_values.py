@@ -1,4 +1,4 @@
-"""Values of text files that pyarrow's parsers do not take as Spark's do: read as texts first.
+"""Values of text files that pyarrow's parsers parse otherwise than Spark's: read as texts first.
 
 dates and times     by a pattern, or ISO 8601 with or without a zone
 bytes in JSON       base64
@@ -20,12 +20,12 @@ _ZONED = r"(?i)\d[t ]\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
 """ISO 8601 with a zone."""
 _PAD = 64
 _SIXES = np.full(256, 65, dtype=np.uint8)
-"""Byte of a base64 text → its six bits; 65 is none."""
+"""Byte of a base64 text → its six bits; 65 if invalid."""
 _SIXES[list(f"{ascii_letters[26:]}{ascii_letters[:26]}{digits}+/=".encode())] = range(65)
 
 
 def read_type(target: pa.DataType, options: TextOptions, *, is_json: bool = False) -> pa.DataType:
-    """Return the type a parser reads a column as: text, where the parser would not do."""
+    """Return the type in which to parse a column: text if pyarrow's parser differs from Spark's."""
     as_text = bool(_pattern(target, options)) or pat.is_timestamp(target)
     if is_json:
         as_text = as_text or pat.is_temporal(target) or _is_bytes(target)
@@ -38,7 +38,7 @@ def read_type(target: pa.DataType, options: TextOptions, *, is_json: bool = Fals
 
 
 def _inner(target: pa.DataType) -> pa.DataType:
-    """Refuse what JSON is not parsed as inside other columns."""
+    """Refuse types that are not parsed inside other columns of JSON."""
     if _is_bytes(target) or isinstance(target, pa.MapType):
         raise pa.ArrowInvalid(f"{target} inside another column is not read from JSON")
     for number in range(target.num_fields):
@@ -50,15 +50,15 @@ def _is_bytes(target: pa.DataType) -> bool:
     return pat.is_binary(target) or pat.is_large_binary(target) or pat.is_fixed_size_binary(target)
 
 
-def parsed_columns(
+def parse_columns(
     batch: pa.RecordBatch, schema: pa.Schema, options: TextOptions, *, zone: str
 ) -> pa.RecordBatch:
-    """Return rows in the types of a schema, those read as texts or lists of entries parsed."""
-    for place, column in enumerate(batch.schema):
+    """Return rows in the types of a schema; see `read_type`."""
+    for position, column in enumerate(batch.schema):
         target = schema.field(column.name).type
         if column.type != target:
-            values = _convert(batch.column(place), target, options, zone)
-            batch = batch.set_column(place, column.name, values)
+            values = _convert(batch.column(position), target, options, zone)
+            batch = batch.set_column(position, column.name, values)
     return batch
 
 
@@ -84,8 +84,8 @@ def _map(entries: Any, target: Any) -> Any:
 
 
 def _times(texts: Any, target: Any, zone: str) -> Any:
-    """Parse ISO 8601; a time with a zone is that instant, in UTC."""
-    unit: Any = "ns" if target.unit == "ns" else "us"  # more digits than the column's must be zeros
+    """Parse ISO 8601; a time with a zone is an instant, in UTC."""
+    unit: Any = "ns" if target.unit == "ns" else "us"  # further digits must be zeros
     has_zone = pc.match_substring_regex(texts, _ZONED)
     zoned = pc.if_else(has_zone, texts, None).cast(pa.timestamp(unit, "UTC"))
     plain = pc.if_else(has_zone, None, texts).cast(pa.timestamp(unit))
@@ -95,15 +95,15 @@ def _times(texts: Any, target: Any, zone: str) -> Any:
 
 
 def _instants(times: Any, zone: str) -> Any:
-    """Return wall-clock times of a zone as instants."""
+    """Return local times of a zone as instants."""
     if not zone and times.null_count < len(times):
-        raise pa.ArrowInvalid("a time has no zone; the option timeZone says in which it is meant")
+        raise pa.ArrowInvalid("a time has no zone; set its zone with the option timeZone")
     zoned = pc.assume_timezone(times, zone or "UTC", ambiguous="earliest", nonexistent="latest")
     return zoned.cast(pa.timestamp(times.type.unit, "UTC"))
 
 
 def _from_base64(texts: Any) -> Any:
-    """Return the bytes that base64 texts stand for."""
+    """Decode base64 texts."""
     filled = pc.fill_null(texts, "")
     _, bounds, content = filled.buffers()
     ends = np.frombuffer(bounds, np.int32)[filled.offset : filled.offset + len(filled) + 1]
@@ -113,19 +113,19 @@ def _from_base64(texts: Any) -> Any:
     sixes, full = _SIXES[data], lengths > 0
     last, before = ends[full] - 1, ends[full] - 2
     if (lengths % 4).any() or (sixes[before[sixes[last] != _PAD]] == _PAD).any():
-        raise pa.ArrowInvalid("a value of bytes is no base64")
+        raise pa.ArrowInvalid("a value of bytes is not valid base64")
     pads = np.concatenate([last[sixes[last] == _PAD], before[sixes[before] == _PAD]])
     sixes[pads] = 0
     if (sixes > 63).any():
-        raise pa.ArrowInvalid("a value of bytes is no base64")
+        raise pa.ArrowInvalid("a value of bytes is not valid base64")
     fours = sixes.reshape(-1, 4).astype(np.uint32)
     whole = (fours << np.array([18, 12, 6, 0], np.uint32)).sum(axis=1, dtype=np.uint32)
     threes = (whole[:, np.newaxis] >> np.array([16, 8, 0], np.uint32)).astype(np.uint8).ravel()
-    kept = np.ones(len(threes), dtype=np.bool_)
-    kept[pads // 4 * 3 + pads % 4 - 1] = False
-    counts = np.concatenate([[0], np.cumsum(kept)])
+    is_data = np.ones(len(threes), dtype=np.bool_)
+    is_data[pads // 4 * 3 + pads % 4 - 1] = False
+    counts = np.concatenate([[0], np.cumsum(is_data)])
     starts = counts[np.concatenate([[0], ends // 4 * 3])].astype(np.int32)
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(threes[kept])]
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(threes[is_data])]
     decoded: Any = pa.Array.from_buffers(pa.binary(), len(filled), buffers)
     return pc.if_else(pc.is_valid(texts), decoded, None)
 

@@ -8,7 +8,7 @@ Concept → modules:
     which function a table has        function (options: spec.merge)
     choose one record                 deduplicate, first_row
     fold every column                 aggregation, aggregate/
-    last non-null, sequence groups    partial_update, sequence_groups
+    last non-null, sequence groups    partial_update
     what they all work on             records, key_groups
     which rows are equal              equal_rows
 """

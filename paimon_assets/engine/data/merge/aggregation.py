@@ -2,7 +2,7 @@
 
     records of a key, oldest first ─▶ per column: fields.<column>.aggregate-function ─▶ one row
 
-A record that stands alone is its key's row as it is, even if it retracts.
+A key of one record keeps it unchanged, even if it retracts.
 Source: `org.apache.paimon.mergetree.compact.aggregate.AggregateMergeFunction`.
 """
 
@@ -53,7 +53,7 @@ class Aggregation(MergeFunction):
         """Fold the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
-            groups = groups.removed(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
+            groups = groups.mark_deleted(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
         if not keep_retracts:
             groups = groups.without_removed()
         grouped = _from_last_delete(groups) if self.remove_on_delete else groups.grouped()
@@ -65,13 +65,13 @@ class Aggregation(MergeFunction):
 
 
 def _from_last_delete(groups: KeyGroups) -> Grouped:
-    """Start each group anew at its last -D, whose values take the place of what there was."""
+    """Restart each group at its last -D, whose values replace the earlier result."""
     if groups.kinds is None:
         return groups.grouped()
     last = groups.last(groups.kinds == RowKind.DELETE)
     seeds = np.zeros(len(groups.kinds), dtype=np.bool_)
     seeds[last[last >= 0]] = True
-    kept = np.arange(len(seeds)) >= last[groups.groups]
+    counts = np.arange(len(seeds)) >= last[groups.groups]
     adding = replace(groups, kinds=np.where(seeds, np.int8(RowKind.INSERT), groups.kinds))
-    grouped = replace(adding.grouped(), seeds=seeds).keep(kept)
-    return replace(grouped, before=groups.grouped().keep(~kept).without_retracts())
+    grouped = replace(adding.grouped(), seeds=seeds).keep(counts)
+    return replace(grouped, before=groups.grouped().keep(~counts).without_retracts())

@@ -1,4 +1,4 @@
-"""Deduplicate: the newest record of a key wins; if it retracts, the key is gone.
+"""Deduplicate: the newest record of a key wins; if it retracts, the key is deleted.
 
 Source: `org.apache.paimon.mergetree.compact.DeduplicateMergeFunction`.
 """
@@ -16,7 +16,7 @@ class Deduplicate(MergeFunction):
     """The merge function of `merge-engine` = `deduplicate`."""
 
     ignore_retracts: bool = False
-    """`ignore-delete`: records that retract count as if they had never been written."""
+    """`ignore-delete`: records that retract are ignored."""
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
         """Choose the newest record of each key. See `MergeFunction`."""
@@ -29,7 +29,7 @@ class Deduplicate(MergeFunction):
 
 
 def newest_rows(by_key: KeyOrder) -> Order:
-    """Return the last row of each key, in key order, whatever its kind."""
+    """Return the last row of each key, of any kind, in key order."""
     if by_key.starts.all():
         return by_key.order
     last = np.empty(len(by_key.starts), dtype=np.bool_)
@@ -38,9 +38,9 @@ def newest_rows(by_key: KeyOrder) -> Order:
     return by_key.order[last]
 
 
-def only(by_key: KeyOrder, kept: Flags) -> KeyOrder:
-    """Return the places for which `kept` is true; keys without any are gone."""
-    keys = np.cumsum(by_key.starts)[kept]
+def only(by_key: KeyOrder, mask: Flags) -> KeyOrder:
+    """Return some of the places; keys without any are left out."""
+    keys = np.cumsum(by_key.starts)[mask]
     starts = np.ones(len(keys), dtype=np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=starts[1:])
-    return KeyOrder(order=by_key.order[kept], starts=starts)
+    return KeyOrder(order=by_key.order[mask], starts=starts)

@@ -1,6 +1,6 @@
-"""Which values of two columns are equal, null equal to null: for types of any depth.
+"""Equality of the values of two columns, for types of any depth; null equals null.
 
-Floating point is compared as Java compares rows, bit by bit: NaN equals NaN, 0.0 is not -0.0.
+Floating point is compared bit by bit, as in Java's rows: NaN equals NaN, 0.0 is not -0.0.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
 def equal_values(left: Array, right: Array) -> Flags:
-    """Return for each place whether two arrays of one type and length hold the same.
+    """Return for each row whether two arrays of one type and length hold the same.
 
     Cost:
         Vectorised; a step for each level of nesting.
     """
     left_valid, right_valid = is_valid(left), is_valid(right)
     same: Flags = left_valid == right_valid
-    at = np.flatnonzero(left_valid & right_valid)
-    if len(at):
-        if len(at) < len(left):
-            left, right = left.take(from_numpy(at)), right.take(from_numpy(at))
-        same[at] = _equal_valid(left, right)
+    rows = np.flatnonzero(left_valid & right_valid)
+    if len(rows):
+        if len(rows) < len(left):
+            left, right = left.take(from_numpy(rows)), right.take(from_numpy(rows))
+        same[rows] = _equal_valid(left, right)
     return same
 
 
@@ -39,8 +39,9 @@ def _equal_valid(left: Array, right: Array) -> Flags:
     data_type = left.type
     if pa.types.is_struct(data_type):
         same: Flags = np.ones(len(left), dtype=np.bool_)
-        for ours, theirs in zip(_children(left), _children(right), strict=True):
-            same &= equal_values(ours, theirs)
+        structs: Any = left, right
+        for left_field, right_field in zip(*(column.flatten() for column in structs), strict=True):
+            same &= equal_values(left_field, right_field)
         return same
     if pa.types.is_nested(data_type):
         return _equal_lists(left, right)
@@ -51,29 +52,24 @@ def _equal_valid(left: Array, right: Array) -> Flags:
     return flags
 
 
-def _children(values: Any) -> list[Array]:
-    flat: list[Array] = values.flatten()
-    return flat
-
-
 def _equal_lists(left: Any, right: Any) -> Flags:
-    """Compare lists and maps: of one length and with equal items, those of lists in one order."""
+    """Compare lists and maps: of equal length, with equal items, in lists in the same order."""
     left_sizes, right_sizes = _sizes(left), _sizes(right)
     same: Flags = left_sizes == right_sizes
-    alike = np.flatnonzero(same & (left_sizes > 0))
-    if not len(alike):
+    rows = np.flatnonzero(same & (left_sizes > 0))
+    if not len(rows):
         return same
-    same[alike] = _equal_items(left, right, alike, _items)
+    same[rows] = _equal_items(left, right, rows, _items)
     if pa.types.is_map(left.type) and not pa.types.is_nested(left.type.key_type):
-        others = alike[~same[alike]]
-        if len(others):
-            same[others] = _equal_items(left, right, others, _by_key)
+        rows = rows[~same[rows]]
+        if len(rows):
+            same[rows] = _equal_items(left, right, rows, _by_key)
     return same
 
 
-def _equal_items(left: Any, right: Any, at: Any, items: Callable[[Any], Array]) -> Flags:
-    """Return for some places whether lists of one length, none empty, have equal items."""
-    left, right = left.take(from_numpy(at)), right.take(from_numpy(at))
+def _equal_items(left: Any, right: Any, rows: Any, items: Callable[[Any], Array]) -> Flags:
+    """Return for some rows whether their lists, of equal lengths above 0, have equal items."""
+    left, right = left.take(from_numpy(rows)), right.take(from_numpy(rows))
     sizes = _sizes(left)
     starts = np.cumsum(sizes) - sizes
     same: Flags = np.logical_and.reduceat(equal_values(items(left), items(right)), starts)

@@ -1,4 +1,4 @@
-"""First row: the oldest record of a key wins, whatever comes after it.
+"""First row: the oldest record of a key wins.
 
 Source: `org.apache.paimon.mergetree.compact.FirstRowMergeFunction`.
 """
@@ -21,7 +21,7 @@ class FirstRow(MergeFunction):
     table: str
     """For messages."""
     ignore_retracts: bool = False
-    """`ignore-delete`: records that retract count as if they had never been written."""
+    """`ignore-delete`: records that retract are ignored."""
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
         """Choose the oldest record of each key. See `MergeFunction`."""
@@ -34,7 +34,7 @@ class FirstRow(MergeFunction):
         else:
             self._refuse_retracts(by_key, added)
         first = by_key.order[by_key.starts]
-        # A key of one record comes as it is; if that retracts, there is no row to read.
+        # A key of one record keeps it; if that retracts, a read has no row.
         return ChosenRows.of(first, kinds, keep_retracts=keep_retracts)
 
     def _refuse_retracts(self, by_key: KeyOrder, added: Flags) -> None:

@@ -1,4 +1,4 @@
-"""Which merge function a table uses: how the records of one key become one row.
+"""The merge function of a table, which merges the records of one key into one row.
 
     deduplicate, first-row         choose a record: one index for all columns
     partial-update                 choose a record for each column

@@ -1,12 +1,12 @@
-"""KeyGroups: keys of one record, which stay as they are, and keys of several, to be folded.
+"""KeyGroups: keys of one record, which stay unchanged, and keys of several, to be folded.
 
     keys     0 1 2 3 4        all of them, in key order
-    alone    r - r r -        the row that stands for its key
-    groups     0     1        the others, with their records side by side:
+    alone    r - r r -        the only record of its key
+    groups     0     1        the other keys, with their records one after the other:
     places     0 1 2 3 4      group 0 has three, group 1 has two
 
-Functions of engines that fold change this value step by step: they cut off what a deletion made
-void, drop records that do not count, and note which keys are gone.
+Merge functions that fold change this value step by step: they drop records before a deletion and
+records that are ignored, and mark the keys that are deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.types.row_kind import RowKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
-    """The records of some keys, apart by whether the key has one or several."""
+    """The records of some keys: keys of one record, and keys of several."""
 
     newest: Order
     """Row of the newest record of each key."""
@@ -51,7 +51,7 @@ class KeyGroups:
 
     @staticmethod
     def of(records: Records) -> KeyGroups:
-        """Distinguish the keys."""
+        """Distinguish keys of one record and of several."""
         order, starts = records.by_key.order, np.flatnonzero(records.by_key.starts)
         lengths = np.diff(np.append(starts, len(order)))
         shared = lengths > 1
@@ -72,7 +72,7 @@ class KeyGroups:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(np.count_nonzero(self.alone < 0))
 
     def adds(self) -> Flags:
@@ -81,14 +81,14 @@ class KeyGroups:
             return np.ones(len(self.rows), dtype=np.bool_)
         return adds(self.kinds)
 
-    def first(self, chosen: Flags) -> Order:
-        """Return the first chosen place of each group, `NOTHING` where there is none."""
-        places = np.flatnonzero(chosen)
+    def first(self, mask: Flags) -> Order:
+        """Return the first place of each group where `mask` is true, `NOTHING` without one."""
+        places = np.flatnonzero(mask)
         return self._spread(places[run_starts(self.groups[places])])
 
-    def last(self, chosen: Flags) -> Order:
-        """Return the last chosen place of each group, `NOTHING` where there is none."""
-        places = np.flatnonzero(chosen)
+    def last(self, mask: Flags) -> Order:
+        """Return the last place of each group where `mask` is true, `NOTHING` without one."""
+        places = np.flatnonzero(mask)
         return self._spread(places[run_ends(self.groups[places])])
 
     def _spread(self, places: Order) -> Order:
@@ -96,49 +96,49 @@ class KeyGroups:
         result[self.groups[places]] = places
         return result
 
-    def holds(self, chosen: Flags) -> Flags:
-        """Return which groups have a chosen place."""
+    def holds(self, mask: Flags) -> Flags:
+        """Return which groups have a place where `mask` is true."""
         result = np.zeros(self.count, dtype=np.bool_)
-        result[self.groups[chosen]] = True
+        result[self.groups[mask]] = True
         return result
 
-    def keep(self, kept: Flags) -> KeyGroups:
-        """Leave out places that do not count; groups may end up without any."""
-        kinds = None if self.kinds is None else self.kinds[kept]
-        return replace(self, groups=self.groups[kept], rows=self.rows[kept], kinds=kinds)
+    def keep(self, mask: Flags) -> KeyGroups:
+        """Return some of the places; groups may end up without any."""
+        kinds = None if self.kinds is None else self.kinds[mask]
+        return replace(self, groups=self.groups[mask], rows=self.rows[mask], kinds=kinds)
 
-    def removed(self, gone: Flags) -> KeyGroups:
-        """Note that the rows of some groups are deleted."""
-        if not gone.any():
+    def mark_deleted(self, deleted: Flags) -> KeyGroups:
+        """Mark the rows of some groups as deleted."""
+        if not deleted.any():
             return self
         results = np.zeros(len(self.alone), dtype=np.int8) if self.results is None else self.results
         results = results.copy()
-        results[np.flatnonzero(self.alone < 0)[gone]] = RowKind.DELETE
+        results[np.flatnonzero(self.alone < 0)[deleted]] = RowKind.DELETE
         return replace(self, results=results)
 
     def without_removed(self) -> KeyGroups:
         """Leave out the keys whose rows retract."""
         if self.results is None:
             return self
-        kept = adds(self.results)
-        if kept.all():
+        stays = adds(self.results)
+        if stays.all():
             return replace(self, results=None)
-        kept_groups = kept[self.alone < 0]
-        numbers = np.cumsum(kept_groups) - 1
-        left = self.keep(kept_groups[self.groups])
+        group_stays = stays[self.alone < 0]
+        numbers = np.cumsum(group_stays) - 1
+        rest = self.keep(group_stays[self.groups])
         return replace(
-            left,
-            newest=self.newest[kept],
-            alone=self.alone[kept],
+            rest,
+            newest=self.newest[stays],
+            alone=self.alone[stays],
             results=None,
-            groups=numbers[left.groups],
+            groups=numbers[rest.groups],
         )
 
     def grouped(self) -> Grouped:
-        """Return all places as they are."""
+        """Return all places."""
         retracts = None if self.kinds is None else ~adds(self.kinds)
         return Grouped(count=self.count, groups=self.groups, rows=self.rows, retracts=retracts)
 
     def folded(self, fold: Callable[[str, Array], Outcome]) -> FoldedRows:
-        """Return the rows of all keys; `fold` makes a column of the groups."""
+        """Return the rows of all keys; `fold` computes a column of the groups."""
         return FoldedRows(newest=self.newest, kinds=self.results, alone=self.alone, fold=fold)

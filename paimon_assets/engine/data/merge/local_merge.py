@@ -1,8 +1,8 @@
-"""Merge the records of one write before they become a file, in which every key stands once.
+"""Merge the records of one write before they become a file, which holds each key once.
 
     records in key order ─▶ slices of whole keys ─▶ merge function ─▶ columns, kinds, numbers
 
-What a read would drop stays: a file must say to older files that a key is gone.
+Rows that retract stay: they delete keys of older files.
 Source: `org.apache.paimon.mergetree.SortBufferWriteBuffer`.
 """
 
@@ -21,7 +21,7 @@ def merge_sorted(
     """Merge records to one row a key, keeping rows that retract; yield them and their columns.
 
     Cost:
-        Memory for the columns of one slice, besides the columns that `records` hands out.
+        Memory for the columns of one slice, besides the columns of `records`.
     """
     if records.kinds is not None and not records.kinds.any():  # all are +I
         records = replace(records, kinds=None)
@@ -35,7 +35,7 @@ def key_slices(by_key: KeyOrder, rows_at_once: int) -> Iterator[KeyOrder]:
     count, starts = len(by_key.order), np.flatnonzero(by_key.starts)
     begin = 0
     while begin < count:
-        place = int(np.searchsorted(starts, begin + rows_at_once))
-        end = int(starts[place]) if place < len(starts) else count
+        key = int(np.searchsorted(starts, begin + rows_at_once))
+        end = int(starts[key]) if key < len(starts) else count
         yield KeyOrder(order=by_key.order[begin:end], starts=by_key.starts[begin:end])
         begin = end

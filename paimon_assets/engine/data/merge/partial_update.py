@@ -1,12 +1,23 @@
-"""Partial update: the last value of each column that is not null, or the order of its own group.
+"""Partial update: the last value of each column that is not null, or that of its sequence group.
 
     column                         its value
     in no sequence group           last non-null value
     in a group                     that of the group's newest record, null or not
     in a group, with a function    fold of all records that take part in the group
 
-A -U or -D is refused, skipped, removes the row, or empties the columns of its groups. A record that
-stands alone is its key's row as it is; a first record that retracts seeds the row with its values.
+A -U or -D is refused, skipped, removes the row, or sets the columns of its groups to null. A key of
+one record keeps it unchanged; a first record that retracts seeds the row with its values.
+
+The order of a sequence group:
+
+    arrival      1   2   3   4   5
+    sequence     7   3   9   -   9      null takes no part
+    in order     ✓       ✓       ✓      not smaller than all before: replaces the group's columns
+    late             ✓
+
+NaN is neither larger nor smaller than a number, so it is in order, and so is the number after it.
+The last record in order wins. Functions inside the group read late records before the others, the
+last to arrive first, as Java prepends each of them.
 Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`.
 """
 
@@ -16,21 +27,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_assets.engine.data.key_order import Flags, Order
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.aggregate.picks import last_non_null_value
 from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import (
+    NOTHING,
     Array,
     FoldedRows,
+    Grouped,
     MergeFunction,
     Outcome,
     Records,
+    is_valid,
     run_ends,
     run_starts,
 )
-from paimon_assets.engine.data.merge.sequence_groups import GroupOrder, sequence_ranks
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules, SequenceGroup
 from paimon_assets.engine.spec.options.all_options import (
@@ -39,6 +55,91 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.row_kind import RowKind
+
+
+def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
+    """Return for each row a number that grows with its sequence; `NOTHING` if all of it is null."""
+    indices = from_numpy(rows)
+    fields: list[Array] = [column.take(indices) for column in columns]
+    by_rank = sort_keys([part for column in fields for part in _with_restarts(column)])
+    ranks = np.empty(len(rows), dtype=np.int64)
+    ranks[by_rank.order] = np.cumsum(by_rank.starts)
+    absent = np.ones(len(rows), dtype=np.bool_)
+    for column in fields:
+        absent &= ~is_valid(column)
+    ranks[absent] = NOTHING
+    return ranks
+
+
+def _with_restarts(column: Array) -> list[Array]:
+    """Return sort keys of a sequence field in order of arrival: its order restarts at each NaN."""
+    if not pa.types.is_floating(column.type):
+        return [column]
+    nan = to_numpy(pc.is_nan(column).fill_null(False))  # noqa: FBT003
+    if not nan.any():
+        return [column]
+    smallest = pa.scalar(float("-inf"), column.type)
+    return [from_numpy(np.cumsum(nan)), pc.if_else(from_numpy(nan), smallest, column)]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOrder:
+    """The order of the records of some keys in a sequence group."""
+
+    groups: KeyGroups
+    """The records, place by place."""
+    bases: Flags
+    """Places whose record seeds the row with all its values."""
+    takes_part: Flags
+    """Places whose sequence is not null."""
+    in_order: Flags
+    """Places that take part and are not smaller than those before."""
+
+    @staticmethod
+    def of(groups: KeyGroups, ranks: Order, bases: Flags) -> GroupOrder:
+        """Order records by their ranks, see `sequence_ranks`; all by place."""
+        takes_part = ranks >= 0
+        # A group's number above the rank lets one running maximum serve all groups.
+        width = int(ranks.max(initial=0)) + 1
+        keys = groups.groups * width + np.maximum(ranks, 0)
+        in_order = takes_part & (keys == np.maximum.accumulate(keys))
+        return GroupOrder(groups, bases, takes_part, in_order)
+
+    def winners(self, *, of_fields: bool) -> Order:
+        """Return for each key the row of the group's columns, or `NOTHING`."""
+        last = self.groups.last(self.in_order)
+        # Keys without a sequence keep the values of their seed.
+        places = np.where(last >= 0, last, self.groups.last(self.bases))
+        is_null = places < 0
+        if not of_fields:
+            counts = self.groups.adds() | ~self.takes_part
+            is_null |= ~counts[places]
+        return np.where(is_null, NOTHING, self.groups.rows[places])
+
+    def grouped(self) -> Grouped:
+        """Return the records of a column with a function, in the order of the function."""
+        adds = self.groups.adds()
+        seeds = np.flatnonzero(self.bases)
+        others = np.flatnonzero(self.takes_part & ~(self.bases & adds))
+        places = np.concatenate([seeds, others])
+        arrivals = 2 * places
+        arrivals[len(seeds) :] += 1
+        late = np.zeros(len(places), dtype=np.bool_)
+        late[len(seeds) :] = ~self.in_order[others]
+        retracts = np.zeros(len(places), dtype=np.bool_)
+        retracts[len(seeds) :] = ~adds[others]
+        of_group = self.groups.groups[places]
+        order = np.lexsort((np.where(late, -arrivals, arrivals), of_group))
+        return Grouped(
+            count=self.groups.count,
+            groups=of_group[order],
+            rows=self.groups.rows[places][order],
+            retracts=retracts[order],
+            arrivals=arrivals[order],
+            late=late[order],
+            seeds=(np.arange(len(places)) < len(seeds))[order],
+        )
+
 
 Ranks = Mapping[SequenceGroup, Order]
 """Sequence group → rank of each place."""
@@ -75,8 +176,8 @@ class PartialUpdate(MergeFunction):
         return tuple(dict.fromkeys((*columns, *fields)))
 
     def _groups_for(self, columns: Sequence[str]) -> list[SequenceGroup]:
-        wanted = {self.group_of[name] for name in columns if name in self.group_of}
-        return [group for group in self.rules.groups if group in wanted or group.removes_record]
+        groups = {self.group_of[name] for name in columns if name in self.group_of}
+        return [group for group in self.rules.groups if group in groups or group.removes_record]
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
         """Merge the records of each key. See `MergeFunction`."""
@@ -91,7 +192,7 @@ class PartialUpdate(MergeFunction):
         return groups.folded(lambda _, values: last_non_null_value(values, grouped))
 
     def _without_retracts(self, groups: KeyGroups) -> KeyGroups:
-        """Return groups whose records all add, and which of them are gone."""
+        """Return groups whose records all add, with deleted ones marked."""
         adds = groups.adds()
         if groups.kinds is None or adds.all():
             return groups
@@ -105,40 +206,42 @@ class PartialUpdate(MergeFunction):
                 kind="retraction",
                 details={"table": self.table},
             )
-        bases = _first_retracts(groups)
-        gone = ~groups.holds(adds)
-        kept = adds | bases
+        deleted = ~groups.holds(adds)
+        counts = adds | _first_retracts(groups)
         if rules.remove_on_delete:
             deletes = groups.kinds == RowKind.DELETE
             last = groups.last(deletes)
-            kept[last[last >= 0]] = True
-            kept &= np.arange(len(adds)) >= last[groups.groups]
-            gone |= deletes[run_ends(groups.groups)]
-        return _as_adds(groups, kept).removed(gone).keep(kept)
+            counts[last[last >= 0]] = True
+            counts &= np.arange(len(adds)) >= last[groups.groups]
+            deleted |= deletes[run_ends(groups.groups)]
+        return _as_adds(groups, counts).mark_deleted(deleted).keep(counts)
 
     def _merge_grouped(
         self, groups: KeyGroups, records: Records, *, keep_retracts: bool
     ) -> FoldedRows:
-        wanted = self._groups_for(records.columns)
+        sequence_groups = self._groups_for(records.columns)
         bases = np.zeros(len(groups.rows), dtype=np.bool_)
         if groups.kinds is not None:
             bases = _first_retracts(groups)
         if self.rules.ignore_delete:
-            # What is ignored seeds the row all the same, if it comes first.
-            kept = groups.adds() | bases
+            # A first record seeds the row even if it is ignored.
+            counts = groups.adds() | bases
             no_adds = ~groups.holds(groups.adds())
-            groups, bases = _as_adds(groups, bases).removed(no_adds).keep(kept), bases[kept]
+            groups, bases = (
+                _as_adds(groups, bases).mark_deleted(no_adds).keep(counts),
+                bases[counts],
+            )
         ranks: Ranks = {
             group: sequence_ranks([records.column(name) for name in group.fields], groups.rows)
-            for group in wanted
+            for group in sequence_groups
         }
         if not self.rules.ignore_delete:
             groups, ranks, bases = self._without_removed_rows(groups, ranks, bases)
         if not keep_retracts:
-            kept = _kept_places(groups)
+            stays = _is_in_result(groups)
             groups = groups.without_removed()
-            ranks, bases = {group: each[kept] for group, each in ranks.items()}, bases[kept]
-        orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in wanted}
+            ranks, bases = {group: rank[stays] for group, rank in ranks.items()}, bases[stays]
+        orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in sequence_groups}
         plain = groups.keep(groups.adds() | bases).grouped().as_adds()
 
         def fold(name: str, values: Array) -> Outcome:
@@ -154,12 +257,12 @@ class PartialUpdate(MergeFunction):
     def _without_removed_rows(
         self, groups: KeyGroups, ranks: Ranks, bases: Flags
     ) -> tuple[KeyGroups, Ranks, Flags]:
-        """Start keys anew at the last -D that removes their row, and note which are gone."""
+        """Restart keys at the last -D that removes their row, and mark deleted ones."""
         if groups.kinds is None:
             return groups, ranks, bases
         no_adds = ~groups.holds(groups.adds())
         deletes = groups.kinds == RowKind.DELETE
-        gone = no_adds
+        deleted = no_adds
         removing = [group for group in ranks if group.removes_record]
         while removing and deletes.any():
             triggers = np.zeros(len(deletes), dtype=np.bool_)
@@ -167,20 +270,21 @@ class PartialUpdate(MergeFunction):
                 triggers |= GroupOrder.of(groups, ranks[group], bases).in_order & deletes
             if not triggers.any():
                 break
-            # One group's order is not disturbed by what it removes, so its last removal counts.
-            # Several groups disturb each other: then the removals are found one after the other.
+            # A removal does not change the order of its own group, so the last one counts.
+            # It does change that of other groups: then removals are applied one after the other.
             single = len(removing) == 1
-            found = groups.last(triggers) if single else groups.first(triggers)
-            gone = np.where(found >= 0, no_adds | (found == run_ends(groups.groups)), gone)
+            removals = groups.last(triggers) if single else groups.first(triggers)
+            is_last = removals == run_ends(groups.groups)
+            deleted = np.where(removals >= 0, no_adds | is_last, deleted)
             seeds = np.zeros(len(deletes), dtype=np.bool_)
-            seeds[found[found >= 0]] = True
-            kept = np.arange(len(deletes)) >= found[groups.groups]
-            groups = _as_adds(groups, seeds).keep(kept)
-            ranks = {group: each[kept] for group, each in ranks.items()}
-            bases, deletes = (bases | seeds)[kept], (deletes & ~seeds)[kept]
+            seeds[removals[removals >= 0]] = True
+            counts = np.arange(len(deletes)) >= removals[groups.groups]
+            groups = _as_adds(groups, seeds).keep(counts)
+            ranks = {group: rank[counts] for group, rank in ranks.items()}
+            bases, deletes = (bases | seeds)[counts], (deletes & ~seeds)[counts]
             if single:
                 break
-        return groups.removed(gone), ranks, bases
+        return groups.mark_deleted(deleted), ranks, bases
 
 
 def _first_retracts(groups: KeyGroups) -> Flags:
@@ -198,9 +302,9 @@ def _as_adds(groups: KeyGroups, places: Flags) -> KeyGroups:
     return replace(groups, kinds=kinds)
 
 
-def _kept_places(groups: KeyGroups) -> Flags:
+def _is_in_result(groups: KeyGroups) -> Flags:
     """Return the places of groups whose rows are not removed."""
     if groups.results is None:
         return np.ones(len(groups.rows), dtype=np.bool_)
-    kept: Flags = groups.results[groups.alone < 0] == RowKind.INSERT
-    return kept[groups.groups]
+    mask: Flags = groups.results[groups.alone < 0] == RowKind.INSERT
+    return mask[groups.groups]

@@ -1,7 +1,7 @@
-"""What merge functions work on: records in key order, groups of them, and gathered columns.
+"""The data of merge functions: records in key order, groups of them, and gathered columns.
 
-A merge never moves records. It works on row numbers (positions in the columns as they were read)
-and on groups, numbers 0, 1, … of the keys being merged; values are gathered once, at the end.
+A merge never moves records. It works on row numbers (positions in the columns of the read) and on
+groups, numbers 0, 1, … of the keys being merged; values are gathered once, at the end.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Records:
     kinds: Kinds | None
     """`_VALUE_KIND` of each row, by row number; None if no row retracts."""
     columns: Sequence[str]
-    """Columns that will be asked of the result."""
+    """Columns of the result."""
     column: Callable[[str], Array]
-    """A column by name, by row number: one of `columns`, or one the function said it needs."""
+    """A column by name, by row number: one of `columns`, or of those that the function needs."""
 
 
 def adds(kinds: Kinds) -> Flags:
@@ -49,14 +49,14 @@ def adds(kinds: Kinds) -> Flags:
 
 
 def run_starts(groups: npt.NDArray[Any]) -> Order:
-    """Return where each run of equal numbers begins."""
+    """Return the first position of each run of equal numbers."""
     starts = np.ones(len(groups), dtype=np.bool_)
     np.not_equal(groups[1:], groups[:-1], out=starts[1:])
     return np.flatnonzero(starts)
 
 
 def run_ends(groups: npt.NDArray[Any]) -> Order:
-    """Return the last place of each run of equal numbers."""
+    """Return the last position of each run of equal numbers."""
     ends = np.ones(len(groups), dtype=np.bool_)
     np.not_equal(groups[1:], groups[:-1], out=ends[:-1])
     return np.flatnonzero(ends)
@@ -64,39 +64,39 @@ def run_ends(groups: npt.NDArray[Any]) -> Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped:
-    """The records that make one column of some groups.
+    """The records from which one column of some groups is computed.
 
-    Attributes are parallel arrays, one item a record, group by group; within a group records come
-    in the order in which the column's function sees them. A group may be without records.
+    Attributes are parallel arrays, one item a record, group by group; within a group records have
+    the order in which the column's function reads them. A group may be without records.
     """
 
     count: int
-    """How many groups there are."""
+    """The number of groups."""
     groups: Order
     """Group of each record, ascending."""
     rows: Order
     """Row number of each record."""
     retracts: Flags | None = None
-    """Whether a record takes back what it says; None if none does."""
+    """Whether a record retracts its values; None if no record does."""
     arrivals: Order | None = None
-    """When records arrived, where that differs from their order; compared within a group."""
+    """Ranks of arrival within the group, if they differ from the order of the records."""
     late: Flags | None = None
-    """Whether a record was put in front of what there was when it arrived; None if none was."""
+    """Whether a record comes before others that arrived earlier; None if no record does."""
     seeds: Flags | None = None
-    """Whether a record is what there was before any other; None if none is."""
+    """Whether a record is the initial value of its group; None if no record is."""
     before: Grouped | None = None
-    """Records that add and came before the seeds, which took the place of what they had made."""
+    """Records that add, before the seeds, which replaced their result."""
 
-    def keep(self, kept: Flags | Order) -> Grouped:
-        """Return some of the records: a flag for each, or their places."""
+    def keep(self, selection: Flags | Order) -> Grouped:
+        """Return some of the records, by a mask or by positions."""
         return Grouped(
             count=self.count,
-            groups=self.groups[kept],
-            rows=self.rows[kept],
-            retracts=None if self.retracts is None else self.retracts[kept],
-            arrivals=None if self.arrivals is None else self.arrivals[kept],
-            late=None if self.late is None else self.late[kept],
-            seeds=None if self.seeds is None else self.seeds[kept],
+            groups=self.groups[selection],
+            rows=self.rows[selection],
+            retracts=None if self.retracts is None else self.retracts[selection],
+            arrivals=None if self.arrivals is None else self.arrivals[selection],
+            late=None if self.late is None else self.late[selection],
+            seeds=None if self.seeds is None else self.seeds[selection],
             before=self.before,
         )
 
@@ -107,16 +107,16 @@ class Grouped:
         return self.keep(np.lexsort((self.arrivals, self.groups)))
 
     def with_late(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield groups that have late records, and their places in order of arrival.
+        """Yield groups that have late records, and the positions of all theirs by arrival.
 
         For functions whose result depends on every step; a Python step for each such group.
         """
         if self.late is None:
             return
-        lateness = np.zeros(self.count, dtype=np.bool_)
-        lateness[self.groups[self.late]] = True
-        places = np.flatnonzero(lateness[self.groups])
-        order = places[np.lexsort((self.arrived()[places], self.groups[places]))]
+        has_late = np.zeros(self.count, dtype=np.bool_)
+        has_late[self.groups[self.late]] = True
+        positions = np.flatnonzero(has_late[self.groups])
+        order = positions[np.lexsort((self.arrived()[positions], self.groups[positions]))]
         starts = run_starts(self.groups[order])
         for part in np.split(order, starts[1:]) if len(order) else ():
             yield int(self.groups[part[0]]), part.tolist()
@@ -134,17 +134,17 @@ class Grouped:
         return replace(self, retracts=None)
 
     def valid(self, values: Array) -> Grouped:
-        """Return the records whose value, found by row number, is not null."""
+        """Return the records whose value is not null."""
         if not values.null_count:
             return self
         before = None if self.before is None else self.before.valid(values)
         return replace(self.keep(is_valid(values)[self.rows]), before=before)
 
-    def pick(self, places: Order) -> Order:
-        """Return for each group the row of the record chosen, `NOTHING` where none was."""
-        picked = np.full(self.count, NOTHING, dtype=np.int64)
-        picked[self.groups[places]] = self.rows[places]
-        return picked
+    def pick(self, positions: Order) -> Order:
+        """Return the row of each group's record among `positions`, `NOTHING` without one."""
+        result = np.full(self.count, NOTHING, dtype=np.int64)
+        result[self.groups[positions]] = self.rows[positions]
+        return result
 
 
 def is_valid(values: Array) -> Flags:
@@ -165,24 +165,24 @@ def nullable_indices(rows: Order) -> Array:
 
 def gather(values: Array, rows: Order) -> Array:
     """Take values by row number; `NOTHING` gives null."""
-    taken: Array = pc.take(values, nullable_indices(rows), boundscheck=False)
-    return taken
+    result: Array = pc.take(values, nullable_indices(rows), boundscheck=False)
+    return result
 
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """Rows that are one record each, as it was read."""
+    """Rows of one unchanged record each."""
 
     newest: Order
-    """Row number of the record each row takes its sequence number from."""
+    """Row number of the record with the sequence number of each row."""
     kinds: Kinds | None = None
     """`_VALUE_KIND` of each row; None if every row adds."""
 
     @staticmethod
     def of(rows: Order, kinds: Kinds, *, keep_retracts: bool) -> ChosenRows:
         """Choose rows, or those of them that add."""
-        chosen = kinds[rows]
-        return ChosenRows(rows, chosen) if keep_retracts else ChosenRows(rows[adds(chosen)])
+        row_kinds = kinds[rows]
+        return ChosenRows(rows, row_kinds) if keep_retracts else ChosenRows(rows[adds(row_kinds)])
 
     @cached_property
     def _indices(self) -> Array:
@@ -190,19 +190,19 @@ class ChosenRows:
 
     def column(self, name: str, values: Array) -> Array:
         """Gather a column."""
-        taken: Array = pc.take(values, self._indices, boundscheck=False)
-        return taken
+        result: Array = pc.take(values, self._indices, boundscheck=False)
+        return result
 
 
 Outcome: TypeAlias = "Order | Array"
-"""What a column's function returns for each group: a row number (or `NOTHING`), or a value."""
+"""The result of a column's function for each group: a row number (or `NOTHING`), or a value."""
 
 
 @dataclass(frozen=True)
 class FoldedRows:
-    """Rows of which some are one record as it was read, and others made of several.
+    """Rows of one unchanged record, mixed with rows that are folded from several.
 
-    `alone[i]` is the row number of row i, or `NOTHING` where it is the next of the groups.
+    `alone[i]` is the row number of row i's record, or `NOTHING` if row i is the next group.
     """
 
     newest: Order
@@ -213,7 +213,7 @@ class FoldedRows:
     """(column name, its values by row number) → the outcome for each group."""
 
     def column(self, name: str, values: Array) -> Array:
-        """Fold a column's groups, and put them between the records that stand alone."""
+        """Fold a column's groups, and put them between the unchanged records."""
         folded = np.flatnonzero(self.alone < 0)
         if not len(folded):
             return gather(values, self.alone)
@@ -229,19 +229,19 @@ class FoldedRows:
 
 
 MergedRows: TypeAlias = ChosenRows | FoldedRows
-"""The rows that stand for their keys, in key order; columns are made on demand."""
+"""One row for each key, in key order; columns are computed on demand."""
 
 
 class MergeFunction(ABC):
-    """Makes one row of the records of each key.
+    """Merges the records of each key into one row.
 
-    A key of one record keeps that record as it is; so whoever has only such keys need not call.
+    A key of one record keeps that record unchanged; no call is necessary if there are only such.
     """
 
     __slots__ = ()
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that must be at hand to make `columns`: these first, then others."""
+        """Return the columns that must be read to compute `columns`: these first, then others."""
         return tuple(columns)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""RunCursor: the next rows of one sorted run, cut off up to a key."""
+"""RunCursor: the next rows of one sorted run, up to a key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_assets.engine.data.key_order import float_words
 from paimon_assets.engine.data.threads import Threads
 
 KeyValues = tuple[Any, ...]
-"""One key as Python values that compare as keys do."""
+"""One key as Python values, in key order."""
 
 
 def read_ahead(
@@ -53,7 +53,7 @@ class RunCursor:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether it is known that nothing follows the rows at hand."""
+        """Whether the current batch is certainly the last."""
         return self._peeks and self._following is None
 
     def _refill(self) -> None:
@@ -62,23 +62,22 @@ class RunCursor:
         self._following = following if self._peeks else None
 
     def last_key(self) -> KeyValues:
-        """Return the largest key of the rows at hand."""
+        """Return the largest key of the current batch."""
         rows = self._rows()
         return self._key(rows, rows.num_rows - 1)
 
     def take_up_to(self, bound: KeyValues) -> pa.RecordBatch:
-        """Cut off the rows whose keys are at most `bound`; refill if none is left."""
+        """Remove and return the rows whose keys are at most `bound`; refill if no row is left."""
         rows = self._rows()
-        cut = self._first_above(rows, bound)
-        taken = rows.slice(0, cut)
-        if cut < rows.num_rows:
-            self.batch = rows.slice(cut)
+        count = self._first_above(rows, bound)
+        if count < rows.num_rows:
+            self.batch = rows.slice(count)
         else:
             self._refill()
-        return taken
+        return rows.slice(0, count)
 
     def take_all(self) -> pa.RecordBatch:
-        """Cut off all rows at hand and refill."""
+        """Remove and return the current batch, and refill."""
         rows = self._rows()
         self._refill()
         return rows
@@ -108,7 +107,7 @@ class RunCursor:
 
 
 def comparable(scalar: Any) -> Any:
-    """Return a scalar as a Python value that compares as `key_order` orders it."""
+    """Return a scalar as a Python value in the order of `key_order`."""
     if not scalar.is_valid:
         return (0, 0)
     data_type = scalar.type

@@ -1,13 +1,13 @@
 """Merge sorted runs by key range: memory is runs x batch, whatever the size of the bucket.
 
-    run 0  ▕████████▏██████ …   every round: the bound is the smallest last key of the batches at
-    run 1  ▕███▏███████ …       hand; all rows up to it are cut off by binary search, put in key
+    run 0  ▕████████▏██████ …   every round: the bound is the smallest last key of the current
+    run 1  ▕███▏███████ …       batches; all rows up to it are cut off by binary search, put in key
     run 2  ▕██████▏████ …       order at once (`data.key_order`), and merged to one row a key.
            └ bound
 
-Where one run alone has rows up to the bound they pass through untouched. While the rows of a round
-are gathered in threads, the next round is cut and the batches after it are decoded.
-Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, row by row there.
+If only one run has rows up to the bound, they stay unchanged. While the rows of a round are
+gathered in threads, the next round is cut and the batches after it are decoded.
+Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, which merges row by row.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ FILE_LEVEL = "_FILE_LEVEL"
 """Column of the level of a row's file, where levels above 0 hold whole rows."""
 
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-_OFFSETS_REACH = 2**31 - 1
-"""Bytes of values that 32-bit offsets reach."""
+_MAX_OFFSET = 2**31 - 1
+"""Bytes of values that 32-bit offsets can address."""
 _FEW_RUNS = 16
-"""With more runs each holds a batch more: many small ones are not cut off one by one."""
+"""With more runs, each reads a batch ahead: many small runs then end in one round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """The columns a merge looks at, and those it returns."""
+    """The columns that a merge compares, and those it returns."""
 
     keys: tuple[str, ...]
     """Key columns, most significant first."""
@@ -58,13 +58,13 @@ class MergePlan:
     descending: bool = False
     """`sequence.field.sort-order`: the smallest value of the sequence fields wins."""
     runs_by_age: bool
-    """Every record of a run is older than every one of the runs after it; then the order of the
-    runs stands for sequence numbers and file ranks."""
+    """All records of a run are older than those of the runs after it; then the order of the runs
+    replaces sequence numbers and file ranks."""
     whole_above_0: bool = False
-    """What lies above level 0 holds what is below it already (`spec.merge.lookup`): of the
-    records of a key there only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
+    """Records above level 0 include those of higher levels (`spec.merge.lookup`): of these records
+    of a key only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
-    """Columns to return; batches hold them and those the function needs besides."""
+    """Columns to return; batches hold these and the others that the function needs."""
     repeats_keys: bool = False
     """A run may hold a key more than once."""
     keeps_retracts: bool = False
@@ -90,14 +90,14 @@ def merge_ranges(
     threads: Threads,
 ) -> Iterator[pa.RecordBatch]:
     """Merge rows of ranges of whole keys, one after the other, into rows of unique keys."""
-    waiting: _Gathering | None = None
+    pending: _Gathering | None = None
     for slices in ranges:
-        started = _gather(slices, plan, function, threads)
-        if waiting is not None:
-            yield from waiting.result()
-        waiting = started
-    if waiting is not None:
-        yield from waiting.result()
+        following = _gather(slices, plan, function, threads)
+        if pending is not None:
+            yield from pending.result()
+        pending = following
+    if pending is not None:
+        yield from pending.result()
 
 
 def key_ranges(
@@ -116,7 +116,7 @@ def key_ranges(
 
 
 def _next_slices(active: Sequence[tuple[int, RunCursor]]) -> list[tuple[int, pa.RecordBatch]]:
-    """Cut off what no run can add to; runs that are known to end bound nothing."""
+    """Cut off the rows of complete keys; runs at their end do not limit them."""
     unbounded = len(active) == 1 or all(cursor.is_at_end for _, cursor in active)
     if unbounded:
         return [(number, cursor.take_all()) for number, cursor in active]
@@ -176,7 +176,7 @@ def _kinds_of(merged: MergedRows) -> pa.Array[Any]:
 
 
 def merged_column(merged: MergedRows, slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    """Return a column of merged rows of a range, in the type it was read in."""
+    """Return a column of merged rows of a range, in the type of the read."""
     return as_read(merged.column(name, join(slices, name)), slices, name)
 
 
@@ -193,8 +193,8 @@ def counting_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrde
     if not plan.whole_above_0:
         return by_key
     levels = numbers(slices, FILE_LEVEL)
-    chosen = lowest_of_each_key(by_key, levels, levels > 0)
-    return by_key if chosen.all() else only(by_key, chosen)
+    counts = lowest_of_each_key(by_key, levels, levels > 0)
+    return by_key if counts.all() else only(by_key, counts)
 
 
 def lowest_of_each_key(by_key: KeyOrder, levels: npt.NDArray[Any], candidates: Flags) -> Flags:
@@ -221,18 +221,18 @@ def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
 
 
 def join(slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    """Return one column of the rows of a range; with large offsets where others do not reach."""
+    """Return one column of the rows of a range, with 64-bit offsets if 32 bits do not suffice."""
     columns = [rows.column(name) for rows in slices]
     wide = _WIDE.get(columns[0].type)
-    if wide is not None and sum(column.nbytes for column in columns) > _OFFSETS_REACH:
+    if wide is not None and sum(column.nbytes for column in columns) > _MAX_OFFSET:
         columns = [column.cast(wide) for column in columns]
     return pa.concat_arrays(columns)
 
 
 def as_read(column: pa.Array[Any], slices: Sequence[pa.RecordBatch], name: str) -> pa.Array[Any]:
-    """Return a merged column in the type it was read in."""
-    read = slices[0].column(name).type
-    return column.cast(read) if _WIDE.get(read) == column.type else column
+    """Return a merged column in the type of the read."""
+    read_type = slices[0].column(name).type
+    return column.cast(read_type) if _WIDE.get(read_type) == column.type else column
 
 
 def numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:

@@ -2,8 +2,8 @@
 
 Concept → modules:
     which of the three                      split_read
-    files as they are                       raw_file_split_read, data_files
+    files as they are                       data_files, raw_file_split_read
+    columns of a row in several files       raw_file_split_read
     sections, merged                        merge_file_split_read
-    columns of a row in several files       joined_files
     filter, limit, columns of the result    row_stage
 """

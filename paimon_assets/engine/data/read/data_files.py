@@ -23,8 +23,8 @@ from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.deletion import (
     POSITION,
     live_rows,
-    numbered,
     read_deletion_vector,
+    with_positions_of,
 )
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
@@ -55,7 +55,7 @@ class FileRead:
     system_fields: tuple[DataField, ...] = ()
     """System columns, matched by name; they follow `fields`."""
     predicate: Predicate | None
-    """Rules out stretches of a file; rows that remain are not filtered."""
+    """Rules out ranges of a file's rows; the rest is not filtered."""
     batch_rows: int
     threads: Threads = CALLER_ONLY
     runs: int = 1
@@ -80,16 +80,16 @@ class FileRead:
                 batch_bytes=self._batch_bytes,
             )
             if with_positions:
-                decoded = numbered(decoded, reader.row_ranges(predicate))
+                decoded = with_positions_of(decoded, reader.row_ranges(predicate))
             vector = None if with_deleted else self.deletion_vector(file)
             if vector is not None:
                 decoded = live_rows(decoded, [vector], reader.row_ranges(predicate))
-            mapped = _mapped_numbered if with_positions else FieldMapping.apply_all
+            mapped = _map_with_positions if with_positions else FieldMapping.apply_all
             yield from mapped(mapping, decoded, self.threads)
 
     def bytes_to_decode(self, file: DataFileMeta) -> int:
-        """Return about how many bytes of a file hold rows that may pass; its footer is read."""
-        if file.file_format != "parquet":  # others are read whole
+        """Estimate the bytes of a file that hold rows that may pass; reads its footer."""
+        if file.file_format != "parquet":  # other formats are read whole
             return file.file_size
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
@@ -122,21 +122,19 @@ class FileRead:
         )
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
-        """Read which of a file's rows are deleted; None if none is."""
+        """Read which of a file's rows are deleted; None without a deletion file."""
         deletion = self._deletion_files.get(file.file_name)
-        if deletion is None:
-            return None
-        return read_deletion_vector(self.file_io, deletion, file)
+        return None if deletion is None else read_deletion_vector(self.file_io, deletion, file)
 
     def _may_match(self, file: DataFileMeta, mapping: FieldMapping) -> bool:
         """Whether the file's index leaves rows that may pass."""
         predicate = mapping.file_predicate(self.predicate)
         if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
             return True
-        found = _file_index(self.file_io, self.split, file)
-        if found is None:
+        index = _file_index(self.file_io, self.split, file)
+        if index is None:
             return True
-        columns, (data, path) = self.context.schemas_by_id[file.schema_id].by_name, found
+        columns, (data, path) = self.context.schemas_by_id[file.schema_id].by_name, index
         return has_passing_rows(data, predicate, columns, path)
 
     @cached_property
@@ -155,7 +153,7 @@ class FileRead:
 
     @cached_property
     def _mappings(self) -> dict[Hashable, FieldMapping]:
-        """Mappings of files seen before; those of one schema differ in the path alone."""
+        """Cache: the mappings of one schema differ only in the path."""
         return {}
 
     def _mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
@@ -193,10 +191,10 @@ class FileRead:
             )
 
 
-def _mapped_numbered(
+def _map_with_positions(
     mapping: FieldMapping, decoded: Iterable[pa.RecordBatch], threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Map the columns of batches that hold positions, which stay beside them."""
+    """Map the columns of batches, except their positions."""
     positions: deque[pa.Array[Any]] = deque()
 
     def without_positions() -> Iterator[pa.RecordBatch]:
@@ -209,9 +207,9 @@ def _mapped_numbered(
 
 
 def held_columns(file: DataFileMeta, schema: TableSchema) -> TableSchema:
-    """Return a file's schema without the columns that lie in other files, or nowhere.
+    """Return a file's schema without the columns that the file does not hold.
 
-    BLOB columns lie in files of their own. Physical columns of row tracking (`_ROW_ID`,
+    BLOB columns have files of their own. Physical columns of row tracking (`_ROW_ID`,
     `_SEQUENCE_NUMBER`), which `write_cols` lists too, are not the table's.
     """
     held = set(schema.field_names if file.write_cols is None else file.write_cols)
@@ -227,7 +225,7 @@ def _blob_columns(schema: TableSchema) -> set[str]:
 
 
 def _file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> tuple[bytes, str] | None:
-    """Read the index of one of the split's files, and where it lies; None if it has none."""
+    """Return (index, its path) of one of the split's files; None without an index."""
     path = split.path_of(file)
     if file.embedded_file_index is not None:
         return file.embedded_file_index, f"{path} (in the manifest)"

@@ -1,8 +1,8 @@
-"""RowStage: the last step of every read, from columns as read to the columns asked for.
+"""RowStage: the last step of every read, from columns of files to columns of the result.
 
 columns of the files ─▶ + partition columns ─▶ predicate ─▶ projection = context.columns
 
-Rows carry their kind in `_VALUE_KIND` where it is at hand; without it every row adds.
+The column `_VALUE_KIND`, if there is one, holds the kinds of rows; without it every row is +I.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class RowStage:
         At least one, because an Arrow batch without columns does not keep its number of rows.
         """
         schema = self.context.schema
-        wanted = {*self.context.columns, *fields_of(self.context.predicate)}
+        names = {*self.context.columns, *fields_of(self.context.predicate)}
         stored = [field for field in schema.fields if field.name not in schema.partition_keys]
-        return tuple(field for field in stored if field.name in wanted) or tuple(stored[:1])
+        return tuple(field for field in stored if field.name in names) or tuple(stored[:1])
 
     @cached_property
     def constants(self) -> Mapping[str, Any]:
@@ -98,12 +98,8 @@ class RowStage:
 
     def _column(self, batch: pa.RecordBatch, name: str) -> Any:
         if name == ROW_KIND.name and self.context.keeps_kinds:
-            return _kind_texts(batch)
+            if VALUE_KIND.name not in batch.schema.names:
+                return pa.repeat(_TEXTS[RowKind.INSERT], batch.num_rows)
+            return _TEXTS.take(batch.column(VALUE_KIND.name))
         constant = self.constants.get(name)
         return batch.column(name) if constant is None else pa.repeat(constant, batch.num_rows)
-
-
-def _kind_texts(batch: pa.RecordBatch) -> Any:
-    if VALUE_KIND.name not in batch.schema.names:
-        return pa.repeat(_TEXTS[RowKind.INSERT], batch.num_rows)
-    return _TEXTS.take(batch.column(VALUE_KIND.name))

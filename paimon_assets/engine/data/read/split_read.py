@@ -3,24 +3,20 @@
     append table, or nothing to merge   read_raw      files one after the other
     streaming: every record counts      read_raw      the same, with their kinds
     primary-key table                   read_merged   newest record of each key
-    before-files                        read_diff     what differs between two states
+    before-files                        read_diff     the difference of two states of a bucket
 
-Source: `org.apache.paimon.table.source.splitread`.
-
-Schemas of files whose `schema-N` is gone: read from the field ids inside the files.
-
-Parquet and ORC files carry the id of each column; Avro files do not. A type that lies in the file
-as the table's column would lie there is the column's; any other is what the file says.
-
-Read what differs between two states of a bucket.
+The difference:
 
     before-files ─▶ read_merged ─▶ all as -D ┐
                                              ├─▶ merge_runs ─▶ -D only before, +I only after,
     data files   ─▶ read_merged ─▶ all as +I ┘                 +U in both but not equal
 
 Both states are read filtered and in key order, so memory is that of two merged reads. On a table
-without key, files that are gone give -D and files that came give +I.
-Source: `org.apache.paimon.table.source.splitread.IncrementalDiffSplitRead`.
+without key, deleted files give -D and new files give +I.
+
+The schema of a file whose `schema-N` is gone is read from the field ids inside the file. Parquet
+and ORC files carry these; Avro files do not.
+Source: `org.apache.paimon.table.source.splitread`.
 """
 
 from __future__ import annotations
@@ -51,7 +47,6 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.predicate.predicate import fields_of, only_on
-from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.row_kind import RowKind
@@ -60,10 +55,14 @@ Batches = Generator[pa.RecordBatch, None, None]
 
 
 def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads) -> Batches:
-    """Yield the rows that differ: with their kind, or only those of the newer state."""
+    """Yield the rows that differ: with their kind, or only rows of the newer state."""
     has_key = context.schema.has_primary_key
     columns = context.schema.field_names
-    whole = replace(context, columns=columns) if has_key else _without_kinds(context)
+    if has_key:
+        whole = replace(context, columns=columns)
+    else:
+        stored = tuple(name for name in context.columns if name != ROW_KIND.name)
+        whole = replace(context, columns=stored or columns[:1])
     before = replace(
         split,
         data_files=split.before_files,
@@ -93,11 +92,6 @@ def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: 
         yield from map(stage.apply, merged)
 
 
-def _without_kinds(context: ReadContext) -> ReadContext:
-    others = tuple(name for name in context.columns if name != ROW_KIND.name)
-    return replace(context, columns=others or context.schema.field_names[:1])
-
-
 def _as(kind: RowKind, batches: Batches) -> Batches:
     with closing(batches):
         for batch in batches:
@@ -117,14 +111,14 @@ class _Difference(MergeFunction):
         first = np.flatnonzero(records.by_key.starts)
         last = np.append(first[1:], len(order)) - 1
         newest = order[last]
-        both = np.flatnonzero(first != last)
+        pairs = np.flatnonzero(first != last)
         kinds = np.full(len(order), RowKind.INSERT, dtype=np.int8)
         if records.kinds is not None:
             kinds = records.kinds.copy()
-        kinds[newest[both]] = RowKind.UPDATE_AFTER
-        kept = np.ones(len(newest), dtype=np.bool_)
-        kept[both] = ~self._equal(records.column, order[first[both]], newest[both])
-        return ChosenRows.of(newest[kept], kinds, keep_retracts=keep_retracts)
+        kinds[newest[pairs]] = RowKind.UPDATE_AFTER
+        differs = np.ones(len(newest), dtype=np.bool_)
+        differs[pairs] = ~self._equal(records.column, order[first[pairs]], newest[pairs])
+        return ChosenRows.of(newest[differs], kinds, keep_retracts=keep_retracts)
 
     def _equal(self, column: Callable[[str], Any], old: Any, new: Any) -> Any:
         equal = np.ones(len(old), dtype=np.bool_)
@@ -139,33 +133,32 @@ _IDS = (b"PARQUET:field_id", b"paimon.id")
 _BY_ID = frozenset({"parquet", "orc"})
 
 
-def with_own_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
-    """Return a context that has a schema for each file of a split that says its own.
+def with_file_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
+    """Add the schemas that the plan lacks, as the split's files describe them.
 
     Cost:
-        Nothing where the plan has all schemas; else a footer for each that it has not.
+        Nothing where the plan has all schemas; else a footer for each that it lacks.
     """
-    known = context.schemas_by_id
-    found: dict[int, TableSchema] = {}
-    seen = set()
+    fields: dict[int, dict[int, DataField]] = {}
+    layouts = set()
     for file in (*split.before_files, *split.data_files):
-        columns = None if file.write_cols is None else tuple(file.write_cols)
-        is_new = file.schema_id not in known and (file.schema_id, columns) not in seen
-        if not is_new or file.file_format not in _BY_ID:
-            continue
-        seen.add((file.schema_id, columns))
-        before = found.get(file.schema_id)
-        fields = {} if before is None else before.by_id
-        own = {field.id: field for field in _fields_in(context, split, file, file_io)}
-        if own:
-            together = tuple({**fields, **own}.values())
-            found[file.schema_id] = replace(context.schema, id=file.schema_id, fields=together)
-    if not found:
+        layout = file.schema_id, None if file.write_cols is None else tuple(file.write_cols)
+        is_new = file.schema_id not in context.schemas_by_id and layout not in layouts
+        if is_new and file.file_format in _BY_ID:
+            layouts.add(layout)
+            file_fields = {field.id: field for field in _fields_in(context, split, file, file_io)}
+            if file_fields:
+                fields.setdefault(file.schema_id, {}).update(file_fields)
+    if not fields:
         return context
-    whole = replace(context, file_schemas=(*context.file_schemas, *found.values()))
+    schemas = (
+        replace(context.schema, id=schema_id, fields=tuple(by_id.values()))
+        for schema_id, by_id in fields.items()
+    )
+    whole = replace(context, file_schemas=(*context.file_schemas, *schemas))
     if context.schema.has_primary_key and not split.is_streaming:
         for file in split.data_files:
-            if file.schema_id in found:  # the plan did not know either, and cut by key ranges
+            if file.schema_id in fields:  # the plan lacked the schema, too, and cut by key ranges
                 check_key_order(file, whole)
     return whole
 
@@ -178,25 +171,21 @@ def _fields_in(
         file_io, path, file_format=file.file_format, file_bytes=file.file_size
     ) as reader:
         for column in reader.schema:
-            number = _id_of(column)
-            if number is None:
+            metadata = column.metadata or {}
+            field_id = next((int(metadata[key]) for key in _IDS if key in metadata), None)
+            if field_id is None:
                 continue
-            current = context.schema.by_id.get(number)
+            current = context.schema.by_id.get(field_id)
             if current is not None and to_arrow_type(current.type) == column.type:
                 yield replace(current, name=column.name)
                 continue
             try:
-                found = from_arrow_type(column.type, nullable=column.nullable)
-            except InvalidInputError:  # a column nobody reads any more may have any type
+                data_type = from_arrow_type(column.type, nullable=column.nullable)
+            except InvalidInputError:  # a dropped column may have any type
                 if current is not None:
                     raise
                 continue
-            yield DataField(id=number, name=column.name, type=found)
-
-
-def _id_of(column: Any) -> int | None:
-    given = column.metadata or {}
-    return next((int(given[key]) for key in _IDS if key in given), None)
+            yield DataField(id=field_id, name=column.name, type=data_type)
 
 
 Read = Callable[[ReadContext, DataSplit, FileIO, Threads], Generator[pa.RecordBatch, None, None]]
@@ -212,13 +201,13 @@ def read_split(
     """
     context = context.of(split)
     _check_supported(context, split)
-    context = with_own_schemas(context, split, file_io)
+    context = with_file_schemas(context, split, file_io)
     with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 
 def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
-    """Return about how many bytes of files `read_split` decodes, whatever columns it reads.
+    """Estimate the bytes of files that `read_split` decodes, for any columns.
 
     Cost:
         The footer and the file index of each file, if the read has a predicate.
@@ -228,11 +217,11 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     if not _is_raw(context, split):
         predicate = only_on(predicate, context.schema.trimmed_primary_keys)
     joined = any(len(group) > 1 for group in group_by_row_range(split.data_files))
-    wanted = fields_of(predicate) - set(context.schema.partition_keys)
-    if not wanted or joined or split.is_difference:
+    filtered = fields_of(predicate) - set(context.schema.partition_keys)
+    if not filtered or joined or split.is_difference:
         return split.file_bytes
-    context = with_own_schemas(context, split, file_io)
-    names = [field.name for field in context.schema.fields if field.name in wanted]
+    context = with_file_schemas(context, split, file_io)
+    names = [field.name for field in context.schema.fields if field.name in filtered]
     read = FileRead(
         context=context,
         split=split,

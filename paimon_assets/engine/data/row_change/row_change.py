@@ -1,38 +1,34 @@
 """The task `row-change`: a RowChangeTask in, a RowChangeResult out, both as bytes.
 
-primary key       records of kind -D or +U for the rows that match
-deletion vectors  positions of the rows that match, and their new values in new files
-neither           files with a match written again
-
-Rows of a table without primary key: marked as deleted, or their files written again.
+With primary key, each row that matches gets a record of kind -D or +U. Its key stays, so its bucket
+does, and nothing is routed. Without one:
 
     each file ─▶ positions of rows that match ─┬─ none: the file stays
-                                               ├─ all live rows: the file goes
-                                               └─ some: deletion vector, or the file written again
+                                               ├─ all live rows: the file is removed
+                                               └─ some: deletion vector, or the file is rewritten
 
 With deletion vectors, new values go to new files. Rewritten files keep the order of their rows, and
 their sequence numbers.
 Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
 `UpdatePaimonTableCommand`.
-
-Rows of a primary-key table: a record of kind -D or +U for each row that matches.
-
-The key of a row stays, so its bucket does, and nothing needs to be routed.
-Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -52,15 +48,170 @@ from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.data.row_change.assign import RowUpdate
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher, deleted_rows
 from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_bucket
 from paimon_assets.engine.data.write.unfinished import delete_unfinished
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
+from paimon_assets.engine.spec.predicate.expression import (
+    Assignment,
+    ColumnValue,
+    Expression,
+    LiteralValue,
+    Operation,
+    Operator,
+    SourceValue,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.row_kind import RowKind
+
+_CHECKED: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    Operator.ADD: pc.add_checked,
+    Operator.SUBTRACT: pc.subtract_checked,
+    Operator.MULTIPLY: pc.multiply_checked,
+    Operator.DIVIDE: pc.divide_checked,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class RowUpdate:
+    """The assignments of an update or merge."""
+
+    table: str
+    """For messages."""
+    schema: TableSchema
+    assignments: Sequence[Assignment]
+    _check: InputCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the check of new values."""
+        new = frozenset(each.column for each in self.assignments)
+        self._check = InputCheck(table=self.table, schema=self.schema, new=new)
+
+    def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None = None) -> pa.RecordBatch:
+        """Return rows, which have all columns of the table, with their new values."""
+        new = {each.column: self._values(each, rows, source) for each in self.assignments}
+        columns = [new.get(name, rows.column(name)) for name in self.schema.field_names]
+        changed = pa.RecordBatch.from_arrays(columns, names=list(self.schema.field_names))
+        result = self._check.conform(changed)
+        if EngineTraits.of(self.schema).null_keeps_value:
+            self._refuse_nulls(result)
+        return result
+
+    def _refuse_nulls(self, changed: pa.RecordBatch) -> None:
+        """Refuse nulls where a null does not replace a value."""
+        engine = EngineTraits.of(self.schema).engine
+        for each in self.assignments:
+            if changed.column(each.column).null_count:
+                raise UnsupportedFeatureError(
+                    f"Cannot update rows of table '{self.table}': column '{each.column}' would"
+                    f" become null, and '{MERGE_ENGINE.key}' = {engine} keeps the old value"
+                    " then. Delete the rows and write them again.",
+                    kind="row-update",
+                    details={"table": self.table, "column": each.column},
+                )
+
+    def _values(
+        self, assignment: Assignment, rows: pa.RecordBatch, source: pa.RecordBatch | None
+    ) -> Any:
+        target = self.schema.column(assignment.column)
+        expression = assignment.expression
+        if isinstance(expression, LiteralValue):
+            scalar = _typed_scalar(expression.value, target.type)
+            return pa.repeat(scalar, rows.num_rows)
+        try:
+            value = evaluate(expression, rows, source)
+            is_column = isinstance(value, pa.Array | pa.ChunkedArray)
+            return value if is_column else pa.repeat(value, rows.num_rows)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"Table '{self.table}': the new values of column '{target.name}' cannot be"
+                f" computed: {error}.",
+                kind="expression",
+                details={"table": self.table, "column": target.name},
+            ) from error
+
+
+def _typed_scalar(value: Any, data_type: Any) -> Any:
+    """Return a literal in the type of its column; `InputCheck` refuses one that does not fit."""
+    arrow_type = to_arrow_type(data_type)
+    if value is None:
+        return pa.scalar(None, arrow_type)
+    scalar = to_scalar(value, data_type)
+    try:
+        return scalar.cast(arrow_type)
+    except pa.ArrowInvalid:
+        return scalar
+
+
+def evaluate(expression: Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> Any:
+    """Return the values of an expression, as an Arrow array or, for a constant, a scalar."""
+    match expression:
+        case ColumnValue(name=name):
+            return rows.column(name)
+        case SourceValue(name=name):
+            if source is None:
+                raise ValueError(f"there is no source with a column '{name}'")
+            return source.column(name)
+        case LiteralValue(value=value):
+            constant: Any = value
+            return pa.scalar(constant)
+        case Operation(operator=operator, operands=operands):
+            values = [evaluate(each, rows, source) for each in operands]
+            return _apply(operator, values, operands)
+        case _:
+            assert_never(expression)
+
+
+def _apply(operator: Operator, values: list[Any], operands: Sequence[Expression]) -> Any:
+    if operator is Operator.ROUND:
+        digits = values[1].as_py() if len(values) > 1 else 0
+        return pc.round(values[0], ndigits=digits, round_mode="half_towards_infinity")
+    values = _with_typed_literals(values, operands)
+    match operator:
+        case Operator.CONCAT:
+            return pc.binary_join_element_wise(*values, "")
+        case Operator.COALESCE:
+            return pc.coalesce(*values)
+        case Operator.DIVIDE if all(pat.is_integer(value.type) for value in values):
+            values = [value.cast(pa.float64()) for value in values]
+        case _:
+            pass
+    result = values[0]
+    for value in values[1:]:
+        result = _CHECKED[operator](result, value)
+    return result
+
+
+def _with_typed_literals(values: list[Any], operands: Sequence[Expression]) -> list[Any]:
+    """Cast literals to the type of the other operands, as far as nothing relevant is lost."""
+    pairs = list(zip(values, operands, strict=True))
+    types = [value.type for value, operand in pairs if not isinstance(operand, LiteralValue)]
+    if not types:
+        return values
+    target = next(filter(pat.is_floating, types), types[0])
+    return [
+        _typed_operand(value, operand.value, target) if isinstance(operand, LiteralValue) else value
+        for value, operand in pairs
+    ]
+
+
+def _typed_operand(value: Any, literal: Any, target: Any) -> Any:
+    if literal is None:
+        return pa.scalar(None, target)
+    if pat.is_floating(target) and not isinstance(literal, bool | str):
+        return pa.scalar(float(literal), target)
+    if isinstance(literal, str):
+        return value.cast(target)
+    if pat.is_decimal(target) and isinstance(literal, int):
+        return pa.scalar(Decimal(literal))
+    return value
 
 
 def change_keyed(
@@ -104,9 +255,9 @@ class _Records:
         return b"".join(numbers.tobytes() for numbers in self._source_rows)
 
     def matching(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
-        """Yield the rows that match, as they are now, and their source rows."""
+        """Yield the current rows that match, and their source rows."""
         matcher = self._matcher
-        for rows in matcher.gathered(self._rows):
+        for rows in matcher.join_batches(self._rows):
             if matcher.source is None:  # reading applies the predicate
                 yield rows, None
                 continue
@@ -116,7 +267,7 @@ class _Records:
                 yield rows.filter(from_numpy(mask)), matcher.source_of(numbers)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield what replaces them, `with_kinds`; an empty batch first, for its schema."""
+        """Yield the new records, `with_kinds`; an empty batch first, for its schema."""
         change = self._change
         empty = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(change.read.fields))
         yield with_kinds(empty, np.empty(0, dtype=np.int8))
@@ -158,7 +309,7 @@ def change_append(
     """Change the rows that match in the files of one task.
 
     Cost:
-        Reads the predicate's columns of all files, and the others of files with a match; the
+        Reads the predicate's columns of all files, and all columns of files with a match; the
         positions of the matches of one file are in memory.
     """
     return _AppendChange(change=change, task=task, file_io=file_io, threads=threads).run()
@@ -176,9 +327,9 @@ class _AppendChange:
     deleted: list[DataFileMeta] = field(default_factory=list)
     new: list[DataFileMeta] = field(default_factory=list)
     touched: list[DataFileMeta] = field(default_factory=list)
-    """Files with a match, some of whose rows get new values."""
+    """Files with a match whose rows get new values."""
     matches: dict[str, _Match] = field(default_factory=dict)
-    """File name → what matches in it; of files that have a match."""
+    """File name → its matches, if it has any."""
 
     @cached_property
     def matcher(self) -> Matcher:
@@ -224,25 +375,25 @@ class _AppendChange:
         if self.change.marks and updates:
             self.touched.append(file)
         elif not self.change.marks and (updates or not whole):
-            self.new += self._write(self._context_of(file), self._left(file))
+            self.new += self._write(self._context_of(file), self._rewritten_rows(file))
 
     def _matching(self, file: DataFileMeta) -> _Match:
         """Return which of a file's live rows change."""
         positions: list[Longs] = [np.empty(0, dtype=np.int64)]
         numbers: list[Longs] = []
         batches = self._read(self.matcher.columns, pruned=True).rows([file])
-        for rows in self.matcher.gathered(batches):
-            mask, found = self.matcher.matches(rows)
+        for rows in self.matcher.join_batches(batches):
+            mask, source_rows = self.matcher.matches(rows)
             positions.append(to_numpy(rows.column(POSITION))[mask])
-            if found is not None:
-                numbers.append(found)
+            if source_rows is not None:
+                numbers.append(source_rows)
         return _Match(
             positions=np.concatenate(positions),
             source_rows=np.concatenate(numbers) if numbers else None,
         )
 
-    def _left(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file that is written again."""
+    def _rewritten_rows(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file that is rewritten."""
         update, names = self._update, list(self.change.read.schema.field_names)
         match = self.matches[file.file_name]
         yield self._empty
@@ -255,9 +406,9 @@ class _AppendChange:
                 yield plain
             else:
                 new = update.apply(plain.filter(from_numpy(mask)), source)
-                kept = np.ones(plain.num_rows, dtype=np.bool_)
-                kept[mask] = ~deleted_rows(self.change, source, new.num_rows)
-                yield _merge(plain, new, mask).filter(from_numpy(kept))
+                stays = np.ones(plain.num_rows, dtype=np.bool_)
+                stays[mask] = ~deleted_rows(self.change, source, new.num_rows)
+                yield _merge(plain, new, mask).filter(from_numpy(stays))
 
     def _new_rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match with their new values, in the order of the files."""
@@ -269,24 +420,24 @@ class _AppendChange:
                 mask, source = self._match(rows, match)
                 if update is not None and mask.any():
                     new = update.apply(rows.select(names).filter(from_numpy(mask)), source)
-                    gone = deleted_rows(self.change, source, new.num_rows)
-                    yield new.filter(from_numpy(~gone))
+                    deleted = deleted_rows(self.change, source, new.num_rows)
+                    yield new.filter(from_numpy(~deleted))
 
     def _match(
         self, rows: pa.RecordBatch, match: _Match
     ) -> tuple[npt.NDArray[np.bool_], pa.RecordBatch | None]:
         """Return which rows match, and the source rows of those."""
         positions: Longs = to_numpy(rows.column(POSITION))
-        places = np.searchsorted(match.positions, positions)
-        near = match.positions[np.minimum(places, len(match.positions) - 1)]
-        mask: npt.NDArray[np.bool_] = near == positions
+        indices = np.searchsorted(match.positions, positions)
+        nearest = match.positions[np.minimum(indices, len(match.positions) - 1)]
+        mask: npt.NDArray[np.bool_] = nearest == positions
         if match.source_rows is None:
             return mask, None
-        return mask, self.matcher.source_of(match.source_rows[places[mask]])
+        return mask, self.matcher.source_of(match.source_rows[indices[mask]])
 
     @property
     def _empty(self) -> pa.RecordBatch:
-        """A batch that carries the schema."""
+        """An empty batch, for its schema."""
         return pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.change.read.fields))
 
     @property
@@ -302,12 +453,12 @@ class _AppendChange:
         schema = self.change.read.schema
         stored = [name for name in schema.field_names if name not in schema.partition_keys]
         # A batch without stored columns does not keep its number of rows.
-        wanted = {*names, *(() if set(names) & set(stored) else stored[:1])}
+        columns = {*names, *(() if set(names) & set(stored) else stored[:1])}
         return RecordRead(
             context=self.change.read,
             split=self.split,
             file_io=self.file_io,
-            names=tuple(name for name in schema.field_names if name in wanted),
+            names=tuple(name for name in schema.field_names if name in columns),
             runs=1,
             numbers={file.file_name: 0 for file in self.split.data_files},
             predicate=self.change.read.predicate if pruned else None,
@@ -324,7 +475,7 @@ class _AppendChange:
         return file.row_count - len(read_deletion_vector(self.file_io, deletion, file))
 
     def _context_of(self, file: DataFileMeta) -> WriteContext:
-        """Return how to write a file again: its rows keep their sequence numbers."""
+        """Return the context to rewrite a file: its rows keep their sequence numbers."""
         state = BucketState(
             partition=self.split.partition,
             bucket=self.split.bucket,
@@ -366,22 +517,17 @@ class _AppendChange:
         return WriteResult(messages=(message,), report=report)
 
 
-def _of_type(array: Any, wanted: Any) -> Any:
-    """Cast an array if it has to be: Arrow takes no null row around required fields, even so."""
-    return array if array.type.equals(wanted) else array.cast(wanted)
-
-
 def _merge(
     rows: pa.RecordBatch, changed: pa.RecordBatch, mask: npt.NDArray[np.bool_]
 ) -> pa.RecordBatch:
-    """Put changed rows back to where the mask is true."""
+    """Replace the rows where the mask is true."""
     indices = np.arange(rows.num_rows, dtype=np.int64)
     indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
-    taken = from_numpy(indices)
-    columns: list[Any] = [
-        pa.concat_arrays([old, _of_type(new, old.type)]).take(taken)
-        for old, new in zip(rows.columns, changed.columns, strict=True)
-    ]
+    columns: list[Any] = []
+    for old, values in zip(rows.columns, changed.columns, strict=True):
+        # Arrow refuses null rows with NOT NULL fields even in a cast to the same type.
+        new: Any = values if values.type.equals(old.type) else values.cast(old.type)
+        columns.append(pa.concat_arrays([old, new]).take(from_numpy(indices)))
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 

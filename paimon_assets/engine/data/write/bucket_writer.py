@@ -1,4 +1,4 @@
-"""The writers of one bucket: what they share, and the one of tables without primary key.
+"""Writers of one bucket: their base, and the one of tables without primary key.
 
 Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.AppendOnlyWriter`.
 """
@@ -39,7 +39,7 @@ class BucketWriter(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class AppendOnlyWriter(BucketWriter):
-    """Writes rows as they come; their order is kept within and across its files."""
+    """Writes rows in order of arrival, within and across its files."""
 
     next_sequence: int
     """Number of the next row; append files count their rows."""

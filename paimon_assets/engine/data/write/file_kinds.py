@@ -1,7 +1,7 @@
-"""How files other than the table's plain data files are written: as a schema with other options.
+"""Schemas with other options, by which files other than plain data files are written.
 
     changelog    format, codec, statistics and prefix of `changelog-file.*`, no file indexes
-    postponed    Avro without statistics where Avro has the types, a prefix that names the writer
+    postponed    Avro without statistics if Avro has the types, a prefix that names the writer
 
 Source: `org.apache.paimon.io.KeyValueFileWriterFactory`, `PostponeBucketFileStoreWrite`.
 """
@@ -35,7 +35,7 @@ _INDEX_OPTIONS = "file-index."
 
 
 def logs_input(schema: TableSchema) -> bool:
-    """Whether each write keeps its rows as changelog, too."""
+    """Whether each write stores its rows as changelog, too."""
     return schema.typed_options.get(CHANGELOG_PRODUCER) is ChangelogProducer.INPUT
 
 
@@ -56,10 +56,10 @@ def changelog_schema(schema: TableSchema) -> TableSchema:
 
 
 def postpone_schema(schema: TableSchema) -> TableSchema:
-    """Return the schema that files of rows without a bucket are written by.
+    """Return the schema that files of postponed rows are written by.
 
     Java replays the files of one writer number in the order of their creation, so all writers are
-    number 0; what stands for the user makes the prefix unique.
+    number 0; a UUID in place of the commit user makes the prefix unique.
     """
     prefix = f"{schema.typed_options.get(DATA_FILE_PREFIX)}-u-{new_uuid()}-s-0-w-"
     changed, dropped = {DATA_FILE_PREFIX.key: prefix}, set[str]()
@@ -70,9 +70,9 @@ def postpone_schema(schema: TableSchema) -> TableSchema:
 
 
 def _with(schema: TableSchema, changed: dict[str, str], dropped: set[str]) -> TableSchema:
-    kept = {
+    options = {
         key: value
         for key, value in schema.options.items()
         if key not in dropped and not key.startswith(_INDEX_OPTIONS)
     }
-    return replace(schema, options={**kept, **changed})
+    return replace(schema, options={**options, **changed})

@@ -1,14 +1,11 @@
-"""Incoming batches against the table's schema, before anything is written.
+"""Checks incoming batches against the table's schema, before anything is written.
 
-    batch as given → columns by name → exact Arrow types → nulls, lengths → defaults → the table's
+    input batch → columns by name → exact Arrow types → nulls, lengths → defaults → table's batch
 
-Conversions lose nothing or are refused: integers of any width that fit, larger string and binary
+Conversions are lossless or refused: integers of any width that fit, larger string and binary
 layouts, dictionaries, timestamp and time units, decimals, floats to wider floats, columns of nulls.
-A batch that has the table's types already is passed on without a copy.
-
-Default values of columns: what is stored where rows hold none.
-
-A null becomes the default, as does a whole column that the rows lack.
+A batch that has the table's types already is not copied. A null becomes the column's default value,
+as does a whole column that the rows lack.
 Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.DefaultValueUtils`.
 """
 
@@ -79,8 +76,8 @@ def _default(field: DataField, text: str, settings: CastSettings, table: str) ->
         column = cast_column(pa.array([plain], pa.string()), string(), field.type, settings)
     except PaimonError as error:
         raise InvalidInputError(
-            f"Table '{table}': column '{field.name}' has the default value '{text}', which is no"
-            f" {field.type}: {error.message} Change or drop the default.",
+            f"Table '{table}': column '{field.name}' has the default value '{text}', which is not"
+            f" a valid {field.type}: {error.message} Change or drop the default.",
             kind="default-value",
             details={"table": table, "column": field.name},
         ) from error
@@ -93,36 +90,36 @@ _MOST_DIGITS = 38
 
 @dataclass(slots=True, kw_only=True)
 class InputCheck:
-    """Checks the batches of one write, and brings them into the table's columns and types."""
+    """Checks the batches of one write, and converts them to the table's columns and types."""
 
     table: str
     """For messages."""
     schema: TableSchema
     new: frozenset[str] = frozenset()
-    """Columns of new values, where rows are otherwise the table's own (`WRITE_CHECK_TIMES`)."""
+    """Columns whose times are checked even without `WRITE_CHECK_TIMES`: an update's new values."""
     rows_seen: int = 0
     _target: pa.Schema = field(init=False)
     _defaults: Mapping[str, Any] = field(init=False)
     _optional: frozenset[str] = field(init=False)
-    """Columns that rows need not have."""
-    _ruled_inside: frozenset[str] = field(init=False)
+    """Columns that rows may lack."""
+    _nested_rules: frozenset[str] = field(init=False)
     """Columns whose nested values have rules of their own."""
     _chars: frozenset[str] = field(init=False)
-    """Columns with CHAR values whose blanks at the end are cut: Java does in ORC files."""
+    """Columns with CHAR values whose blanks at the end are cut, as Java does in ORC files."""
     _shows_values: bool = field(init=False)
     _checks_times: bool = field(init=False)
     _accepted: pa.Schema | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Prepare the Arrow schema every batch is brought to."""
+        """Read the rules of the schema and its options."""
+        options = self.schema.typed_options
         self._target = to_arrow_schema(self.schema.fields)
         self._defaults = column_defaults(self.schema, self.table)
-        self._ruled_inside = frozenset(
+        self._nested_rules = frozenset(
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
-        self._shows_values = self.schema.typed_options.get(WRITE_SHOW_VALUES)
-        self._checks_times = self.schema.typed_options.get(WRITE_CHECK_TIMES)
-        options = self.schema.typed_options
+        self._shows_values = options.get(WRITE_SHOW_VALUES)
+        self._checks_times = options.get(WRITE_CHECK_TIMES)
         formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
         formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
         self._chars = frozenset(
@@ -146,7 +143,12 @@ class InputCheck:
         for column, arrow in zip(self.schema.fields, self._target, strict=True):
             default = self._defaults.get(column.name)
             if column.name not in batch.schema.names:
-                columns.append(_absent(batch.num_rows, default, arrow.type))
+                is_null = default is None
+                columns.append(
+                    pa.nulls(batch.num_rows, arrow.type)
+                    if is_null
+                    else pa.repeat(default, batch.num_rows)
+                )
                 continue
             values = self._convert(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
@@ -172,33 +174,31 @@ class InputCheck:
             details={"table": self.table, "column": column, **details},
         ) from cause
 
-    def _check_names(self, given: pa.Schema) -> None:
-        repeated = [name for name, count in Counter(given.names).items() if count > 1]
+    def _check_names(self, rows: pa.Schema) -> None:
+        repeated = [name for name, count in Counter(rows.names).items() if count > 1]
         missing = [
             name
             for name in self.schema.field_names
-            if name not in given.names and name not in self._optional
+            if name not in rows.names and name not in self._optional
         ]
-        extra = [name for name in given.names if name not in self.schema.by_name]
+        extra = [name for name in rows.names if name not in self.schema.by_name]
         unknown = (
             "the rows have columns the table does not have; drop or rename them, or set"
             f" '{WRITE_MERGE_SCHEMA.key}' to true to add them"
         )
         if ROW_KIND.name in extra:
-            says = self.schema.typed_options.get(ROWKIND_FIELD)
-            unknown += (
-                f". '{ROW_KIND.name}' is what a read with row kinds adds: drop it, for column"
-                f" '{says}' says the same"
-                if says
-                else f". '{ROW_KIND.name}' is what a read with row kinds adds: drop it after the"
-                " rows of kind -U and -D, or write to a table that has such a STRING column and"
-                f" '{ROWKIND_FIELD.key}' = '{ROW_KIND.name}'"
+            kind_column = self.schema.typed_options.get(ROWKIND_FIELD)
+            unknown += f". '{ROW_KIND.name}' comes from a read with row kinds: drop it" + (
+                f", column '{kind_column}' has the same values"
+                if kind_column
+                else " after the rows of kind -U and -D, or write to a table that has such a STRING"
+                f" column and '{ROWKIND_FIELD.key}' = '{ROW_KIND.name}'"
             )
         problems = [
             f"{problem}: {', '.join(names)}"
             for names, problem in (
                 (repeated, "the rows have columns that occur twice"),
-                (missing, "the rows lack columns of the table; give nulls where nothing is known"),
+                (missing, "the rows lack columns of the table; add them, with nulls if need be"),
                 (extra, unknown),
             )
             if names
@@ -222,8 +222,8 @@ class InputCheck:
         except pa.ArrowInvalid as error:
             bad = first_failing(plain, lambda part: _cast(part, target))
             self._refuse(
-                f"column '{column.name}' is {column.type}; not every value of the given type "
-                f"{values.type} fits it{self._example(plain, bad)}, row {self.rows_seen + bad}.",
+                f"column '{column.name}' is {column.type}; not every value of type {values.type} "
+                f"in the rows fits it{self._example(plain, bad)}, row {self.rows_seen + bad}.",
                 "input-value",
                 column.name,
                 error if self._shows_values else None,
@@ -235,7 +235,7 @@ class InputCheck:
     ) -> NoReturn:
         example = self._example(values.drop_null(), 0)
         self._refuse(
-            f"column '{column.name}' is {column.type} and takes Arrow type {target}, but the "
+            f"column '{column.name}' is {column.type} and needs Arrow type {target}, but the "
             f"rows have {values.type}{example}. Cast the column to {target} first.",
             "input-type",
             column.name,
@@ -250,7 +250,7 @@ class InputCheck:
         whole = _Part(place="", values=values, type=column.type)
         self._check_length(whole, column)
         self._check_range(whole, column)
-        if column.name in self._ruled_inside:
+        if column.name in self._nested_rules:
             for part in inner_parts(values, column.type):
                 if part.values.null_count and not part.type.nullable:
                     row = self.rows_seen + part.row_of(
@@ -309,29 +309,30 @@ class InputCheck:
         extremes: Any = pc.min_max(values)
         if extremes["min"].value is None:
             return
-        low, high, what = limits
+        low, high, problem = limits
         if low <= extremes["min"].value and extremes["max"].value <= high:
             return
         numbers = to_numpy(values.view(f"int{values.type.bit_width}").fill_null(low))
         bad = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
         row = self.rows_seen + part.row_of(bad)
         where = f" in {part.place}" if part.place else ""
-        shown = pa.array(numbers) if pat.is_time(values.type) else values  # 24:00 shows as 00:00
+        # A time of 24:00 would be shown as 00:00.
+        examples = pa.array(numbers) if pat.is_time(values.type) else values
         self._refuse(
             f"column '{column.name}' is {column.type}, but the rows hold values{where} that are "
-            f"{what}{self._example(shown, bad)}, row {row}.",
+            f"{problem}{self._example(examples, bad)}, row {row}.",
             "input-range",
             column.name,
             row=row,
         )
 
     def _example(self, values: Any, position: int) -> str:
-        """Show one value for a message; nothing if there is none, or people must not see it."""
+        """Return one value as a part of a message; nothing for null or if values are hidden."""
         if position >= len(values) or not self._shows_values:
             return ""
         try:
             value = values[position].as_py()
-        except OverflowError:  # a time that Python does not know
+        except OverflowError:  # a time outside Python's range
             value = pc.cast(values[position], pa.string()).as_py()
         except (ValueError, NotImplementedError):  # such as structs with one name twice
             return ""
@@ -346,32 +347,28 @@ _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_00
 
 
 def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
-    """Return the lowest and highest number of a type of times, and what others are called."""
+    """Return (lowest number, highest number, description of others) of a type of times."""
     if pat.is_date32(arrow_type):
         return _FIRST_DAY, _LAST_DAY, "no dates of the years 1 to 9999"
     if pat.is_time(arrow_type):
         unit = arrow_type.unit
         return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"
-    if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":  # where it is a time of 2262
+    # In nanoseconds the largest number is a time in 2262.
+    if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":
         return 1 - _INFINITE, _INFINITE - 1, "infinite"
     return None
 
 
 def _cast(values: Any, target: Any) -> Any:
-    """Cast, losing nothing; Arrow takes integers for decimals of many digits only."""
+    """Cast without loss; Arrow casts integers only to decimals of many digits."""
     if pat.is_integer(values.type) and pat.is_decimal(target):
         values = values.cast(pa.decimal128(_MOST_DIGITS, min(target.scale, _MOST_DIGITS - 20)))
     if pat.is_struct(target) and values.null_count:
-        # What lies in a null may be null too, also where the field is NOT NULL.
-        there = to_numpy(values.is_valid())
-        places = pa.array(np.cumsum(there) - 1, mask=~there)
-        return values.drop_null().cast(target, safe=True).take(places)
+        # Inside a null row, NOT NULL fields may be null, too.
+        valid = to_numpy(values.is_valid())
+        indices = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        return values.drop_null().cast(target, safe=True).take(indices)
     return values.cast(target, safe=True)
-
-
-def _absent(count: int, default: Any, arrow_type: Any) -> Any:
-    """Return a column the rows do not have."""
-    return pa.nulls(count, arrow_type) if default is None else pa.repeat(default, count)
 
 
 def _maximum(lengths: Any) -> int:
@@ -379,14 +376,12 @@ def _maximum(lengths: Any) -> int:
 
 
 def is_lossless_family(source: Any, target: Any) -> bool:
-    """Whether a checked cast from one Arrow type to another keeps every value it accepts.
+    """Whether a checked cast from one Arrow type to another is lossless or fails.
 
     >>> is_lossless_family(pa.int64(), pa.int8()), is_lossless_family(pa.float64(), pa.float32())
     (True, False)
     """
-    if source == target:
-        return True
-    if pat.is_null(source):
+    if source == target or pat.is_null(source):
         return True
     if pat.is_nested(target):
         return _is_nested_lossless(source, target)
@@ -431,8 +426,8 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
             pat.is_struct(source)
             and [inner.name for inner in source] == [inner.name for inner in target]
             and all(
-                is_lossless_family(given.type, wanted.type)
-                for given, wanted in zip(source, target, strict=True)
+                is_lossless_family(source_field.type, target_field.type)
+                for source_field, target_field in zip(source, target, strict=True)
             )
         )
     if pat.is_fixed_size_list(target):
@@ -445,17 +440,17 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Values that lie at one place inside the values of a column, or are those."""
+    """The values of a column, or of one part of its nested values."""
 
     place: str
     values: Any
     type: DataType
     row_of: Callable[[int], int] = int
-    """Position here → row of the column."""
+    """Position in `values` → row of the column."""
 
 
 def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
-    """Yield what lies inside nested values, at any depth, outer places first."""
+    """Yield the parts of nested values, at any depth, outer parts first."""
     for part in _children(values, data_type):
         yield part
         for inner in inner_parts(part.values, part.type):
@@ -463,12 +458,12 @@ def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
                 place=f"{inner.place} of {part.place}",
                 values=inner.values,
                 type=inner.type,
-                row_of=_after(inner.row_of, part.row_of),
+                row_of=_compose(inner.row_of, part.row_of),
             )
 
 
-def _after(first: Callable[[int], int], then: Callable[[int], int]) -> Callable[[int], int]:
-    return lambda position: then(first(position))
+def _compose(first: Callable[[int], int], second: Callable[[int], int]) -> Callable[[int], int]:
+    return lambda position: second(first(position))
 
 
 def _children(values: Any, data_type: DataType) -> Iterator[_Part]:
@@ -501,7 +496,7 @@ def _children(values: Any, data_type: DataType) -> Iterator[_Part]:
 
 
 def _of_entries(place: str, maps: Any, flat: Any, data_type: DataType) -> _Part:
-    """Cut the flat keys or items of maps to those the maps reach; Arrow gives them all."""
+    """Return the keys or items of a slice of maps; Arrow's are those of the whole array."""
     offsets = to_numpy(maps.offsets)
     first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     return _Part(
@@ -513,14 +508,14 @@ def _of_entries(place: str, maps: Any, flat: Any, data_type: DataType) -> _Part:
 
 
 def length_limit(data_type: DataType) -> int | None:
-    """Return the characters or bytes a value may have, None for any number."""
+    """Return the characters or bytes a value may have; None: no limit."""
     if not isinstance(data_type, AtomicType) or data_type.length == MAX_LENGTH:
         return None
     return data_type.length if data_type.root in CHARACTER_ROOTS | BINARY_ROOTS else None
 
 
 def has_rules_inside(data_type: DataType) -> bool:
-    """Whether nested values of a type may be too long, out of range, or null and must not."""
+    """Whether nested values of a type have limits of length or range, or may not be null."""
     return any(
         not part.nullable
         or length_limit(part) is not None

@@ -1,7 +1,7 @@
-"""Rows waiting to be written, of all buckets together.
+"""The buffer of rows to write, of all buckets together.
 
-Batches are kept as they came, without a copy; beside them lies the route of every row, a small
-number for its (partition, bucket). Rows are gathered once, when their route is flushed.
+Batches are buffered without a copy, each row with its route, a small number for its (partition,
+bucket). Rows are gathered once, when their route is flushed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ from paimon_assets.engine.data.merge.records import Kinds
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
-_OFFSETS_REACH = 2**31 - 1
-"""Bytes of values that 32-bit offsets reach."""
+_MAX_OFFSET = 2**31 - 1
+"""Bytes of values that 32-bit offsets can address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedRows:
-    """Rows of the table with what the writer knows of each."""
+    """Rows of the table with route, kind and sequence number."""
 
     rows: pa.Table
     """In the table's columns."""
@@ -36,7 +36,7 @@ class RoutedRows:
     sequence: Longs | None
     """Row → sequence field as a number; None unless the table pads it."""
 
-    def kept(self, mask: npt.NDArray[np.bool_]) -> "RoutedRows":
+    def filter(self, mask: npt.NDArray[np.bool_]) -> "RoutedRows":
         """Return the rows for which `mask` is true, in order."""
         return RoutedRows(
             rows=self.rows.filter(from_numpy(mask)),
@@ -59,7 +59,7 @@ class RouteRows:
 
     @property
     def row_count(self) -> int:
-        """How many rows they are."""
+        """The number of rows."""
         return self.source.rows.num_rows if self.positions is None else len(self.positions)
 
     def column(self, name: str) -> Any:
@@ -91,29 +91,28 @@ class RouteRows:
 
     def ordered(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
         """Gather some of these rows in another order, `step` at a time."""
-        rows = _combined_texts(self.source.rows)
+        rows = _combine_texts(self.source.rows)
         for start in range(0, len(order), step):
             part = order[start : start + step]
-            places = part if self.positions is None else self.positions[part]
-            yield part, _gather(rows, places)
+            yield part, _gather(rows, part if self.positions is None else self.positions[part])
 
 
-def _gather(rows: pa.Table, places: Rows) -> pa.Table:
-    indices = from_numpy(places)
+def _gather(rows: pa.Table, positions: Rows) -> pa.Table:
+    indices = from_numpy(positions)
     columns: list[Any] = [column.take(indices) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 @dataclass(slots=True)
 class RowBuffer:
-    """Collects routed rows, and gives up the routes that hold most."""
+    """Collects routed rows, and flushes the routes with most rows."""
 
     total_bytes: int = 0
     row_count: int = 0
     _parts: list[RoutedRows] = field(default_factory=list)
 
     def add(self, part: RoutedRows) -> None:
-        """Buffer more rows, after all that came before."""
+        """Buffer more rows, behind the others."""
         if part.rows.num_rows:
             self._parts.append(part)
             self.row_count += part.rows.num_rows
@@ -121,13 +120,13 @@ class RowBuffer:
 
     def take_all(self) -> list[RouteRows]:
         """Remove and return all rows, by route."""
-        return self._take(keep_half=False, at_once=1)
+        return self._take(all_routes=True, at_once=1)
 
     def take_largest(self, at_once: int) -> list[RouteRows]:
         """Remove and return the routes with most rows: at least half of the buffer's rows."""
-        return self._take(keep_half=True, at_once=at_once)
+        return self._take(all_routes=False, at_once=at_once)
 
-    def _take(self, *, keep_half: bool, at_once: int) -> list[RouteRows]:
+    def _take(self, *, all_routes: bool, at_once: int) -> list[RouteRows]:
         if not self._parts:
             return []
         whole = _concatenate(self._parts)
@@ -137,15 +136,15 @@ class RowBuffer:
             total = round(row_bytes * whole.rows.num_rows)
             return [RouteRows(route=0, source=whole, positions=None, total_bytes=total)]
         counts = np.bincount(whole.routes)
-        chosen = np.flatnonzero(counts)
-        if keep_half:
-            chosen = _largest(counts, at_once)
-            kept = np.ones(len(counts), dtype=np.bool_)
-            kept[chosen] = False
-            if kept[counts > 0].any():
-                self.add(whole.kept(kept[whole.routes]))
+        routes = np.flatnonzero(counts)
+        if not all_routes:
+            routes = _largest(counts, at_once)
+            stays = np.ones(len(counts), dtype=np.bool_)
+            stays[routes] = False
+            if stays[counts > 0].any():
+                self.add(whole.filter(stays[whole.routes]))
         order = _stable_order(whole.routes, len(counts))
-        whole = replace(whole, rows=_combined_texts(whole.rows), routes=None)
+        whole = replace(whole, rows=_combine_texts(whole.rows), routes=None)
         ends = np.cumsum(counts)
         return [
             RouteRows(
@@ -154,21 +153,18 @@ class RowBuffer:
                 positions=order[ends[route] - counts[route] : ends[route]],
                 total_bytes=round(row_bytes * counts[route]),
             )
-            for route in chosen.tolist()
+            for route in routes.tolist()
         ]
 
 
-def _combined_texts(rows: pa.Table) -> pa.Table:
+def _combine_texts(rows: pa.Table) -> pa.Table:
     """Join the chunks of columns of variable width once: each gather would do it again."""
     for position, column in enumerate(rows.columns):
-        is_short = column.nbytes < _OFFSETS_REACH  # what is longer stays in pieces
-        if column.num_chunks > 1 and is_short and not _is_fixed_width(column.type):
+        is_fixed_width = pat.is_primitive(column.type) or pat.is_decimal(column.type)
+        # A longer column stays in chunks.
+        if column.num_chunks > 1 and column.nbytes < _MAX_OFFSET and not is_fixed_width:
             rows = rows.set_column(position, rows.field(position), column.combine_chunks())
     return rows
-
-
-def _is_fixed_width(arrow_type: pa.DataType) -> bool:
-    return pat.is_primitive(arrow_type) or pat.is_decimal(arrow_type)
 
 
 def _largest(counts: npt.NDArray[np.int64], at_once: int) -> npt.NDArray[np.int64]:

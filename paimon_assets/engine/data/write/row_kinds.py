@@ -1,8 +1,8 @@
-"""What each incoming row does to its key, and which rows are ignored.
+"""Row kinds of incoming rows, and which rows are ignored.
 
-Frames carry no row kind of their own: every row is +I unless the table names a `rowkind.field`. The
-kind is taken before everything else (filter, bucket, sequence, merge); the column itself is stored
-as given. Source: `org.apache.paimon.table.sink.RowKindGenerator`, `RowKindFilter`.
+Every row is +I unless the table names a `rowkind.field`. Kinds are read first, before filter,
+bucket, sequence and merge; the column is stored unchanged.
+Source: `org.apache.paimon.table.sink.RowKindGenerator`, `RowKindFilter`.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
-    """Return rows with a column that says the kind of each."""
+    """Add the column `_VALUE_KIND`."""
     return batch.append_column(VALUE_KIND.name, from_numpy(kinds))
 
 
@@ -52,32 +52,32 @@ def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
         )
     encoded = column.dictionary_encode()
     texts = encoded.dictionary.to_pylist()  # a handful, however many rows
-    found = [BY_SHORT_TEXT.get(text.upper()) for text in texts]
-    if None in found:
-        text = texts[found.index(None)]
+    text_kinds = [BY_SHORT_TEXT.get(text.upper()) for text in texts]
+    if None in text_kinds:
+        text = texts[text_kinds.index(None)]
         raise InvalidInputError(
             f"Unsupported short string '{text}' for row kind in column '{name}'; expected one of "
             "+I, -U, +U, -D.",
             kind="row-kind",
             details={"column": name, "value": text},
         )
-    kinds: Kinds = np.array(found, dtype=np.int8)
+    kinds: Kinds = np.array(text_kinds, dtype=np.int8)
     indices: npt.NDArray[np.int32] = to_numpy(encoded.indices)
     return kinds[indices]
 
 
 def kept_rows(kinds: Kinds | None, schema: TableSchema) -> Flags | None:
-    """Return which rows `ignore-delete` and `ignore-update-before` keep, or None for all."""
+    """Return a mask without rows that `ignore-delete`, `ignore-update-before` drop; None if all."""
     if kinds is None:
         return None
     options = schema.typed_options
     if options.get(IGNORE_DELETE):
-        kept = adds(kinds)
+        mask = adds(kinds)
     elif options.get(IGNORE_UPDATE_BEFORE):
-        kept = kinds != RowKind.UPDATE_BEFORE
+        mask = kinds != RowKind.UPDATE_BEFORE
     else:
         return None
-    return None if kept.all() else kept
+    return None if mask.all() else mask
 
 
 def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:

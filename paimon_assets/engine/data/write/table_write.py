@@ -33,10 +33,10 @@ from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.data.write.bucket_writer import AppendOnlyWriter, BucketWriter
-from paimon_assets.engine.data.write.buckets.key_assigner import KnownKeys
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
 from paimon_assets.engine.data.write.buckets.routing import Routed, Router, router_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
-    Places,
+    RowBuckets,
     bucket_path,
     refuse_partition,
     total_buckets,
@@ -85,7 +85,7 @@ def write_rows(
     context: WriteContext,
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
-    known: Iterable[KnownKeys] = (),
+    known: Iterable[BucketKeys] = (),
     *,
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
@@ -153,7 +153,7 @@ class _TableWrite:
     file_io: FileIO
     threads: Threads
     target: tuple[bytes, int] | None = None
-    known: Iterable[KnownKeys] = ()
+    known: Iterable[BucketKeys] = ()
     with_kinds_column: bool = False
     """Rows come `with_kinds`; then none is ignored."""
     _router: Router = field(init=False)
@@ -230,7 +230,7 @@ class _TableWrite:
             source = self._padding.field
             keys = rows.select(list(self.context.schema.primary_keys))
             sequence = field_to_long(rows.column(source.name), source, keys)
-        routes = self._routes_of(routed.places)
+        routes = self._routes_of(routed.row_buckets)
         self._make_room(rows.nbytes)
         table = pa.Table.from_batches([rows])
         self._buffer.add(
@@ -239,7 +239,7 @@ class _TableWrite:
         if self._buffer.total_bytes >= self._flush_bytes:
             self._flush(self._buffer.take_largest(self.threads.count))
 
-    def _routes_of(self, places: Places | None) -> Routes | None:
+    def _routes_of(self, places: RowBuckets | None) -> Routes | None:
         if places is None:
             if self._router.only_bucket is not None:
                 self._route_id(*self._router.only_bucket)

@@ -1,4 +1,4 @@
-"""Which tables this writer must not touch, because the result would be wrong or never be seen."""
+"""Refuses tables that this writer would write wrongly, or so that no reader finds the rows."""
 
 from typing import Any, NoReturn
 
@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.types.data_types import (
 
 
 def refuse_unwritable(schema: TableSchema, table: str) -> None:
-    """Refuse tables that need more than this writer does; called before any row is read."""
+    """Refuse tables that need more than this writer can; called before any row is read."""
     options = schema.typed_options
 
     def refuse(option: Option[Any], reason: str) -> NoReturn:
@@ -46,7 +46,7 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     if instants and not options.get(PARTITION_LEGACY_NAME):
         refuse(
             PARTITION_LEGACY_NAME,
-            "names folders of instants by the zone of each process, and others do not find them.",
+            "names folders of instants by the zone of each process, so other readers miss them.",
         )
     if options.get(ROW_TRACKING_ENABLED):
         refuse(ROW_TRACKING_ENABLED, "needs row ids, which are not assigned.")
@@ -66,9 +66,9 @@ def _refuse_unstorable(
     column: DataField, file_format: str, schema: TableSchema, table: str
 ) -> None:
     """Refuse a column that a file format of the table has no type for, or no safe one."""
-    found = unstorable(column, file_format, schema)
-    if found is not None:
-        inner, reason = found
+    obstacle = unstorable(column, file_format, schema)
+    if obstacle is not None:
+        inner, reason = obstacle
         raise UnsupportedFeatureError(
             f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
             f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
@@ -80,7 +80,7 @@ def _refuse_unstorable(
 def unstorable(
     column: DataField, file_format: str, schema: TableSchema
 ) -> tuple[DataType, str] | None:
-    """Return the type inside a column that files of a format cannot hold, and why; None if none."""
+    """Return (type inside a column that files of a format cannot hold, reason), or None."""
     refusal = FORMATS[file_format].refusal
     for inner in types_within(column.type):
         reason = refusal(inner, schema.typed_options)

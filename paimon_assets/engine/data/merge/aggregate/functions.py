@@ -1,7 +1,7 @@
-"""Which function computes an aggregate: name → kernel, and what it does with retractions.
+"""Aggregate functions: name → kernel, and whether it supports retractions.
 
-A kernel makes one outcome for each group from the values of its records. Kernels of functions that
-choose a value return row numbers; the others return values.
+A kernel computes one outcome for each group from the values of its records. Kernels of functions
+that choose a value return row numbers; the others return values.
 Source: `org.apache.paimon.mergetree.compact.aggregate.factory.FieldAggregatorFactory`.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from paimon_assets.engine.data.merge.aggregate.lists import collected
-from paimon_assets.engine.data.merge.aggregate.maps import merged_maps, merged_maps_by_time
+from paimon_assets.engine.data.merge.aggregate.lists import collect_elements
+from paimon_assets.engine.data.merge.aggregate.maps import merge_maps, merge_maps_by_time
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
-    nested_partially_updated,
-    nested_updated,
+    update_nested_fields,
+    update_nested_rows,
 )
-from paimon_assets.engine.data.merge.aggregate.numbers import multiplied, summed
+from paimon_assets.engine.data.merge.aggregate.numbers import multiply_values, sum_values
 from paimon_assets.engine.data.merge.aggregate.picks import (
     first_non_null_value,
     first_value,
@@ -27,8 +27,8 @@ from paimon_assets.engine.data.merge.aggregate.picks import (
     last_value,
     smallest,
 )
-from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, united
-from paimon_assets.engine.data.merge.aggregate.texts import listed
+from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
+from paimon_assets.engine.data.merge.aggregate.texts import join_texts
 from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
@@ -36,7 +36,7 @@ from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, Field
 Kernel = Callable[[Array, Grouped], Outcome]
 
 _PLAIN: Mapping[AggregateFunction, Kernel] = {
-    AggregateFunction.SUM: summed,
+    AggregateFunction.SUM: sum_values,
     AggregateFunction.MAX: largest,
     AggregateFunction.MIN: smallest,
     AggregateFunction.BOOL_AND: smallest,
@@ -45,22 +45,22 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.LAST_NON_NULL_VALUE: last_non_null_value,
     AggregateFunction.FIRST_VALUE: first_value,
     AggregateFunction.FIRST_NON_NULL_VALUE: first_non_null_value,
-    AggregateFunction.MERGE_MAP: merged_maps,
+    AggregateFunction.MERGE_MAP: merge_maps,
     AggregateFunction.PRIMARY_KEY: key_value,
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
-"""Need a library that may not be installed."""
+"""Functions of a library that may not be installed."""
 _OF_SETTINGS: Mapping[AggregateFunction, Callable[..., Array]] = {
-    AggregateFunction.PRODUCT: multiplied,
-    AggregateFunction.LISTAGG: listed,
-    AggregateFunction.COLLECT: collected,
-    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merged_maps_by_time,
-    AggregateFunction.NESTED_UPDATE: nested_updated,
-    AggregateFunction.NESTED_PARTIAL_UPDATE: nested_partially_updated,
-    AggregateFunction.RBM32: united,
-    AggregateFunction.RBM64: united,
-    AggregateFunction.THETA_SKETCH: united,
-    AggregateFunction.HLL_SKETCH: united,
+    AggregateFunction.PRODUCT: multiply_values,
+    AggregateFunction.LISTAGG: join_texts,
+    AggregateFunction.COLLECT: collect_elements,
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merge_maps_by_time,
+    AggregateFunction.NESTED_UPDATE: update_nested_rows,
+    AggregateFunction.NESTED_PARTIAL_UPDATE: update_nested_fields,
+    AggregateFunction.RBM32: unite_sets,
+    AggregateFunction.RBM64: unite_sets,
+    AggregateFunction.THETA_SKETCH: unite_sets,
+    AggregateFunction.HLL_SKETCH: unite_sets,
 }
 _RETRACTABLE = frozenset(
     {
@@ -87,7 +87,7 @@ class Aggregate:
 
     @staticmethod
     def of(settings: FieldAggregation, table: str) -> Aggregate:
-        """Find the kernel of a function."""
+        """Return the aggregate of a function."""
         function = settings.function
         if function in _OF_SKETCHES and not has_sketches():
             raise UnsupportedFeatureError(
@@ -111,8 +111,8 @@ class Aggregate:
             column, function = self.settings.column, self.settings.function
             raise InvalidInputError(
                 f"Column '{column}' of table '{self.table}' has the aggregate function {function},"
-                " which cannot take back the values of -U and -D records. Set"
-                f" 'fields.{column}.ignore-retract' to true to leave them out.",
+                " which cannot retract the values of -U and -D records. Set"
+                f" 'fields.{column}.ignore-retract' to true to ignore them.",
                 kind="retraction",
                 details={"table": self.table, "column": column, "function": function},
             )

@@ -1,6 +1,6 @@
-"""Lists taken apart and put together again, and collect: the elements of a column's lists.
+"""Lists of many records ⇄ elements, for functions on elements; and the function `collect`.
 
-    lists of many records ─▶ elements, each with its group and record ─▶ those that remain ─▶ lists
+    lists of many records ─▶ elements, each with its group and record ─▶ some of these ─▶ lists
 
 Elements are compared through numbers: equal elements of any type, nested ones too, get equal codes.
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldCollectAgg`.
@@ -32,13 +32,13 @@ class Elements:
     records: Grouped
     """Their records."""
     grouped: Grouped
-    """One item an element: its group and place; `rows` are places in `content`."""
+    """One item an element; `rows` are positions in `content`."""
     record_of: Order
-    """Element → place of its record in `records`."""
+    """Element → position of its record in `records`."""
 
     @staticmethod
     def of(values: Array, grouped: Grouped) -> Elements:
-        """Take the lists of a column apart; null lists have no elements."""
+        """Return the elements of a column's lists; null lists have none."""
         present = grouped.valid(values)
         lists: Any = values.take(from_numpy(present.rows))
         ends: npt.NDArray[np.int64] = to_numpy(lists.offsets).astype(np.int64)
@@ -61,26 +61,26 @@ class Elements:
         return content
 
     @property
-    def known(self) -> Flags:
-        """Groups that have a list: some record adds one that is not null."""
-        known = np.zeros(self.records.count, dtype=np.bool_)
-        known[self.records.without_retracts().groups] = True
-        return known
+    def has_list(self) -> Flags:
+        """Groups with a list: some record adds one that is not null."""
+        result = np.zeros(self.records.count, dtype=np.bool_)
+        result[self.records.without_retracts().groups] = True
+        return result
 
-    def rebuilt(self, kept: Grouped, content: Array | None = None) -> Array:
+    def rebuild(self, elements: Grouped, content: Array | None = None) -> Array:
         """Put elements into one list (or map) for each group."""
         lists: Any = self.lists
-        indices = from_numpy(kept.rows)
-        options: Any = {"type": lists.type, "mask": from_numpy(~self.known)}
-        parts: Any = [_offsets(kept.groups, kept.count)]
-        built: Array
+        indices = from_numpy(elements.rows)
+        options: Any = {"type": lists.type, "mask": from_numpy(~self.has_list)}
+        parts: Any = [_offsets(elements.groups, elements.count)]
+        result: Array
         if pat.is_map(lists.type):
             parts += [lists.keys.take(indices), lists.items.take(indices)]
-            built = pa.MapArray.from_arrays(*parts, **options)
+            result = pa.MapArray.from_arrays(*parts, **options)
         else:
             parts.append((lists.values if content is None else content).take(indices))
-            built = pa.ListArray.from_arrays(*parts, **options)
-        return built
+            result = pa.ListArray.from_arrays(*parts, **options)
+        return result
 
 
 def _offsets(groups: Order, count: int) -> Array:
@@ -138,21 +138,18 @@ def _comparable(values: Any) -> list[Array]:
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
         ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
         lengths = np.where(is_valid(values), np.diff(ends), 0)
-        buffers: Any = [None, pa.py_buffer(_packed_ends(lengths)), _pack(inner, ends, lengths)]
+        offsets: Any = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        buffers: Any = [None, pa.py_buffer(offsets), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
     return [values]
-
-
-def _packed_ends(lengths: Order) -> Any:
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
 
 def _pack(inner: Order, ends: Order, lengths: Order) -> Any:
     """Return the bytes of each list's codes, without those under nulls."""
     count = lengths // inner.itemsize
     starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)
-    taken: Any = inner[starts + np.arange(int(count.sum()))]
-    return pa.py_buffer(taken)
+    data: Any = inner[starts + np.arange(int(count.sum()))]
+    return pa.py_buffer(data)
 
 
 def first_of_each(groups: Order, items: Order) -> Flags:
@@ -163,25 +160,25 @@ def first_of_each(groups: Order, items: Order) -> Flags:
     return first
 
 
-def collected(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def collect_elements(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Concatenate the lists of each group, in order of arrival.
 
-    A retracted element takes out one that equals it, the oldest; with `distinct` there is but one.
+    A retracted element removes the oldest one that equals it; with `distinct` there is only one.
     """
     elements = Elements.of(values, grouped.by_arrival())
     inner = elements.grouped
     if inner.retracts is None and not settings.distinct:
-        return elements.rebuilt(inner)
+        return elements.rebuild(inner)
     same = codes_of_numbers([inner.groups, codes(elements.content)[inner.rows]])
     if inner.retracts is not None and not settings.distinct:
-        return elements.rebuilt(inner.keep(_not_taken_out(same, inner.retracts)))
-    left = later_than_retracts(same, inner)
-    inner, same = inner.keep(left), same[left]
-    return elements.rebuilt(inner.keep(first_of_each(inner.groups, same)))
+        return elements.rebuild(inner.keep(_remains(same, inner.retracts)))
+    is_later = later_than_retracts(same, inner)
+    inner, same = inner.keep(is_later), same[is_later]
+    return elements.rebuild(inner.keep(first_of_each(inner.groups, same)))
 
 
 def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Grouped:
-    """Return the highest of equal elements, the last of several, at the first one's place."""
+    """Return the highest of equal elements, the last of several, at the first one's position."""
     same = codes_of_numbers([same])
     order = np.lexsort((*ranks, same))
     winners = order[run_ends(same[order])]
@@ -190,19 +187,18 @@ def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Gr
     )
 
 
-def _not_taken_out(same: Order, retracts: Flags) -> Flags:
-    """Return which elements remain, if each that retracts takes out the oldest equal one."""
+def _remains(same: Order, retracts: Flags) -> Flags:
+    """Return which elements remain if each that retracts removes the oldest equal one."""
     order = np.argsort(same, kind="stable")
     steps = np.where(retracts[order], -1, 1)
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))
     lengths = np.diff(np.append(starts, len(order)))
     sums = np.cumsum(steps)
     sums -= np.repeat(sums[starts] - steps[starts], lengths)
-    # Nothing can be taken out of nothing: what the sum falls below zero is made up for.
+    # A retraction without an equal element has no effect: negative sums count as zero.
     left = sums[starts + lengths - 1] - np.minimum(np.minimum.reduceat(sums, starts), 0)
     added = np.cumsum(steps > 0)
     totals = added[starts + lengths - 1]
-    remains = (steps > 0) & (np.repeat(totals - left, lengths) < added)
     result = np.empty(len(order), dtype=np.bool_)
-    result[order] = remains
+    result[order] = (steps > 0) & (np.repeat(totals - left, lengths) < added)
     return result

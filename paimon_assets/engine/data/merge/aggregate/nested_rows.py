@@ -1,10 +1,11 @@
 """nested_update and nested_partial_update: a list of rows as a small table inside a column.
 
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldNestedUpdateAgg`,
-`FieldNestedPartialUpdateAgg`. Java leaves the order of keyed rows open; here a row stands where its
-key came first.
+`FieldNestedPartialUpdateAgg`. Java does not define the order of keyed rows; here it is that of the
+first rows of their keys.
 """
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,25 +33,25 @@ from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
 
 
-def nested_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def update_nested_rows(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Collect nested rows; with a nested key, the newest row of each.
 
-    A retracted row takes out the rows of its nested key (without one: those equal to it).
+    A retracted row removes the rows of its nested key (without one: rows equal to it).
     """
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = _same(content, inner, settings)
     if settings.has_limit and inner.retracts is not None:
-        return elements.rebuilt(inner.keep(_limit(inner, same, content, settings)))
-    left = later_than_retracts(same, inner)
-    inner, same = inner.keep(left), same[left]
+        return elements.rebuild(inner.keep(_limit(inner, same, content, settings)))
+    is_later = later_than_retracts(same, inner)
+    inner, same = inner.keep(is_later), same[is_later]
     if settings.nested_key:
         inner = last_of_each(inner, same, _ranks(content, settings)[inner.rows])
-    return elements.rebuilt(_first_of_group(inner, settings.count_limit))
+    return elements.rebuild(_first_of_group(inner, settings.count_limit))
 
 
-def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
-    """Make one nested row of those with equal nested keys: the last value of each field."""
+def update_nested_fields(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+    """Merge nested rows with equal nested keys into one: the last value of each field."""
     elements = Elements.of(values, grouped)
     content, inner = _whole_rows(elements, settings)
     same = codes_of_numbers([inner.groups, _same(content, inner, settings)])
@@ -63,12 +64,12 @@ def nested_partially_updated(values: Array, grouped: Grouped, settings: FieldAgg
         columns.append(gather(column, present.pick(run_ends(present.groups))))
     merged = pa.StructArray.from_arrays(columns, fields=list(content.type))
     groups = inner.groups[order][ends]
-    kept = Grouped(count=inner.count, groups=groups, rows=np.arange(len(groups)))
-    return elements.rebuilt(kept, merged)
+    merged_rows = Grouped(count=inner.count, groups=groups, rows=np.arange(len(groups)))
+    return elements.rebuild(merged_rows, merged)
 
 
 def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Grouped]:
-    """Return all nested rows, and which of them count: those that are there and have a key."""
+    """Return all nested rows, and those that count: not null, and with a key."""
     content: Any = elements.content
     inner = elements.grouped.keep(is_valid(content)[elements.grouped.rows])
     if settings.nested_key_nulls is NestedKeyNulls.MERGE or not settings.nested_key:
@@ -116,31 +117,31 @@ def _ranks(content: Any, settings: FieldAggregation) -> Order:
 def _first_of_group(inner: Grouped, limit: int) -> Grouped:
     starts = run_starts(inner.groups)
     lengths = np.diff(np.append(starts, len(inner.groups)))
-    places = np.arange(len(inner.groups)) - np.repeat(starts, lengths)
-    return inner.keep(places < limit)
+    positions = np.arange(len(inner.groups)) - np.repeat(starts, lengths)
+    return inner.keep(positions < limit)
 
 
 def _limit(inner: Grouped, same: Order, content: Any, settings: FieldAggregation) -> Order:
-    """Return the places of nested rows that remain if a limit and retractions are both at work.
+    """Return the positions of nested rows that remain, for a limit together with retractions.
 
     Cost:
-        A Python loop over nested rows: what is retracted makes room again, so each row depends on
-        all before it. Only columns with `count-limit` in merges that retract come here.
+        A Python loop over nested rows: a retraction makes room again, so each row depends on all
+        before it. Only for columns with `count-limit` in merges that retract.
     """
     retracts: Any = inner.retracts
     ranks = _ranks(content, settings)[inner.rows]
-    kept: dict[int, list[int]] = {}
+    rows: dict[int, list[int]] = {}
     room: dict[int, int] = {}
-    for place in np.lexsort((inner.arrived(), inner.groups)).tolist():
-        group, there = int(inner.groups[place]), kept.setdefault(int(same[place]), [])
+    for position in np.lexsort((inner.arrived(), inner.groups)).tolist():
+        group, equal = int(inner.groups[position]), rows.setdefault(int(same[position]), [])
         left = room.setdefault(group, settings.count_limit)
-        if retracts[place]:
-            room[group] = left + len(there)
-            there.clear()
-        elif settings.nested_key and there:
-            if ranks[place] >= ranks[there[0]]:
-                there[0] = place
+        if retracts[position]:
+            room[group] = left + len(equal)
+            equal.clear()
+        elif settings.nested_key and equal:
+            if ranks[position] >= ranks[equal[0]]:
+                equal[0] = position
         elif left > 0:
             room[group] = left - 1
-            there.append(place)
-    return np.array(sorted(place for places in kept.values() for place in places), dtype=np.int64)
+            equal.append(position)
+    return np.array(sorted(chain.from_iterable(rows.values())), dtype=np.int64)

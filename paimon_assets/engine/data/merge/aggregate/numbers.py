@@ -1,9 +1,8 @@
 """sum and product, as exact as Java's: integers that overflow wrap around, decimals become null.
 
-Whole columns are added in 64 bits (decimals in 128). Only groups of decimals that come near the
-limits of their type, found by a floating-point estimate, are added again number by number: there
-the order of the records decides. Floating-point numbers are always added in order, as rounding
-depends on it.
+Whole columns are added in 64 bits (decimals in 128). Only groups of decimals near the limits of
+their type, by a floating-point estimate, are added again number by number: their result depends on
+the order of the records. Floating-point numbers are always added in order, for the same rounding.
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg`, `FieldProductAgg`.
 """
 
@@ -25,7 +24,7 @@ from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 _STEPS_AT_ONCE = 32
 _MARGIN = 1 - 1e-6
-"""Estimates are trusted below this part of a limit."""
+"""Estimates below this part of a limit are reliable."""
 _MAX_INT_DIGITS = 9
 _MAX_LONG_DIGITS = 18
 _LIMB = np.int64(32)
@@ -34,9 +33,9 @@ _LOW = np.int64(2**32 - 1)
 Number = Any
 """An int (decimals: unscaled), or a numpy float."""
 First = Callable[[Number, int], Number | None]
-"""(the first number, its sign: -1 if it retracts) → what there is then."""
+"""(the first number, its sign: -1 if it retracts) → result."""
 Step = Callable[[Number, Number, int], Number | None]
-"""(what there is, the next number, its sign) → what there is then."""
+"""(result, the next number, its sign) → result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class _Groups:
 
     @property
     def lengths(self) -> Order:
-        """How many numbers each of them has."""
+        """The number of numbers in each of them."""
         return np.diff(np.append(self.starts, len(self.numbers)))
 
     @property
@@ -67,7 +66,7 @@ class _Groups:
         return np.where(retracts, np.int64(-1), np.int64(1))
 
     def fold(self, group: int, first: First, step: Step) -> Number | None:
-        """Fold one group number by number; the result starts again from nothing after a null."""
+        """Fold one group number by number; after a null, the next number is the first again."""
         part = slice(int(self.starts[group]), int(self.starts[group] + self.lengths[group]))
         result: Number | None = None
         numbers, signs = _integers(self.numbers[part]), self.signs[part].tolist()
@@ -88,11 +87,11 @@ def _groups(values: Array, grouped: Grouped) -> _Groups:
     return _Groups(present, numbers[present.rows], run_starts(present.groups))
 
 
-def summed(values: Array, grouped: Grouped) -> Array:
+def sum_values(values: Array, grouped: Grouped) -> Array:
     """Add the values of each group; records that retract are subtracted; nulls do not count.
 
     Cost:
-        A few passes; a Python loop over the decimals of groups whose sum comes near the limit.
+        A few passes; a Python loop over the decimals of groups whose sum is near the limit.
     """
     data_type: Any = values.type
     groups = _groups(values, grouped)
@@ -111,15 +110,15 @@ def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> n
     """Fold floating-point numbers from left to right, each step rounded as in Java.
 
     Cost:
-        A numpy step for each record of the longest group, at most `_STEPS_AT_ONCE`; groups that are
-        longer take one numpy call each.
+        A numpy step for each record of the longest group, at most `_STEPS_AT_ONCE`; longer groups
+        need one numpy call each.
     """
     starts, lengths = groups.starts, groups.lengths
     with np.errstate(all="ignore"):
         result = numbers[starts]
         for step in range(1, min(_STEPS_AT_ONCE, int(lengths.max()))):
-            going = np.flatnonzero(lengths > step)
-            result[going] = ufunc(result[going], numbers[starts[going] + step])
+            longer = np.flatnonzero(lengths > step)
+            result[longer] = ufunc(result[longer], numbers[starts[longer] + step])
         for group in np.flatnonzero(lengths > _STEPS_AT_ONCE).tolist():
             part = numbers[starts[group] : starts[group] + lengths[group]]
             result[group] = ufunc.accumulate(part)[-1]
@@ -127,10 +126,10 @@ def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> n
 
 
 def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
-    """Add 128-bit numbers as four limbs of 32 bits; a sum that has no room is null.
+    """Add 128-bit numbers as four limbs of 32 bits; a sum that does not fit is null.
 
-    As in Java, a decimal of up to 18 digits has more room than its precision says: that of the
-    integer which files store it as. (Java's has 64 bits, which wrap when 9 digits are written.)
+    As in Java, the limit of a decimal of up to 18 digits is that of the integer that files store.
+    (Java's integer has 64 bits, and wraps when 9 digits are written.)
     """
     precision = data_type.precision
     low, high = 1 - 10**precision, 10**precision
@@ -167,7 +166,7 @@ def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | Non
     totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
 
 
-def multiplied(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def multiply_values(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Cost:
@@ -267,8 +266,8 @@ def _scatter(
     count = groups.grouped.count
     content = np.zeros((count, *numbers.shape[1:]), dtype=numbers.dtype)
     content[groups.present] = numbers
-    known = np.zeros(count, dtype=np.bool_)
-    known[groups.present] = True if valid is None else valid
-    bits: Any = np.packbits(known, bitorder="little")
+    is_valid = np.zeros(count, dtype=np.bool_)
+    is_valid[groups.present] = True if valid is None else valid
+    bits: Any = np.packbits(is_valid, bitorder="little")
     data: Any = np.ascontiguousarray(content)
     return pa.Array.from_buffers(data_type, count, [pa.py_buffer(bits), pa.py_buffer(data)])

@@ -22,89 +22,89 @@ from paimon_assets.engine.data.merge.records import (
 
 def last_value(values: Array, grouped: Grouped) -> Order:
     """Pick the last value, null or not; a record that retracts leaves null behind."""
-    left = after_last_retract(grouped)
-    if left.late is not None:
-        # Late records are never the last, even where a retraction left nothing in front of them.
-        left = left.keep(~left.late)
-    return left.pick(run_ends(left.groups))
+    rest = after_last_retract(grouped)
+    if rest.late is not None:
+        # Late records are never the last, even if a retraction removed all others.
+        rest = rest.keep(~rest.late)
+    return rest.pick(run_ends(rest.groups))
 
 
 def last_non_null_value(values: Array, grouped: Grouped) -> Order:
     """Pick the last value that is not null; retracting one leaves null behind."""
-    left = after_last_retract(grouped.valid(values))
-    return left.pick(run_ends(left.groups))
+    rest = after_last_retract(grouped.valid(values))
+    return rest.pick(run_ends(rest.groups))
 
 
 def first_value(values: Array, grouped: Grouped) -> Order:
     """Pick the first value, null or not: the late record that arrived last, if there is one.
 
-    What a group was seeded with gives way to the first record, unless that is late.
+    The first record replaces the seed of a group, unless that record is late.
     """
-    picked = _first_or_seed(grouped)
-    for group, places in grouped.with_late():
-        chosen = None
-        seen = False
-        for place in places:
-            if _flag(grouped.seeds, place):
-                chosen = place
-            elif not seen:
-                seen = True
-                chosen = chosen if _flag(grouped.late, place) else place
-            elif _flag(grouped.late, place):
-                chosen = place
-        picked[group] = NOTHING if chosen is None else grouped.rows[chosen]
-    return picked
+    result = _first_or_seed(grouped)
+    for group, positions in grouped.with_late():
+        first = None
+        has_first = False
+        for position in positions:
+            if _flag(grouped.seeds, position):
+                first = position
+            elif not has_first:
+                has_first = True
+                first = first if _flag(grouped.late, position) else position
+            elif _flag(grouped.late, position):
+                first = position
+        result[group] = NOTHING if first is None else grouped.rows[first]
+    return result
 
 
 def first_non_null_value(values: Array, grouped: Grouped) -> Order:
     """Pick the first value that is not null.
 
-    A late record takes its place, null or not, once there is one; as in Java.
+    Once there is one, a late record replaces it, null or not; as in Java.
     """
-    picked = _first_or_seed(grouped.valid(values))
+    result = _first_or_seed(grouped.valid(values))
     valid = is_valid(values)[grouped.rows] if grouped.late is not None else None
-    for group, places in grouped.with_late():
-        chosen = None
-        found = False
-        for place in places:
-            known = _flag(valid, place)
-            if _flag(grouped.seeds, place):
-                chosen = place if known else None
-            elif not _flag(grouped.late, place):
-                chosen = place if known and not found else chosen
-                found = found or known
-            elif not found and chosen is not None:
-                found = True
+    for group, positions in grouped.with_late():
+        first = None
+        has_first = False
+        for position in positions:
+            has_value = _flag(valid, position)
+            if _flag(grouped.seeds, position):
+                first = position if has_value else None
+            elif not _flag(grouped.late, position):
+                first = position if has_value and not has_first else first
+                has_first = has_first or has_value
+            elif not has_first and first is not None:
+                has_first = True
             else:
-                chosen = place if known else None
-        picked[group] = NOTHING if chosen is None else grouped.rows[chosen]
-    return picked
+                first = position if has_value else None
+        result[group] = NOTHING if first is None else grouped.rows[first]
+    return result
 
 
 def _first_or_seed(grouped: Grouped) -> Order:
-    """Pick the first record of each group that was not there before, else what was there.
+    """Pick the first record of each group that is not a seed, else the seed.
 
-    What took the place of an earlier first value stays: the first one has been seen.
+    A seed that replaced an earlier first value stays, because the group has had its first value.
     """
-    picked = grouped.pick(run_starts(grouped.groups))
+    result = grouped.pick(run_starts(grouped.groups))
     if grouped.seeds is None:
-        return picked
-    others = grouped.keep(~grouped.seeds)
-    found = others.pick(run_starts(others.groups))
+        return result
+    added = grouped.keep(~grouped.seeds)
+    first = added.pick(run_starts(added.groups))
     if grouped.before is not None:
-        found[grouped.before.groups] = NOTHING
+        first[grouped.before.groups] = NOTHING
         seeds = grouped.keep(grouped.seeds)
-        seeded = seeds.pick(run_starts(seeds.groups))
-        picked[grouped.before.groups] = seeded[grouped.before.groups]
-    return np.where(found == NOTHING, picked, found)
+        seed_rows = seeds.pick(run_starts(seeds.groups))
+        result[grouped.before.groups] = seed_rows[grouped.before.groups]
+    return np.where(first == NOTHING, result, first)
 
 
-def _flag(flags: Flags | None, place: int) -> bool:
-    return flags is not None and bool(flags[place])
+def _flag(flags: Flags | None, position: int) -> bool:
+    return flags is not None and bool(flags[position])
 
 
 def key_value(values: Array, grouped: Grouped) -> Order:
-    """Pick the last value, whatever its record does: it is part of the key."""
+    """Pick the last value, even of a record that retracts: it is part of the key."""
     return grouped.pick(run_ends(grouped.groups))
 
 

@@ -1,8 +1,8 @@
-"""rbm32, rbm64, theta_sketch, hll_sketch: the union of sets that lie in the bytes of some library.
+"""rbm32, rbm64, theta_sketch, hll_sketch: the union of serialized sets.
 
-Bitmaps are of 32 bits in the portable format, or of 64 in Java's. A sketch counts distinct values;
-it is the bytes of Apache DataSketches, whose own library unites them. It is an extra: without it
-all else works, also reading files of such columns that need no merging.
+Bitmaps have 32 bits in the portable format, or 64 bits in Java's. A sketch counts distinct values;
+the library of Apache DataSketches, an extra, unites its bytes. Without the library, files of such
+columns can be read unless they must be merged.
 Source: `org.apache.paimon.mergetree.compact.aggregate.FieldRoaringBitmap32Agg`,
 `FieldRoaringBitmap64Agg`, `org.apache.paimon.utils.ThetaSketch`, `HllSketchUtil`,
 https://github.com/RoaringBitmap/RoaringFormatSpec
@@ -29,63 +29,59 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
 _PREAMBLE_LONGS, _FLAGS, _SEED_HASH, _SAMPLING = 0, 5, slice(6, 8), slice(12, 16)
-"""Where they are in a theta sketch."""
+"""Bytes of a theta sketch."""
 _IS_EMPTY, _IS_SINGLE = 0x04, 0x20
 
 _LIBRARY = "datasketches"
 SKETCHES_EXTRA = "paimon-assets[sketches]"
-"""What to install for it."""
+"""The requirement to install it."""
 
 
 def has_sketches() -> bool:
-    """Whether the library is there."""
+    """Whether the library is installed."""
     return find_spec(_LIBRARY) is not None
 
 
-def united(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
-    """Unite the sets of each group; one alone is taken as it is.
+def unite_sets(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+    """Unite the sets of each group; a single set stays unchanged.
 
     Cost:
         A Python loop over the groups that have a value; uniting two sets costs far more.
     """
-    unite, what = _SETS[settings.function]
+    unite, name = _SETS[settings.function]
     present = grouped.valid(values)
     sets: Any = values.take(from_numpy(present.rows))
     lists: Any = nested_list(present.groups, sets, grouped.count)
-    united: list[bytes | None] = [None] * grouped.count
+    unions: list[bytes | None] = [None] * grouped.count
     try:
         for group in present.groups[run_starts(present.groups)].tolist():
             members = lists[group].as_py()
-            united[group] = members[0] if len(members) == 1 else unite(members)
+            unions[group] = members[0] if len(members) == 1 else unite(members)
     except (FormatError, IndexError, MemoryError, RuntimeError, ValueError) as error:
         raise FormatError(
-            f"Column '{settings.column}' holds a value that is no {what} ({error}).",
+            f"Column '{settings.column}' holds a value that is not a valid {name} ({error}).",
             kind="aggregated-set",
             details={"column": settings.column},
         ) from error
-    result: Array = pa.array(united, values.type)
+    result: Array = pa.array(unions, values.type)
     return result
 
 
-def _united_bitmaps(bitmaps: list[bytes]) -> bytes:
+def _unite_bitmaps(bitmaps: list[bytes]) -> bytes:
     return smallest(BitMap.union(*map(BitMap.deserialize, bitmaps)))
 
 
-def _united_bitmaps64(bitmaps: list[bytes]) -> bytes:
+def _unite_bitmaps64(bitmaps: list[bytes]) -> bytes:
     return write_java_bitmap64(BitMap64.union(*map(read_java_bitmap64, bitmaps)))
 
 
-def _united_thetas(sketches: list[bytes]) -> bytes:
-    library = _library()
+def _unite_theta_sketches(sketches: list[bytes]) -> bytes:
+    library: Any = import_module(_LIBRARY)
     union = library.theta_union()
     for sketch in sketches:
         union.update(library.compact_theta_sketch.deserialize(sketch))
-    return _as_java_writes(union.get_result().serialize())
-
-
-def _as_java_writes(sketch: bytes) -> bytes:
-    """Fill in what Java writes into the first bytes of a compact theta sketch and C++ does not."""
-    head = bytearray(sketch)
+    # Java writes some of the first bytes of a compact theta sketch otherwise than C++.
+    head = bytearray(union.get_result().serialize())
     if head[_PREAMBLE_LONGS] > 1:
         head[_SAMPLING] = pack("<f", 1.0)
     elif head[_FLAGS] & _IS_EMPTY:
@@ -95,29 +91,25 @@ def _as_java_writes(sketch: bytes) -> bytes:
     return bytes(head)
 
 
-def _united_hlls(sketches: list[bytes]) -> bytes:
-    library = _library()
+def _unite_hll_sketches(sketches: list[bytes]) -> bytes:
+    library: Any = import_module(_LIBRARY)
 
-    def unite(so_far: Any, sketch: Any) -> Any:
-        # One by one, as Java does: each sketch says how many buckets its union may have.
+    def unite(result: Any, sketch: Any) -> Any:
+        # One by one, as Java does: each sketch limits the buckets of its union.
         union = library.hll_union(sketch.lg_config_k)
         union.update(sketch)
-        union.update(so_far)
+        union.update(result)
         return union.get_result(library.tgt_hll_type.HLL_4)
 
-    found: bytes = reduce(unite, map(library.hll_sketch.deserialize, sketches)).serialize_compact()
-    return found
-
-
-def _library() -> Any:
-    return import_module(_LIBRARY)
+    union: bytes = reduce(unite, map(library.hll_sketch.deserialize, sketches)).serialize_compact()
+    return union
 
 
 _SETS: Mapping[AggregateFunction, tuple[Callable[[list[bytes]], bytes], str]] = {
-    AggregateFunction.RBM32: (_united_bitmaps, "roaring bitmap of 32-bit numbers"),
-    AggregateFunction.RBM64: (_united_bitmaps64, "roaring bitmap of 64-bit numbers"),
-    AggregateFunction.THETA_SKETCH: (_united_thetas, "theta sketch"),
-    AggregateFunction.HLL_SKETCH: (_united_hlls, "HLL sketch"),
+    AggregateFunction.RBM32: (_unite_bitmaps, "roaring bitmap of 32-bit numbers"),
+    AggregateFunction.RBM64: (_unite_bitmaps64, "roaring bitmap of 64-bit numbers"),
+    AggregateFunction.THETA_SKETCH: (_unite_theta_sketches, "theta sketch"),
+    AggregateFunction.HLL_SKETCH: (_unite_hll_sketches, "HLL sketch"),
 }
-"""(two sets or more, oldest first → their union; what a value is, for messages); the first raises
-one of what libraries raise on bytes that are something else."""
+"""(two sets or more, oldest first → their union; name of a value for messages). The function raises
+the library's errors on invalid bytes."""

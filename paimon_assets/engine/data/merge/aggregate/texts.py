@@ -19,14 +19,13 @@ _WHITESPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009"
     "\u200a\u2028\u2029\u205f\u3000"
 )
-"""What Java takes for blank."""
+"""Java's blank characters."""
 
 
-def listed(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def join_texts(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
     """Join the texts of each group that are not blank; a group of blanks gives null.
 
-    With `distinct`, texts after the first are cut at the delimiter, and a piece that stood in the
-    group before is left out.
+    With `distinct`, texts after the first are split at the delimiter, and repeated pieces left out.
     """
     present = grouped.valid(values)
     texts: Any = values.take(from_numpy(present.rows))
@@ -55,7 +54,7 @@ def _distinct_pieces(groups: Order, texts: Any, delimiter: str) -> tuple[Order, 
     new = first_of_each(piece_groups, codes(pieces))
     new &= ~is_first[texts_of]
     new &= _fill(pieces)
-    kept_groups = np.concatenate([groups[is_first], piece_groups[new]])
-    order = from_numpy(np.argsort(kept_groups, kind="stable"))
+    all_groups = np.concatenate([groups[is_first], piece_groups[new]])
+    order = np.argsort(all_groups, kind="stable")
     chunks = [texts.filter(from_numpy(is_first)), pieces.filter(from_numpy(new))]
-    return np.sort(kept_groups, kind="stable"), pa.concat_arrays(chunks).take(order)
+    return all_groups[order], pa.concat_arrays(chunks).take(from_numpy(order))

@@ -1,8 +1,8 @@
 """Rows → partition and bucket, in every bucket mode.
 
 Concept → modules:
-    which mode                        routing
+    the mode of a table               routing
     fixed, by hash                    row_key_extractor
-    dynamic                           bucket_assigner, partition_index
-    keys that may change partition    key_assigner, key_index
+    dynamic                           hash_index
+    keys that may change partition    key_assigner
 """

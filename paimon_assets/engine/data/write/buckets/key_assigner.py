@@ -1,57 +1,169 @@
-"""Partition and bucket of rows whose key may lie in another partition already.
+"""Partition and bucket of rows whose key may be in another partition already.
 
-    the newest record wins    the key moves: -D where it was, the row where it belongs now
+    the newest record wins    the key moves: -D in the old partition, the row in the new one
     the first record stays    the key stays: rows of other partitions are dropped
     others                    the key stays: the row gets the partition of its first record
 
+`KeyIndex` holds the keys as Arrow columns, sorted by hash; the keys decide between equal hashes.
 Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner`, `ExistingProcessor`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.data.write.buckets.key_index import UNKNOWN, FoundKeys, KeyIndex
-from paimon_assets.engine.data.write.buckets.partition_index import BucketRule, Hashes
+from paimon_assets.engine.data.write.buckets.hash_index import (
+    BucketRule,
+    Hashes,
+    fill_buckets,
+    key_hashes,
+)
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
-    Places,
+    RowBuckets,
     distinct_rows,
     partition_ids,
 )
-from paimon_assets.engine.data.write.files.hash_index import key_hashes
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES
 from paimon_assets.engine.spec.types.row_kind import RowKind
 
 Rows = npt.NDArray[np.int64]
-KnownKeys = tuple[bytes, int, pa.RecordBatch]
+
+UNKNOWN = -1
+"""Partition of a key that the table does not hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    hashes: Hashes
+    keys: list[Any]
+    partitions: Numbers
+    buckets: Numbers
+
+    @classmethod
+    def merge(cls, parts: "Sequence[_Run]") -> Self:
+        """Join runs into one that is sorted by hash."""
+        hashes = np.concatenate([part.hashes for part in parts])
+        order = np.argsort(hashes, kind="stable")
+        keys: list[Any] = [
+            pa.chunked_array(columns).combine_chunks().take(from_numpy(order))
+            for columns in zip(*(part.keys for part in parts), strict=True)
+        ]
+        return cls(
+            hashes=hashes[order],
+            keys=keys,
+            partitions=np.concatenate([part.partitions for part in parts])[order],
+            buckets=np.concatenate([part.buckets for part in parts])[order],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPositions:
+    """The result of a look-up of keys."""
+
+    partitions: Numbers
+    """Key → partition, or `UNKNOWN`."""
+    buckets: Numbers
+    """Key → bucket; arbitrary for unknown keys."""
+    hits: list[tuple[_Run, Rows, Rows]]
+    """(run, keys that it holds, their positions in it)."""
+
+
+@dataclass(slots=True)
+class KeyIndex:
+    """Keys with their partition and bucket, as small numbers.
+
+    Memory: the keys, and 12 bytes for each.
+    """
+
+    total_bytes: int = 0
+    _runs: list[_Run] = field(default_factory=list)
+
+    def find(self, hashes: Hashes, keys: "Sequence[Any]") -> KeyPositions:
+        """Look keys up by hash, then by value."""
+        partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)
+        buckets = np.zeros(len(hashes), dtype=np.int32)
+        hits = []
+        for run in self._runs:
+            candidates = np.searchsorted(run.hashes, hashes, side="left")
+            ends = np.searchsorted(run.hashes, hashes, side="right")
+            rows = np.flatnonzero((candidates < ends) & (partitions == UNKNOWN))
+            while len(rows):  # as often as different keys share a hash
+                equal = _equal(run.keys, candidates[rows], keys, rows)
+                matches = rows[equal]
+                positions = candidates[matches]
+                partitions[matches] = run.partitions[positions]
+                buckets[matches] = run.buckets[positions]
+                hits.append((run, matches, positions))
+                candidates[rows] += 1
+                rows = rows[~equal]
+                rows = rows[candidates[rows] < ends[rows]]
+        return KeyPositions(partitions=partitions, buckets=buckets, hits=hits)
+
+    def put(
+        self,
+        former: KeyPositions,
+        hashes: Hashes,
+        keys: "Sequence[Any]",
+        partitions: Numbers,
+        buckets: Numbers,
+    ) -> None:
+        """Set the partitions and buckets of keys whose `former` ones `find` has just returned."""
+        for run, rows, positions in former.hits:
+            run.partitions[positions] = partitions[rows]
+            run.buckets[positions] = buckets[rows]
+        new = np.flatnonzero(former.partitions == UNKNOWN)
+        if not len(new):
+            return
+        columns: list[Any] = [column.take(from_numpy(new)) for column in keys]
+        self.total_bytes += 12 * len(new) + sum(column.nbytes for column in columns)
+        run = _Run(
+            hashes=hashes[new], keys=columns, partitions=partitions[new], buckets=buckets[new]
+        )
+        self._runs.append(_Run.merge([run]))
+        while len(self._runs) > 1 and len(self._runs[-2].hashes) < 2 * len(self._runs[-1].hashes):
+            self._runs[-2:] = [_Run.merge(self._runs[-2:])]
+
+
+def _equal(
+    left: "Sequence[Any]", left_rows: Rows, right: "Sequence[Any]", right_rows: Rows
+) -> npt.NDArray[np.bool_]:
+    equal = np.ones(len(left_rows), dtype=np.bool_)
+    for left_column, right_column in zip(left, right, strict=True):
+        left_values = left_column.take(from_numpy(left_rows))
+        equal &= to_numpy(pc.equal(left_values, right_column.take(from_numpy(right_rows))))
+    return equal
+
+
+BucketKeys = tuple[bytes, int, pa.RecordBatch]
 """(partition, bucket, key columns) of rows the table holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedRows:
-    """Rows with their place, in order; some were made, some are gone."""
+class AssignedKeyRows:
+    """Rows with their buckets, in order: with retractions, without dropped rows."""
 
     rows: pa.RecordBatch
     kinds: Kinds
-    places: Places
+    row_buckets: RowBuckets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Keyed:
+class _Keys:
     """The distinct keys of a batch."""
 
     ids: Numbers
@@ -60,12 +172,12 @@ class _Keyed:
     """Key → its first row."""
     hashes: Hashes
     columns: list[Any]
-    found: FoundKeys
+    former: KeyPositions
 
 
 @dataclass(kw_only=True)
 class KeyAssigner:
-    """Places the rows of one write; must see every row of its keys."""
+    """Assigns partitions and buckets to the rows of one write; must see every row of its keys."""
 
     context: WriteContext
     assigner: int = 0
@@ -77,192 +189,171 @@ class KeyAssigner:
     _values: list[list[Any]] = field(init=False, default_factory=list)
     """Partition column → its value in each partition."""
     _counts: dict[int, dict[int, int]] = field(init=False, default_factory=dict)
-    """Partition → bucket → keys in it."""
+    """Partition → bucket of this assigner → keys in it."""
 
     def __post_init__(self) -> None:
-        """Take the rule of the table."""
         schema = self.context.schema
         self._target_rows = BucketRule.of(schema).target_rows
         self._limit_bytes = schema.typed_options.get(KEY_INDEX_BYTES)
         self._traits = EngineTraits.of(schema)
         self._values = [[] for _ in schema.partition_fields]
 
-    def load(self, known: Iterable[KnownKeys]) -> None:
-        """Take in the keys the table holds; those of other assigners are passed over."""
-        for partition, bucket, batch in known:
+    def load(self, stored_keys: Iterable[BucketKeys]) -> None:
+        """Add the keys the table holds, without those of other assigners."""
+        for partition, bucket, batch in stored_keys:
             hashes = key_hashes(self.context.schema, batch)
-            mine = np.flatnonzero(self.share_of(hashes, self.assigners) == self.assigner)
-            rows = batch.take(from_numpy(mine))
+            own = np.flatnonzero(self.assigner_of(hashes, self.assigners) == self.assigner)
             number = self._number(partition)
             counts = self._counts.setdefault(number, {})
-            counts[bucket] = counts.get(bucket, 0) + len(mine)
-            keyed = self._keyed(rows)
-            places = np.full(len(keyed.first), number, dtype=np.int32)
-            self._put(keyed, places, np.full(len(places), bucket, dtype=np.int32))
+            if bucket % self.assigners == self.assigner:
+                counts[bucket] = counts.get(bucket, 0) + len(own)
+            keys = self._keys(batch.take(from_numpy(own)))
+            numbers = np.full(len(keys.first), number, dtype=np.int32)
+            self._put(keys, numbers, np.full(len(numbers), bucket, dtype=np.int32))
 
     @staticmethod
-    def share_of(hashes: Hashes, assigners: int) -> Numbers:
+    def assigner_of(hashes: Hashes, assigners: int) -> Numbers:
         """Return the assigner of each key hash."""
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
-    def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> PlacedRows:
-        """Place rows, in the order given."""
-        given = np.zeros(rows.num_rows, dtype=np.int8) if kinds is None else kinds
+    def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedKeyRows:
+        """Assign partitions and buckets to rows, in order."""
+        if kinds is None:
+            kinds = np.zeros(rows.num_rows, dtype=np.int8)
         if not rows.num_rows:
-            nowhere = np.empty(0, dtype=np.int32)
-            return self._place(rows, given, nowhere, nowhere)
+            empty = np.empty(0, dtype=np.int32)
+            return self._result(rows, kinds, empty, empty)
         partitions, ids = partition_ids(rows, self.context.schema)
-        numbers = np.array([self._number(each) for each in partitions], dtype=np.int32)[ids]
-        keyed = self._keyed(rows)
+        numbers = np.array(list(map(self._number, partitions)), dtype=np.int32)[ids]
+        keys = self._keys(rows)
         if self._traits.newest_wins:
-            return self._shift(rows, given, numbers, keyed)
-        return self._kept(rows, given, numbers, keyed)
+            return self._move_keys(rows, kinds, numbers, keys)
+        return self._keep_keys(rows, kinds, numbers, keys)
 
-    def _keyed(self, rows: pa.RecordBatch) -> _Keyed:
+    def _keys(self, rows: pa.RecordBatch) -> _Keys:
         schema = self.context.schema
         names = list(schema.lookup_keys)
         columns: list[Any] = [rows.column(name) for name in names]
         ids, first = distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
         hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
-        return _Keyed(
-            ids=ids,
-            first=first,
-            hashes=hashes,
-            columns=keys,
-            found=self._index.find(hashes, keys),
-        )
+        former = self._index.find(hashes, keys)
+        return _Keys(ids=ids, first=first, hashes=hashes, columns=keys, former=former)
 
-    def _put(self, keyed: _Keyed, partitions: Numbers, buckets: Numbers) -> None:
-        self._index.put(keyed.found, keyed.hashes, keyed.columns, partitions, buckets)
+    def _put(self, keys: _Keys, partitions: Numbers, buckets: Numbers) -> None:
+        self._index.put(keys.former, keys.hashes, keys.columns, partitions, buckets)
         if self._index.total_bytes > self._limit_bytes:
             raise InvalidInputError(
-                f"Table '{self.context.table}' has keys that may change partition, and finding "
-                f"them takes more than {self._limit_bytes} bytes of memory. Raise "
+                f"Table '{self.context.table}' has keys that may change partition, and the index "
+                f"of these keys needs more than {self._limit_bytes} bytes of memory. Raise "
                 f"'{KEY_INDEX_BYTES.key}', let more tasks share the keys "
                 "(Spark), or make the partition columns part of the primary key.",
                 kind="key-index",
                 details={"table": self.context.table, "option": KEY_INDEX_BYTES.key},
             )
 
-    def _kept(
-        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keyed: _Keyed
-    ) -> PlacedRows:
-        """Leave each key where it was first."""
-        found = keyed.found
-        new = np.flatnonzero(found.partitions == UNKNOWN)
-        homes, buckets = found.partitions.copy(), found.buckets.copy()
-        homes[new] = numbers[keyed.first[new]]
-        arrived = new[np.argsort(keyed.first[new])]
-        buckets[arrived] = self._open(homes[arrived])
-        self._put(keyed, homes, buckets)
-        places, row_buckets = homes[keyed.ids], buckets[keyed.ids]
+    def _keep_keys(
+        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
+    ) -> AssignedKeyRows:
+        """Leave each key in its first partition."""
+        new = np.flatnonzero(keys.former.partitions == UNKNOWN)
+        key_partitions, buckets = keys.former.partitions.copy(), keys.former.buckets.copy()
+        key_partitions[new] = numbers[keys.first[new]]
+        by_arrival = new[np.argsort(keys.first[new])]
+        buckets[by_arrival] = self._fill_buckets(key_partitions[by_arrival])
+        self._put(keys, key_partitions, buckets)
+        partitions, row_buckets = key_partitions[keys.ids], buckets[keys.ids]
+        same = partitions == numbers
         if self._traits.first_stays:
-            kept = np.flatnonzero(places == numbers)
-            taken = rows.take(from_numpy(kept))
-            return self._place(taken, kinds[kept], places[kept], row_buckets[kept])
-        elsewhere = bool((places != numbers).any())
-        at_home = self._in_partitions(rows, places) if elsewhere else rows
-        return self._place(at_home, kinds, places, row_buckets)
+            rest = rows.filter(from_numpy(same))
+            return self._result(rest, kinds[same], partitions[same], row_buckets[same])
+        if not same.all():
+            rows = self._in_partitions(rows, partitions)
+        return self._result(rows, kinds, partitions, row_buckets)
 
-    def _shift(
-        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keyed: _Keyed
-    ) -> PlacedRows:
+    def _move_keys(
+        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
+    ) -> AssignedKeyRows:
         """Let each key follow its rows; all arrays here are ordered by (key, arrival)."""
-        order = np.argsort(keyed.ids, kind="stable")
-        keys, places = keyed.ids[order], numbers[order]
+        order = np.argsort(keys.ids, kind="stable")
+        ids, partitions = keys.ids[order], numbers[order]
         starts = np.ones(len(order), dtype=np.bool_)
-        starts[1:] = keys[1:] != keys[:-1]
-        former = _shift(places, starts, keyed.found.partitions[keys])
-        moves = np.flatnonzero(former != places)
-        buckets = keyed.found.buckets[keys]
-        arrived = moves[np.argsort(order[moves])]
-        buckets[arrived] = self._open(places[arrived])
+        starts[1:] = ids[1:] != ids[:-1]
+        former = _previous(partitions, starts, keys.former.partitions[ids])
+        moves = np.flatnonzero(former != partitions)
+        buckets = keys.former.buckets[ids]
+        by_arrival = moves[np.argsort(order[moves])]
+        buckets[by_arrival] = self._fill_buckets(partitions[by_arrival])
         anchors = starts.copy()
         anchors[moves] = True
         buckets = buckets[np.maximum.accumulate(np.where(anchors, np.arange(len(order)), 0))]
-        former_buckets = _shift(buckets, starts, keyed.found.buckets[keys])
+        former_buckets = _previous(buckets, starts, keys.former.buckets[ids])
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(order) - 1)
-        self._put(keyed, places[ends], buckets[ends])
+        self._put(keys, partitions[ends], buckets[ends])
 
         left = moves[former[moves] != UNKNOWN]
-        self._leave(former[left], former_buckets[left])
+        self._subtract(former[left], former_buckets[left])
         deleted = order[left]
         retracts = self._in_partitions(rows.take(from_numpy(deleted)), former[left])
-        both = pa.Table.from_batches([rows, retracts])
-        # A -D stands right before the row that moves its key.
-        positions = np.concatenate([np.arange(rows.num_rows) * 2 + 1, deleted * 2])
-        turn = np.argsort(positions)
+        # A -D comes right before the row that moves its key.
+        positions = np.argsort(np.concatenate([np.arange(rows.num_rows) * 2 + 1, deleted * 2]))
         row_buckets = np.empty_like(buckets)
         row_buckets[order] = buckets
         delete_kinds = np.full(len(left), RowKind.DELETE, dtype=np.int8)
-        batch = both.take(from_numpy(turn)).combine_chunks().to_batches()[0]
-        return self._place(
-            batch,
-            np.concatenate([kinds, delete_kinds])[turn],
-            np.concatenate([numbers, former[left]])[turn],
-            np.concatenate([row_buckets, former_buckets[left]])[turn],
+        table = pa.Table.from_batches([rows, retracts]).take(from_numpy(positions))
+        return self._result(
+            table.combine_chunks().to_batches()[0],
+            np.concatenate([kinds, delete_kinds])[positions],
+            np.concatenate([numbers, former[left]])[positions],
+            np.concatenate([row_buckets, former_buckets[left]])[positions],
         )
 
-    def _place(
+    def _result(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, buckets: Numbers
-    ) -> PlacedRows:
-        places = Places(self._partitions, numbers, buckets)
-        return PlacedRows(rows=rows, kinds=kinds, places=places)
+    ) -> AssignedKeyRows:
+        row_buckets = RowBuckets(self._partitions, numbers, buckets)
+        return AssignedKeyRows(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
     def _number(self, partition: bytes) -> int:
-        found = self._numbers.get(partition)
-        if found is None:
-            found = self._numbers[partition] = len(self._partitions)
+        number = self._numbers.get(partition)
+        if number is None:
+            number = self._numbers[partition] = len(self._partitions)
             self._partitions.append(partition)
             fields = self.context.schema.partition_fields
-            values = deserialize_row(partition, [column.type for column in fields])
-            for column, value, known in zip(fields, values, self._values, strict=True):
-                known.append(to_scalar(value, column.type).cast(to_arrow_type(column.type)))
-        return found
+            row = deserialize_row(partition, [column.type for column in fields])
+            for column, value, values in zip(fields, row, self._values, strict=True):
+                values.append(to_scalar(value, column.type).cast(to_arrow_type(column.type)))
+        return number
 
     def _in_partitions(self, rows: pa.RecordBatch, numbers: Numbers) -> pa.RecordBatch:
         """Return rows with the values of other partitions."""
         arrays = list(rows.columns)
-        for column, known in zip(self.context.schema.partition_fields, self._values, strict=True):
-            values: Any = pa.array(known, to_arrow_type(column.type))
-            arrays[rows.schema.get_field_index(column.name)] = values.take(from_numpy(numbers))
+        for column, values in zip(self.context.schema.partition_fields, self._values, strict=True):
+            array: Any = pa.array(values, to_arrow_type(column.type))
+            arrays[rows.schema.get_field_index(column.name)] = array.take(from_numpy(numbers))
         return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
-    def _open(self, numbers: Numbers) -> Numbers:
-        """Give new keys, in order, to buckets of their partitions with room."""
-        given = np.empty(len(numbers), dtype=np.int32)
+    def _fill_buckets(self, numbers: Numbers) -> Numbers:
+        """Assign new keys, in order, to buckets of their partitions with room."""
+        buckets = np.empty(len(numbers), dtype=np.int32)
         for number in np.unique(numbers).tolist():  # steps over partitions, then buckets
             rows = np.flatnonzero(numbers == number)
             counts = self._counts.setdefault(number, {})
-            start = 0
-            for bucket in self._with_room(counts):
-                end = min(len(rows), start + self._target_rows - counts[bucket])
-                given[rows[start:end]] = bucket
-                counts[bucket] += end - start
-                start = end
-                if start == len(rows):
-                    break
-        return given
+            candidates = count(self.assigner, self.assigners)
+            buckets[rows] = fill_buckets(len(rows), counts, self._target_rows, candidates)
+        return buckets
 
-    def _with_room(self, counts: dict[int, int]) -> Iterator[int]:
-        for bucket in sorted(counts):
-            if bucket % self.assigners == self.assigner and counts[bucket] < self._target_rows:
-                yield bucket
-        for bucket in count(self.assigner, self.assigners):
-            if bucket not in counts:
-                counts[bucket] = 0
-                yield bucket
-
-    def _leave(self, numbers: Numbers, buckets: Numbers) -> None:
+    def _subtract(self, numbers: Numbers, buckets: Numbers) -> None:
+        """Count keys that left their buckets."""
         if not len(numbers):
             return
-        pairs, leaving = np.unique(np.stack([numbers, buckets]), axis=1, return_counts=True)
-        for number, bucket, keys in zip(*pairs.tolist(), leaving.tolist(), strict=True):
-            self._counts[number][bucket] -= keys
+        pairs, key_counts = np.unique(np.stack([numbers, buckets]), axis=1, return_counts=True)
+        for number, bucket, keys in zip(*pairs.tolist(), key_counts.tolist(), strict=True):
+            if bucket in self._counts[number]:
+                self._counts[number][bucket] -= keys
 
 
-def _shift(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:
+def _previous(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:
     """Return the value before each, within groups; `at_start` where a group begins."""
     before = np.empty_like(values)
     before[1:] = values[:-1]

@@ -1,35 +1,129 @@
-"""Where the rows of a write go, by the bucket mode of the table.
+"""The buckets of the rows of a write, by the bucket mode of the table.
 
     fixed, unaware    hash of the bucket key, or the only bucket
-    dynamic           hash index, which is written anew where keys are new
-    cross-partition   index of all keys, made for the write
-    one bucket        whatever the mode: somebody routed the rows already
+    dynamic           key hash → assigner (hash remainder) → its index of the partition → bucket
+    cross-partition   index of all keys, built for the write
+    one bucket        in any mode: the rows are routed already
 
-Source: `org.apache.paimon.table.sink.RowKeyExtractor` and its kin.
+Source: subclasses of `org.apache.paimon.table.sink.RowKeyExtractor`,
+`org.apache.paimon.index.HashBucketAssigner`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.data.write.buckets.bucket_assigner import HashBucketAssigner
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner, KnownKeys
+from paimon_assets.engine.data.write.buckets.hash_index import (
+    BucketRule,
+    Hashes,
+    HashIndexWriter,
+    PartitionIndex,
+    key_hashes,
+    read_hashes,
+)
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys, KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     UNAWARE_BUCKET,
-    Places,
+    Numbers,
+    RowBuckets,
     assign_buckets,
+    partition_ids,
     total_buckets,
 )
-from paimon_assets.engine.data.write.files.hash_index import HashIndexWriter, key_hashes
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.schema.schema import BucketMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedRows:
+    """The buckets of one batch's rows."""
+
+    row_buckets: RowBuckets
+    hashes: Hashes
+    """Row → key hash."""
+    fresh: npt.NDArray[np.int64]
+    """Rows whose hash is in no index."""
+
+
+def assigners_of(context: WriteContext, rows: pa.RecordBatch) -> RowBuckets:
+    """Return the assigner of each row's bucket, in place of a bucket."""
+    partitions, ids = partition_ids(rows, context.schema)
+    rule = BucketRule.of(context.schema)
+    return RowBuckets(partitions, ids, rule.assigner_of(key_hashes(context.schema, rows)))
+
+
+def key_assigners_of(context: WriteContext, rows: pa.RecordBatch, assigners: int) -> RowBuckets:
+    """Return the assigner of each row where keys may change partition: the same in all."""
+    hashes = key_hashes(context.schema, rows)
+    ids = np.zeros(rows.num_rows, dtype=np.int32)
+    return RowBuckets([EMPTY_ROW], ids, KeyAssigner.assigner_of(hashes, assigners))
+
+
+def writers_of(context: WriteContext, rows: pa.RecordBatch, writers: int) -> RowBuckets:
+    """Return the writer of each row whose bucket is postponed: a key has one writer."""
+    partitions, ids = partition_ids(rows, context.schema)
+    hashes = key_hashes(context.schema, rows).astype(np.int64)
+    return RowBuckets(partitions, ids, np.mod(hashes, writers).astype(np.int32))
+
+
+@dataclass(kw_only=True)
+class HashBucketAssigner:
+    """Assigns the buckets of one write; must see every row of its partitions and assigners.
+
+    Memory: 6 bytes for each key of the partitions of its rows.
+    """
+
+    context: WriteContext
+    file_io: FileIO
+    _rule: BucketRule = field(init=False)
+    _indexes: dict[tuple[bytes, int], PartitionIndex] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rule = BucketRule.of(self.context.schema)
+
+    def assign(self, rows: pa.RecordBatch) -> AssignedRows:
+        """Assign a bucket to each row, in order."""
+        partitions, ids = partition_ids(rows, self.context.schema)
+        hashes = key_hashes(self.context.schema, rows)
+        buckets = np.zeros(len(hashes), dtype=np.int32)
+        fresh = [np.empty(0, dtype=np.int64)]
+        for partition_id, assigner, group in _groups(ids, self._rule.assigner_of(hashes)):
+            index = self._index(partitions[partition_id], assigner)
+            buckets[group], new = index.assign(hashes[group])
+            fresh.append(group[new])
+        row_buckets = RowBuckets(partitions, ids, buckets)
+        return AssignedRows(row_buckets=row_buckets, hashes=hashes, fresh=np.concatenate(fresh))
+
+    def _index(self, partition: bytes, assigner: int) -> PartitionIndex:
+        index = self._indexes.get((partition, assigner))
+        if index is None:
+            states = self.context.indexes_by_partition.get(partition, {})
+            hashes = {bucket: read_hashes(state, self.file_io) for bucket, state in states.items()}
+            index = PartitionIndex.of(self._rule, assigner, hashes)
+            self._indexes[partition, assigner] = index
+        return index
+
+
+def _groups(ids: Numbers, assigners: Numbers) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
+    """Yield (partition id, assigner, its rows in order)."""
+    if not len(ids):
+        return
+    width = int(assigners.max()) + 1
+    codes = ids.astype(np.int64) * width + assigners
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order])) + 1
+    for group in np.split(order, starts):
+        partition_id, assigner = divmod(int(codes[group[0]]), width)
+        yield partition_id, assigner, group
+
 
 IndexFiles = tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]
 """New index files of a bucket, and those they replace."""
@@ -37,13 +131,13 @@ IndexFiles = tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """Rows on their way to buckets."""
+    """Rows with their buckets."""
 
     rows: pa.RecordBatch
     kinds: Kinds | None
     """Row → `_VALUE_KIND`; None if every row is +I."""
-    places: Places | None
-    """None: all rows go into the router's only bucket."""
+    row_buckets: RowBuckets | None
+    """None: the router's only bucket."""
 
 
 @dataclass(kw_only=True)
@@ -51,13 +145,13 @@ class Router(ABC):
     """Finds the bucket of every row of one write."""
 
     only_bucket: tuple[bytes, int] | None = None
-    """The (partition, bucket) of all rows, if there is but one."""
+    """The (partition, bucket) of all rows, if there is only one."""
     index: HashIndexWriter | None = None
     """Of dynamic buckets."""
 
     @property
     def paths(self) -> list[str]:
-        """Every file that was created; whoever gives up deletes them."""
+        """Every file that was created; an aborted write deletes them."""
         return [] if self.index is None else self.index.paths
 
     @abstractmethod
@@ -73,26 +167,25 @@ def router_of(
     context: WriteContext,
     file_io: FileIO,
     target: tuple[bytes, int] | None,
-    known: Iterable[KnownKeys],
+    stored_keys: Iterable[BucketKeys],
 ) -> Router:
     """Return the router of a write."""
     if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC and target is None:
         assigner = KeyAssigner(context=context)
-        assigner.load(known)
+        assigner.load(stored_keys)
         return _KeyRouter(assigner=assigner)
     if context.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         index = HashIndexWriter(context=context, file_io=file_io)
         if target is not None:
             return _IndexedBucket(context=context, only_bucket=target, index=index)
-        return _DynamicRouter(
-            assigner=HashBucketAssigner(context=context, file_io=file_io), index=index
-        )
+        bucket_assigner = HashBucketAssigner(context=context, file_io=file_io)
+        return _DynamicRouter(assigner=bucket_assigner, index=index)
     only = _only_bucket(context) if target is None else target
     return _HashRouter(context=context, only_bucket=only)
 
 
 def _only_bucket(context: WriteContext) -> tuple[bytes, int] | None:
-    """Return the only bucket there can be, if so: rows need not be routed then."""
+    """Return the bucket of all rows if a table can have only one: no row is routed then."""
     schema = context.schema
     if schema.partition_keys:
         return None
@@ -109,13 +202,13 @@ class _HashRouter(Router):
     context: WriteContext
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
-        places = assign_buckets(self.context, rows) if self.only_bucket is None else None
-        yield Routed(rows=rows, kinds=kinds, places=places)
+        row_buckets = assign_buckets(self.context, rows) if self.only_bucket is None else None
+        yield Routed(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
 
 @dataclass(kw_only=True)
 class _IndexedBucket(Router):
-    """Takes rows of one dynamic bucket, and notes their keys."""
+    """Routes all rows into one dynamic bucket, and adds their keys to its index."""
 
     context: WriteContext
     only_bucket: tuple[bytes, int]
@@ -123,7 +216,7 @@ class _IndexedBucket(Router):
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         self.index.add(*self.only_bucket, key_hashes(self.context.schema, rows))
-        yield Routed(rows=rows, kinds=kinds, places=None)
+        yield Routed(rows=rows, kinds=kinds, row_buckets=None)
 
 
 @dataclass(kw_only=True)
@@ -135,24 +228,24 @@ class _DynamicRouter(Router):
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
         assigned = self.assigner.assign(rows)
-        places, fresh = assigned.places, assigned.fresh
-        ids, buckets = places.partition_ids[fresh], places.buckets[fresh]
+        row_buckets, fresh = assigned.row_buckets, assigned.fresh
+        ids, buckets = row_buckets.partition_ids[fresh], row_buckets.buckets[fresh]
         hashes = assigned.hashes[fresh]
         for partition_id in np.unique(ids).tolist():  # steps over buckets with new keys
             inside = ids == partition_id
             for bucket in np.unique(buckets[inside]).tolist():
-                chosen = hashes[inside & (buckets == bucket)]
-                self.index.add(places.partitions[partition_id], bucket, chosen)
-        yield Routed(rows=rows, kinds=kinds, places=places)
+                partition = row_buckets.partitions[partition_id]
+                self.index.add(partition, bucket, hashes[inside & (buckets == bucket)])
+        yield Routed(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
 
 @dataclass(kw_only=True)
 class _KeyRouter(Router):
-    """Routes by where each key lies, and moves keys between partitions."""
+    """Routes by the index of all keys, and moves keys between partitions."""
 
     assigner: KeyAssigner
 
     def route(self, rows: pa.RecordBatch, kinds: Kinds | None) -> Iterator[Routed]:
-        placed = self.assigner.assign(rows, kinds)
-        if placed.rows.num_rows:
-            yield Routed(rows=placed.rows, kinds=placed.kinds, places=placed.places)
+        assigned = self.assigner.assign(rows, kinds)
+        if assigned.rows.num_rows:
+            yield Routed(rows=assigned.rows, kinds=assigned.kinds, row_buckets=assigned.row_buckets)

@@ -1,9 +1,9 @@
-"""Which partition and bucket each row belongs to.
+"""The partition and bucket of each row.
 
     partition columns → distinct values → serialized rows
     bucket key        → bucket number, by the bucket count of the row's own partition
 
-The embedded writer routes rows by it, and Spark's shuffle adds its answer as columns.
+The embedded writer routes rows by them; Spark's shuffle adds them as columns.
 Source: `org.apache.paimon.table.sink.FixedBucketRowKeyExtractor`.
 """
 
@@ -42,7 +42,7 @@ from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 Numbers = npt.NDArray[np.int32]
 
 
-class Places(NamedTuple):
+class RowBuckets(NamedTuple):
     """The buckets of the rows of one batch."""
 
     partitions: list[bytes]
@@ -58,19 +58,19 @@ UNAWARE_TOTAL = -1
 
 
 def refuse_unroutable(schema: TableSchema, table: str) -> None:
-    """Refuse tables whose rows find no bucket."""
+    """Refuse tables whose rows cannot be assigned to buckets."""
     outside = schema.partition_keys_outside_key
     if not outside:
         return
     options, newest_wins = schema.typed_options, EngineTraits.of(schema).newest_wins
     if options.get(SEQUENCE_FIELD):
-        option, reason = SEQUENCE_FIELD.key, f"which does not go with '{SEQUENCE_FIELD.key}'"
+        option, reason = SEQUENCE_FIELD.key, f"which excludes '{SEQUENCE_FIELD.key}'"
     elif newest_wins and options.get(IGNORE_DELETE):
-        option, reason = IGNORE_DELETE.key, f"which does not go with '{IGNORE_DELETE.key}' = true"
+        option, reason = IGNORE_DELETE.key, f"which excludes '{IGNORE_DELETE.key}' = true"
     elif schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         return
     else:
-        option, reason = BUCKET.key, "which takes 'bucket' = -1"
+        option, reason = BUCKET.key, "which needs 'bucket' = -1"
     raise UnsupportedFeatureError(
         f"Table '{table}' cannot be written: its primary key lacks the partition column "
         f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
@@ -90,7 +90,7 @@ def total_buckets(context: WriteContext, partition: bytes) -> int:
 
 
 def has_hashed_buckets(schema: TableSchema) -> bool:
-    """Whether a writer finds a row's bucket by its hash and a bucket count."""
+    """Whether a row's bucket follows from its hash and a bucket count."""
     mode = schema.bucket_mode
     postponed = mode is BucketMode.POSTPONE and schema.typed_options.get(POSTPONE_WRITE_FIXED)
     return postponed or mode is BucketMode.HASH_FIXED
@@ -102,12 +102,12 @@ def default_buckets(schema: TableSchema) -> int:
     return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
 
 
-_LONGEST_NAME = 255
-"""Bytes of a file's or directory's name, on every usual file system."""
+_MAX_NAME_BYTES = 255
+"""Of a file or directory, on common file systems."""
 
 
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
-    """Refuse a partition that the write was not to write."""
+    """Refuse a partition outside those that an overwrite replaces."""
     if context.partitions is None:
         return
     fields = context.schema.partition_fields
@@ -120,7 +120,7 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
     shown = ", ".join(f"{name} = {text}" for name, text in texts.items())
     raise InvalidInputError(
         f"Cannot write into table '{context.table}': some rows lie in partition ({shown}), which "
-        "is none of those to be overwritten. Leave these rows out, or overwrite dynamically.",
+        "is not one of those to be overwritten. Leave these rows out, or overwrite dynamically.",
         kind="overwrite-partition",
         details={"table": context.table, "partition": shown},
     )
@@ -139,11 +139,11 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
     )
     for field, name in zip(fields, directory.split("/"), strict=False):
         length = len(name.encode())
-        if length > _LONGEST_NAME:
+        if length > _MAX_NAME_BYTES:
             raise InvalidInputError(
                 f"Cannot write into table '{context.table}': a value of partition column "
                 f"'{field.name}' cannot be a directory, whose name would have {length} bytes and "
-                f"may have {_LONGEST_NAME}: '{name[:40]}…'. Shorten the value, or partition by "
+                f"may have {_MAX_NAME_BYTES}: '{name[:40]}…'. Shorten the value, or partition by "
                 "another column.",
                 kind="partition-value",
                 details={"table": context.table, "column": field.name, "bytes": length},
@@ -152,11 +152,11 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
     return paths.bucket(directory, bucket)
 
 
-def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> Places:
-    """Return where each row of a batch belongs."""
+def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
+    """Return the partition and bucket of each row of a batch."""
     refuse_unroutable(context.schema, context.table)
     partitions, ids = partition_ids(batch, context.schema)
-    return Places(partitions, ids, _buckets(context, batch, partitions, ids))
+    return RowBuckets(partitions, ids, _buckets(context, batch, partitions, ids))
 
 
 def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
@@ -166,12 +166,12 @@ def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[byte
         return [EMPTY_ROW] if not fields else [], np.zeros(batch.num_rows, dtype=np.int32)
     columns: list[Any] = [batch.column(column.name) for column in fields]
     ids, first_rows = distinct_rows(columns)
-    taken = [column.take(from_numpy(first_rows)) for column in columns]
-    return serialize_columns(taken, [column.type for column in fields]), ids
+    values = [column.take(from_numpy(first_rows)) for column in columns]
+    return serialize_columns(values, [column.type for column in fields]), ids
 
 
 def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
-    """Number the distinct rows of some columns."""
+    """Return row → number of its distinct row, and the first row of each number."""
     ids = np.zeros(len(columns[0]), dtype=np.int64)
     count = 1
     for column in columns:
@@ -179,7 +179,7 @@ def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64
         codes = to_numpy(encoded.indices)
         ids = ids * len(encoded.dictionary) + codes
         count *= len(encoded.dictionary)
-        if count > len(ids):  # few combinations are taken: number those that are
+        if count > len(ids):  # few combinations occur: number those that do
             _, ids = np.unique(ids, return_inverse=True)
             count = int(ids.max()) + 1
     rows = np.full(count, -1, dtype=np.int64)
@@ -212,6 +212,6 @@ def _buckets(
     buckets = np.empty(batch.num_rows, dtype=np.int32)
     for total in distinct.tolist():
         rows = np.flatnonzero(totals[ids] == total)
-        taken = [column.take(from_numpy(rows)) for column in columns]
-        buckets[rows] = bucket_numbers(taken, types, total, function)
+        keys = [column.take(from_numpy(rows)) for column in columns]
+        buckets[rows] = bucket_numbers(keys, types, total, function)
     return buckets

@@ -1,1 +1,1 @@
-"""Data files as they are written: rolled by size, with statistics, file and hash indexes."""
+"""Data files as they are written: rolled by size, with statistics and file indexes."""

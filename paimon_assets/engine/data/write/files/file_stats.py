@@ -1,8 +1,8 @@
 """SimpleStats of the rows of one file: smallest value, largest value and nulls of each column.
 
-Full arity, so that engines that index statistics by position read them: a column without
-statistics has null values and a null count. Nested columns have none, nor have BYTES columns, and
-floating-point columns that hold NaN.
+Every column has an entry, because some engines index statistics by position: without statistics,
+its values and null count are null. Nested columns, BYTES columns, and floating-point columns with
+NaN have no statistics.
 Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 """
 
@@ -41,7 +41,7 @@ _WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
 
 
 class StatsKind(StrEnum):
-    """The amount of statistics kept of a column."""
+    """The amount of statistics of a column."""
 
     NONE = "none"
     COUNTS = "counts"
@@ -55,7 +55,7 @@ class StatsMode:
 
     kind: StatsKind
     length: int = 0
-    """Characters kept by `truncate`."""
+    """Characters, for `truncate`."""
 
 
 FULL = StatsMode(kind=StatsKind.FULL)
@@ -95,8 +95,10 @@ def stats_modes(
     modes = []
     for number, column in enumerate(fields):
         own = options.get(COLUMN_STATS_MODE.of(column.name))
-        kept = default if first < 0 or number < first else _NONE
-        modes.append(parse_stats_mode(own) if own else kept)
+        if own:
+            modes.append(parse_stats_mode(own))
+        else:
+            modes.append(default if first < 0 or number < first else _NONE)
     return tuple(modes)
 
 
@@ -110,7 +112,7 @@ class _ColumnStats:
     unknown: bool = False
 
     def add(self, column: DataField, extremes: Any) -> None:
-        """Take in smallest and largest value of further rows."""
+        """Add smallest and largest value of further rows."""
         low = internals(pa.repeat(extremes["min"], 1), column.type)[0]
         high = internals(pa.repeat(extremes["max"], 1), column.type)[0]
         self.minimum = low if self.minimum is None else min(self.minimum, low)
@@ -125,7 +127,7 @@ def _is_too_wide(extremes: Any) -> bool:
 
 
 def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
-    """Return what is kept of a column's smallest and largest value, None where unknown."""
+    """Return a column's smallest and largest value as stored, None where unknown."""
     if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
         return None, None
     if isinstance(low, bytes):
@@ -139,11 +141,11 @@ class StatsCollector:
 
     fields: tuple[DataField, ...]
     modes: tuple[StatsMode, ...]
-    _seen: list[_ColumnStats] = field(init=False)
+    _columns: list[_ColumnStats] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with nothing seen; columns whose type has no order stay unknown."""
-        self._seen = [
+        """Prepare the columns; those whose type has no order stay unknown."""
+        self._columns = [
             _ColumnStats(
                 unknown=not isinstance(column.type, AtomicType)
                 or column.type.root in _WITHOUT_ORDER
@@ -153,60 +155,59 @@ class StatsCollector:
         ]
 
     def add(self, rows: pa.Table) -> None:
-        """Look at more rows of the file; they hold the collector's columns by name."""
-        for column, mode, seen in zip(self.fields, self.modes, self._seen, strict=True):
-            if seen.unknown:
+        """Add rows of the file; they hold the collector's columns by name."""
+        for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
+            if stats.unknown:
                 continue
             values: Any = rows.column(column.name)
-            seen.nulls += values.null_count
+            stats.nulls += values.null_count
             if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
                 continue
             if column.type.root in BINARY_ROOTS:  # Java would compare them as signed bytes
                 continue
             if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
                 # NaN is the largest value for some engines and no value for others.
-                seen.unknown = True
+                stats.unknown = True
                 continue
             extremes = pc.min_max(values)
             if pat.is_decimal(values.type) and _is_too_wide(extremes):
-                seen.unknown = True
+                stats.unknown = True
                 continue
             try:
-                seen.add(column, extremes)
-            except UnicodeDecodeError:  # bytes that became a STRING need not be one
-                seen.unknown = True
+                stats.add(column, extremes)
+            except UnicodeDecodeError:  # bytes that became a STRING may be invalid UTF-8
+                stats.unknown = True
 
     def finish(self) -> SimpleStats:
-        """Return the statistics of all rows seen, one place for each column."""
-        return self._finished(range(len(self.fields)))
+        """Return the statistics of all rows, an entry for each column."""
+        return self._serialize(range(len(self.fields)))
 
     def finish_dense(self, *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
         """Return the statistics, and the columns they describe; None is all of them."""
-        known = [number for number, seen in enumerate(self._seen) if not seen.unknown]
-        if not dense or len(known) == len(self.fields):
+        numbers = [number for number, stats in enumerate(self._columns) if not stats.unknown]
+        if not dense or len(numbers) == len(self.fields):
             return self.finish(), None
-        return self._finished(known), tuple(self.fields[number].name for number in known)
+        return self._serialize(numbers), tuple(self.fields[number].name for number in numbers)
 
-    def _finished(self, numbers: Sequence[int]) -> SimpleStats:
+    def _serialize(self, numbers: Sequence[int]) -> SimpleStats:
         if not numbers:
             return EMPTY_STATS
-        seen = [self._seen[number] for number in numbers]
-        bounds = [_bounds(self._seen[number], self.modes[number]) for number in numbers]
+        columns = [self._columns[number] for number in numbers]
+        bounds = [_bounds(self._columns[number], self.modes[number]) for number in numbers]
         types = [self.fields[number].type for number in numbers]
         return SimpleStats(
             min_values=serialize_row([low for low, _ in bounds], types),
             max_values=serialize_row([high for _, high in bounds], types),
-            null_counts=tuple(None if each.unknown else each.nulls for each in seen),
+            null_counts=tuple(None if column.unknown else column.nulls for column in columns),
         )
 
 
-def _bounds(seen: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
-    """Return what is stored as smallest and largest value, None where unknown."""
-    low, high = seen.minimum, seen.maximum
-    if seen.unknown or low is None:
+def _bounds(stats: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
+    low, high = stats.minimum, stats.maximum
+    if stats.unknown or low is None:
         return None, None
     if isinstance(low, float):
-        # Zero has two signs and one of them is smaller in Java; the bounds hold for both.
+        # Zero has two signs, and in Java -0.0 is smaller; the bounds hold for both.
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     if mode.kind is StatsKind.TRUNCATE and isinstance(low, str):
         shortened = truncate_max(high, mode.length)
@@ -215,9 +216,9 @@ def _bounds(seen: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
 
 
 def truncate_max(value: str, length: int) -> str | None:
-    """Return a short value that is not below `value`: cut, its last character counted up.
+    """Return a short value that is not below `value`: cut, its last character incremented.
 
-    Characters are code points. None if no character can be counted up.
+    Characters are code points. None if no character can be incremented.
 
     >>> truncate_max("Two roads diverged in a yellow wood", 16)
     'Two roads diverh'
@@ -228,6 +229,6 @@ def truncate_max(value: str, length: int) -> str | None:
     if not text:
         return None
     following = ord(text[-1]) + 1
-    if following in _SURROGATES:  # halves of a pair are no characters
+    if following in _SURROGATES:  # halves of a pair, not characters
         following = _SURROGATES.stop
     return text[:-1] + chr(following)

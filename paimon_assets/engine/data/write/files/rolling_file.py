@@ -1,29 +1,42 @@
 """Data files of one bucket: a next file begins at the target size; each yields a DataFileMeta.
 
-Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`.
+The Arrow schema of data files has types, nullability and field ids. Readers match columns by name;
+other engines write the ids, at every depth, since 1.0.
 
-The Arrow schema data files are written with: types, nullability and field ids.
-
-Readers match columns by name; the ids, at every depth, are what other engines write since 1.0.
-Source: `org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`.
+The file index of a file has one builder for each (column, index type) of the table's options. An
+index only saves work, so types that this engine does not build (range bitmaps, keys inside maps)
+are left out.
+Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`, `DataFileIndexWriter`,
+`org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`.
 """
 
+import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
+from paimon_assets.engine.codec.file_index import (
+    file_index_bitmap,
+    file_index_bloom,
+)
+from paimon_assets.engine.codec.file_index.file_index import encode_file_index
+from paimon_assets.engine.codec.file_index.file_index_bitmap import (
+    BitmapBuilder,
+    is_indexed_by_bitmap,
+)
+from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.named_errors import storage_errors
-from paimon_assets.engine.data.write.files.file_index_writer import FileIndexPlan, FileIndexWriter
 from paimon_assets.engine.data.write.files.file_stats import FULL, StatsCollector, stats_modes
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
@@ -34,11 +47,17 @@ from paimon_assets.engine.spec.options.all_options import (
     TARGET_FILE_SIZE,
 )
 from paimon_assets.engine.spec.options.file_options import (
+    BITMAP_BLOCK_SIZE,
+    BITMAP_VERSION,
+    BLOOM_FPP,
+    BLOOM_ITEMS,
     FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT_PER_LEVEL,
+    FILE_INDEX_COLUMNS,
     FILE_INDEX_IN_MANIFEST_THRESHOLD,
     STATS_DENSE_STORE,
 )
+from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
@@ -49,6 +68,103 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     VectorType,
 )
+
+logger = logging.getLogger(__name__)
+
+
+Builder = BloomBuilder | BitmapBuilder
+"""An index of one column being built."""
+NewBuilder = Callable[[], Builder]
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexPlan:
+    """The plan of the indexes that a table's files get."""
+
+    builders: Mapping[tuple[str, str], NewBuilder]
+    """(column, index type) → constructor of its builder."""
+
+    @staticmethod
+    def of(schema: TableSchema) -> "FileIndexPlan":
+        """Read the options `file-index.<type>.columns`."""
+        builders: dict[tuple[str, str], NewBuilder] = {}
+        options = schema.typed_options
+        for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
+            option = FILE_INDEX_COLUMNS.of(index_type)
+            for name in options.get(option):
+                if name.endswith("]"):
+                    logger.warning("no file index of a map's key is written: %s", name)
+                    continue
+                field = schema.by_name.get(name)
+                if field is None or not is_indexed(field.type):
+                    raise InvalidInputError(
+                        f"Table option '{option.key}' names column '{name}': "
+                        + (
+                            f"the table has no such column; it has {', '.join(schema.field_names)}."
+                            if field is None
+                            else f"columns of type {field.type} cannot have such an index."
+                        ),
+                        kind="option-value",
+                        details={"option": option.key, "column": name},
+                    )
+                builders[name, index_type] = new_builder(field, options)
+        return FileIndexPlan(builders)
+
+    def start(self) -> "FileIndexWriter | None":
+        """Begin the index of a file; None without index options."""
+        if not self.builders:
+            return None
+        return FileIndexWriter({key: new() for key, new in self.builders.items()})
+
+
+def _bloom(field: DataField, options: Options) -> NewBuilder:
+    items = options.get(BLOOM_ITEMS.of(field.name))
+    fpp = options.get(BLOOM_FPP.of(field.name))
+    return lambda: BloomBuilder(data_type=field.type, items=items, fpp=fpp)
+
+
+def _bitmap(field: DataField, options: Options) -> NewBuilder:
+    option = BITMAP_VERSION.of(field.name)
+    version = options.get(option)
+    if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
+        raise InvalidInputError(
+            f"Table option '{option.key}' has the value '{version}': expected 1 or 2.",
+            kind="option-value",
+            details={"option": option.key},
+        )
+    block_bytes = options.get(BITMAP_BLOCK_SIZE.of(field.name))
+    return lambda: BitmapBuilder(data_type=field.type, version=version, block_bytes=block_bytes)
+
+
+_INDEX_TYPES: Mapping[
+    str, tuple[Callable[[DataType], bool], Callable[[DataField, Options], NewBuilder]]
+] = {
+    file_index_bloom.INDEX_TYPE: (is_indexed_by_bloom, _bloom),
+    file_index_bitmap.INDEX_TYPE: (is_indexed_by_bitmap, _bitmap),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexWriter:
+    """Builds the index of one file."""
+
+    builders: Mapping[tuple[str, str], Builder]
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows of the file."""
+        for (name, _), builder in self.builders.items():
+            for chunk in rows.column(name).chunks:
+                builder.add(chunk)
+
+    def finish(self) -> bytes:
+        """Return the file index."""
+        indexes: dict[str, dict[str, bytes]] = {}
+        for (name, index_type), builder in self.builders.items():
+            body = builder.finish()
+            if body is not None:
+                indexes.setdefault(name, {})[index_type] = body
+        return encode_file_index(indexes)
+
 
 _FIELD_ID = "PARQUET:field_id"
 _COLLECTION_ID_START = 536_870_911
@@ -72,7 +188,7 @@ def _with_ids(field: DataField) -> "pa.Field[Any]":
 
 
 def _nested_ids(arrow: Any, data_type: DataType, column_id: int, *, depth: int) -> Any:
-    """Give the fields inside a type their ids; those of collections derive from the column's."""
+    """Set the ids of fields inside a type; ids inside collections derive from the column's."""
 
     def inner(field: Any, inner_type: DataType, sign: int) -> Any:
         typed = field.with_type(_nested_ids(field.type, inner_type, column_id, depth=depth + 1))
@@ -89,8 +205,7 @@ def _nested_ids(arrow: Any, data_type: DataType, column_id: int, *, depth: int) 
         case MapType(key=key, value=value):
             return pa.map_(inner(arrow.key_field, key, -1), inner(arrow.item_field, value, 1))
         case MultisetType(element=element):
-            count = arrow.item_field
-            return pa.map_(inner(arrow.key_field, element, -1), count)
+            return pa.map_(inner(arrow.key_field, element, -1), arrow.item_field)
         case _:
             return arrow
 
@@ -110,7 +225,7 @@ def new_uuid() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class FileFactory:
-    """The factory of the files of one write, with those made so far."""
+    """The factory of the files of one write."""
 
     schema: TableSchema
     file_io: FileIO
@@ -120,24 +235,23 @@ class FileFactory:
     """Level of the files; it may have a format, a codec and statistics of its own."""
     file_source: FileOrigin = FileOrigin.APPEND
     paths: list[str] = field(default_factory=list)
-    """Every path that was created; whoever gives up deletes them."""
+    """Every path that was created; an aborted write deletes them."""
     arrow_schema: pa.Schema = field(init=False)
     target_bytes: int = field(init=False)
     file_format: str = field(init=False)
     indexes: FileIndexPlan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive the Arrow schema, the rolling size, the format and the indexes."""
         options = self.schema.typed_options
         self.arrow_schema = file_schema(self.columns)
         per_level = options.get(FILE_FORMAT_PER_LEVEL)
         self.file_format = per_level.get(self.level, options.get(FILE_FORMAT))
         self.indexes = FileIndexPlan.of(self.schema)
         default = _TARGET_WITH_KEY if self.schema.has_primary_key else _TARGET_WITHOUT_KEY
-        self.target_bytes = self.schema.typed_options.get(TARGET_FILE_SIZE) or default
+        self.target_bytes = options.get(TARGET_FILE_SIZE) or default
 
     def open(self, path: str) -> FormatWriter:
-        """Create a data file, and note that it exists."""
+        """Create a data file."""
         options = self.schema.typed_options
         per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
         self.paths.append(path)
@@ -154,15 +268,14 @@ class FileFactory:
     def as_stored(self, rows: pa.Table) -> pa.Table:
         """Return rows as files hold them: in ORC, CHAR has no blanks at its end, as for Java.
 
-        Before statistics and indexes see them; rows that were written to other formats have some.
+        Call it before statistics and indexes; rows of other formats have blanks.
         """
-        for place, column in enumerate(self.columns if self.file_format == "orc" else ()):
+        for position, column in enumerate(self.columns if self.file_format == "orc" else ()):
             if has_char(column.type):
-                held = rows.column(place)
-                chunks = [without_blanks(chunk, column.type) for chunk in held.chunks]
-                rows = rows.set_column(
-                    place, rows.field(place), pa.chunked_array(chunks, held.type)
-                )
+                values = rows.column(position)
+                chunks = [without_blanks(chunk, column.type) for chunk in values.chunks]
+                stored = pa.chunked_array(chunks, values.type)
+                rows = rows.set_column(position, rows.field(position), stored)
         return rows
 
     def store_index(self, data_path: str, index: bytes) -> str | None:
@@ -175,14 +288,14 @@ class FileFactory:
         return path.rpartition("/")[2]
 
     def rows_at_once(self, row_count: int, total_bytes: int) -> int:
-        """Return how many rows to encode before looking at the file's size again."""
+        """Return how many rows to encode before the next check of the file's size."""
         row_bytes = max(1, total_bytes // max(1, row_count))
         return max(1, min(_WRITE_ROWS, _WRITE_BYTES // row_bytes, self.target_bytes // row_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Rows to append to a file, and what its metadata must know of them."""
+    """Rows to append to a file, with their share of its metadata."""
 
     rows: pa.Table
     """In the file's columns."""
@@ -193,20 +306,16 @@ class Chunk:
 
 @dataclass(slots=True, kw_only=True)
 class RollingFile:
-    """Files of one bucket written one after the other, named by one identity and a counter."""
+    """Files of one bucket, one after the other, named by one UUID and a counter."""
 
     factory: FileFactory
     bucket_path: str
     key_columns: tuple[str, ...] = ()
     """`_KEY_` columns of sorted files; none for append files."""
-    _identity: str = field(init=False)
+    _identity: str = field(init=False, default_factory=new_uuid)
     _opened: int = 0
     _current: "_OpenFile | None" = None
     _finished: list[DataFileMeta] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Take the identity all files of this writer share."""
-        self._identity = new_uuid()
 
     @property
     def is_open(self) -> bool:
@@ -233,7 +342,7 @@ class RollingFile:
         return tuple(self._finished)
 
     def abort(self) -> None:
-        """Close the current file unfinished; deleting is up to the owner of the factory."""
+        """Close the current file unfinished; the owner of the factory deletes its files."""
         if self._current is not None:
             self._current.writer.abort()
             self._current = None
@@ -261,7 +370,7 @@ class RollingFile:
 
 @dataclass(slots=True, kw_only=True)
 class _OpenFile:
-    """One file being written, and what its metadata will say."""
+    """One file being written, with its future metadata."""
 
     path: str
     writer: FormatWriter

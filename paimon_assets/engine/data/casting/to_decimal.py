@@ -1,8 +1,12 @@
-"""Text → DECIMAL.
+"""Text, FLOAT and DOUBLE → DECIMAL.
 
 Arrow's cast                    texts with no more decimals than the type
 Arrow's cast and rounding       some decimals more
 digit by digit                  the rest: exponents, many digits, values that do not fit
+
+Of FLOAT and DOUBLE, Java rounds the decimal text, C++ the exact binary value: 1.005 is 1.01 in one
+and 1.00 in the other. Texts are needed only near a tie: elsewhere the product with ten to the power
+of the scale decides.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,12 +30,22 @@ from paimon_assets.engine.data.casting.arrays import (
     equals,
     has_letters,
     lengths_of,
+    replace,
     truth_of,
     valid_rows,
     values_of,
+    with_nulls_as,
 )
 from paimon_assets.engine.data.casting.cast import Array, Cast, attempt
-from paimon_assets.engine.data.casting.decimals import LONG_DIGITS, MAX_DIGITS, rescale
+from paimon_assets.engine.data.casting.decimals import (
+    LONG_DIGITS,
+    MAX_DIGITS,
+    decimal_column,
+    fitting,
+    rescale,
+    whole_to_decimal,
+)
+from paimon_assets.engine.data.casting.real_text import java_whole
 
 _SPARE_DECIMALS = 9
 _PARTS = r"^(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:[eE](?P<exponent>[+-]?\d+))?$"
@@ -51,7 +66,7 @@ def text_to_decimal(array: Array, cast: Cast) -> Array:
         longer = attempt(array, pa.decimal128(precision + more, scale + more))
         if longer is not None:
             return rescale(longer, precision, scale) if more else longer
-    return _Digits.of(array, cast).rounded(array, cast)
+    return _Digits.of(array, cast).round_to(array, cast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +78,11 @@ class _Digits:
     point: Numbers
     is_negative: Mask
     too_long: Mask
-    """Whether C++ gives up because the text has over 38 digits."""
+    """Whether the text has over 38 digits, which C++ refuses."""
 
     @staticmethod
     def of(array: Array, cast: Cast) -> _Digits:
-        """Take texts apart; raises for what is no number."""
+        """Parse texts; raises for what is not a number."""
         parts = pc.extract_regex(_with_ascii_digits(array) if cast.is_java else array, _PARTS)
         whole, part = _field(parts, "whole"), _field(parts, "part")
         digits = pc.binary_join_element_wise(whole, part, "")
@@ -90,17 +105,17 @@ class _Digits:
             > MAX_DIGITS,
         )
 
-    def rounded(self, array: Array, cast: Cast) -> Array:
-        """Round to the target's scale; a pass for each of at most 39 numbers of kept digits."""
+    def round_to(self, array: Array, cast: Cast) -> Array:
+        """Round to the target's scale; a pass for each of at most 39 numbers of digits."""
         precision, scale = cast.target.precision or 0, cast.target.scale or 0
-        kept = self.point + scale
+        digit_counts = self.point + scale
         is_zero = lengths_of(self.digits) == 0
-        too_large = (kept > precision) & ~is_zero
+        too_large = (digit_counts > precision) & ~is_zero
         if not cast.is_java:
             too_large |= self.too_long
         words = np.zeros((len(array), 2), np.int64)
-        for count in np.unique(kept[~too_large & ~is_zero & (kept >= 0)]):
-            rows = np.flatnonzero((kept == count) & ~too_large & ~is_zero)
+        for count in np.unique(digit_counts[~too_large & ~is_zero & (digit_counts >= 0)]):
+            rows = np.flatnonzero((digit_counts == count) & ~too_large & ~is_zero)
             words[rows] = _first_digits(self.digits.take(from_numpy(rows)), int(count))
         too_large |= _is_power_of_ten(words, precision)
         _negate(words, self.is_negative)
@@ -128,8 +143,7 @@ def _digit_letters() -> tuple[str, ...]:
 
 
 def _field(parts: Array, name: str) -> Array:
-    found = pc.struct_field(parts, name)
-    return pc.fill_null(found, "")
+    return pc.fill_null(pc.struct_field(parts, name), "")
 
 
 def _first_digits(digits: Array, count: int) -> Numbers:
@@ -146,8 +160,8 @@ def _first_digits(digits: Array, count: int) -> Numbers:
 def _is_power_of_ten(words: Numbers, power: int) -> Mask:
     """Whether rounding up gave a number with one digit too many."""
     high, low = divmod(10**power, 2**64)
-    found: Mask = (words[:, 1] == high) & (words[:, 0].view(np.uint64) == np.uint64(low))
-    return found
+    mask: Mask = (words[:, 1] == high) & (words[:, 0].view(np.uint64) == np.uint64(low))
+    return mask
 
 
 def _negate(words: Numbers, rows: Mask) -> None:
@@ -155,3 +169,69 @@ def _negate(words: Numbers, rows: Mask) -> None:
     words[rows] = ~words[rows]
     words[rows, 0] += 1
     words[rows & (words[:, 0] == 0), 1] += 1
+
+
+_CERTAIN_BELOW = 2.0**50
+"""Products below this are less than a quarter away from the exact ones."""
+_DOUBT = 2.0**-50
+"""Relative error of a product, rounded up: of the number, the power and the multiplication."""
+
+
+def real_to_decimal(array: Array, cast: Cast) -> Array:
+    """Round half up; null where it does not fit; NaN and infinity are errors."""
+    values = with_nulls_as(values_of(array), array, 0)
+    cast.check(~np.isfinite(values), array)
+    if not cast.is_java:
+        return _of_exact_value(values, array, cast)
+    return _of_text(values.astype(np.float64, copy=False), array, cast)
+
+
+def _of_exact_value(values: Numbers, array: Array, cast: Cast) -> Array:
+    precision, scale = cast.target.precision or 0, cast.target.scale or 0
+    limit = 10 ** (precision - scale)
+    nearest = float(limit)  # exact up to 1e22; beyond, a number below or above the limit
+    size = np.abs(values.astype(np.float64, copy=False))
+    too_large = size > nearest if int(nearest) < limit else size >= nearest
+    fitting_values = from_numpy(np.where(too_large, 0, values).astype(values.dtype))
+    wide = fitting_values.cast(pa.decimal128(MAX_DIGITS, scale))
+    if precision == MAX_DIGITS:
+        return column_of(decimal_words(wide), cast.arrow_type, array, too_large)
+    with_nulls = column_of(decimal_words(wide), wide.type, array, too_large)
+    return fitting(with_nulls, precision, scale)
+
+
+def _of_text(values: npt.NDArray[np.float64], array: Array, cast: Cast) -> Array:
+    precision, scale = cast.target.precision or 0, cast.target.scale or 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = values * 10.0**scale
+        rounded = np.rint(scaled)
+        furthest = max(scaled.max(initial=0), -scaled.min(initial=0))
+        from_tie = 0.5 - np.abs(scaled - rounded)
+    if furthest < min(_CERTAIN_BELOW, 10.0 ** min(precision, LONG_DIGITS) - 1):
+        in_doubt = from_tie <= furthest * _DOUBT
+        result = decimal_column(rounded.astype(np.int64), precision, scale, array)
+        return _round_texts(result, values, in_doubt, cast) if in_doubt.any() else result
+    size = np.abs(scaled)
+    too_large = size > 10.0**precision * (1 + _DOUBT)
+    is_certain = size < min(_CERTAIN_BELOW, 10.0 ** min(precision, LONG_DIGITS) - 1)
+    is_certain &= from_tie > size * _DOUBT
+    unscaled = np.where(is_certain, rounded, 0).astype(np.int64)
+    result = decimal_column(unscaled, precision, scale, array, too_large)
+    in_doubt = ~is_certain & ~too_large
+    return _round_texts(result, values, in_doubt, cast) if in_doubt.any() else result
+
+
+def _round_texts(
+    result: Array, values: npt.NDArray[np.float64], in_doubt: Mask, cast: Cast
+) -> Array:
+    """Replace the rows in doubt by their texts, rounded."""
+    doubtful = values[in_doubt]
+    whole, is_whole = java_whole(np.abs(doubtful))
+    if is_whole.all():
+        signed = np.where(doubtful < 0, -whole, whole)
+        return replace(result, in_doubt, whole_to_decimal(from_numpy(signed), cast))
+    text = from_numpy(doubtful).cast(pa.string())
+    if is_whole.any():
+        signed = np.where(doubtful < 0, -whole, whole)[is_whole]
+        text = replace(text, is_whole, from_numpy(signed).cast(pa.string()))
+    return replace(result, in_doubt, text_to_decimal(text, cast))

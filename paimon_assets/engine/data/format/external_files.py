@@ -1,9 +1,9 @@
-"""Files of rows that are no part of a table, as somebody else wrote them → Arrow batches.
+"""Files outside tables, written by other programs → Arrow batches.
 
-Parquet, ORC, Arrow, CSV, JSON     `codec.row_files`
+Parquet, ORC, Arrow, CSV           `codec.row_files`
 Avro                               the reader of tables
-CSV and JSON with options          the readers of text segments
-…gz, bz2, zst, lz4                 CSV and JSON are decompressed on the way, by the file's name
+JSON, and CSV with options         the readers of text segments
+…gz, bz2, zst, lz4                 CSV and JSON are decompressed by the suffix of the file's name
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
 
-LooseFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
+ExternalFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
 
 _BATCH_ROWS = 65_536
 _TEXTS = ("csv", "json")
@@ -43,18 +43,18 @@ _MAGIC = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKind:
-    """The format of files, and how texts are written."""
+    """The format of files, and the options of texts."""
 
-    format: LooseFormat
+    format: ExternalFormat
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of CSV and JSON files, as text segments take them: `sep`, `header`, `encoding` ..."""
+    """Options of CSV and JSON files, those of text segments: `sep`, `header`, `encoding` ..."""
 
     def __post_init__(self) -> None:
         """Check the format and the options."""
-        if self.format not in get_args(LooseFormat):
+        if self.format not in get_args(ExternalFormat):
             raise InvalidInputError(
                 f"Files of format '{self.format}' cannot be read; expected one of "
-                f"{', '.join(get_args(LooseFormat))}.",
+                f"{', '.join(get_args(ExternalFormat))}.",
                 kind="file-format",
             )
         if self.options and not self.is_text:
@@ -67,26 +67,26 @@ class FileKind:
 
     @property
     def is_text(self) -> bool:
-        """Whether values are texts that must be parsed, so that types are ours to say."""
+        """Whether values are texts, to be parsed in types that the caller chooses."""
         return self.format in _TEXTS
 
     @property
     def endings(self) -> tuple[str, ...]:
         """Endings of files of this kind."""
-        packed = [f"{self.format}.{suffix}" for suffix in COMPRESSIONS] if self.is_text else []
-        return (self.format, *packed)
+        suffixes = COMPRESSIONS if self.is_text else ()
+        return (self.format, *(f"{self.format}.{suffix}" for suffix in suffixes))
 
 
 @contextmanager
-def open_loose_file(
+def open_external_file(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
 ) -> Iterator[RowFile]:
-    """Open a file while the block runs; take its batches inside.
+    """Open a file in a `with` block; read its batches inside.
 
     Cost:
         A footer, or the first block of a text file; then one batch in memory.
     """
-    _refuse_packed(file_io, path, kind)
+    _refuse_compressed(file_io, path, kind)
     if kind.format in ("avro", "json") or kind.options:
         declared = _declare(kind, columns)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
@@ -111,12 +111,12 @@ def open_loose_file(
 def _declare(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
     if not kind.is_text:
         return None
-    known = columns if columns is not None else pa.schema([])
+    schema = columns if columns is not None else pa.schema([])
     fields = [
-        DataField(id=number, name=item.name, type=from_arrow_type(item.type, nullable=True))
-        for number, item in enumerate(known)
+        DataField(id=number, name=column.name, type=from_arrow_type(column.type, nullable=True))
+        for number, column in enumerate(schema)
     ]
-    options = TextOptions.of(kind.format, kind.options, known.names)
+    options = TextOptions.of(kind.format, kind.options, schema.names)
     return DeclaredText(fields=fields, options=options, refuses_others=True)
 
 
@@ -124,10 +124,9 @@ def _suffix(path: str) -> str:
     return path.rpartition(".")[2].lower()
 
 
-def _refuse_packed(file_io: FileIO, path: str, kind: FileKind) -> None:
-    """Refuse a compressed file that its name does not say to be one, or that is not read so."""
-    known = kind.is_text and _suffix(path) in COMPRESSIONS
-    if known:
+def _refuse_compressed(file_io: FileIO, path: str, kind: FileKind) -> None:
+    """Refuse a compressed file if its suffix or its format prevents decompression."""
+    if kind.is_text and _suffix(path) in COMPRESSIONS:
         return
     with file_io.open_input(path) as file:
         start = file.read(8)
@@ -139,7 +138,7 @@ def _refuse_packed(file_io: FileIO, path: str, kind: FileKind) -> None:
         f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
     )
     raise FormatError(
-        f"'{path}' is compressed with {codec}, and read as {kind.format}. {way_out}",
+        f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}",
         kind="source-file",
         details={"path": path},
     )
