@@ -13,13 +13,8 @@ import dagster as dg
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
-from paimon_assets.assets.resource import (
-    ExecutorKind,
-    PaimonCatalogResource,
-    catalog_resource,
-    resource_key_of,
-)
-from paimon_assets.assets.translator import identifier_of_asset
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
+from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.repeated_keys import ROWS
 from paimon_assets.engine.spec.samples import plain_sample

@@ -21,11 +21,7 @@ import dagster as dg
 
 from paimon_assets.assets.external_tables import OpenCatalog
 from paimon_assets.assets.metadata import DATA_VERSION, Metadata, newest_data, snapshot_or_none
-from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
-    PaimonCatalogResource,
-    resource_key_of,
-)
+from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.sensors import (
     SECONDS_PER_TICK,
     Cursor,
@@ -34,9 +30,11 @@ from paimon_assets.assets.sensors import (
     visit_tables,
 )
 from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
     TABLE_NAME,
     identifier_of,
     identifier_of_asset,
+    resource_key_of,
 )
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.control.catalog.catalog import Identifier

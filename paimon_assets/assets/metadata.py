@@ -18,8 +18,15 @@ import pyarrow as pa
 
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
-from paimon_assets.assets.translator import STORAGE_KIND, STORAGE_KIND_KEY, TABLE_NAME, URI, uri_of
+from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
+    RESOURCE_KEY,
+    STORAGE_KIND,
+    STORAGE_KIND_KEY,
+    TABLE_NAME,
+    URI,
+    uri_of,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport

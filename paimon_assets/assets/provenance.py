@@ -17,6 +17,7 @@ from dagster_shared.check import CheckError
 
 from paimon_assets.assets.partitions import label_of
 from paimon_assets.assets.translator import refuse_shared_tables
+from paimon_assets.engine.control.managers.commit_history import RecentUser
 
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
@@ -32,6 +33,7 @@ CODE_VERSION = "dagster.code-version"
 WEBSERVER_URL = "DAGSTER_WEBSERVER_URL"
 """Environment variable: the address of the UI, as people open it."""
 
+_CLOCKS_S = 24 * 60 * 60
 _PARENT_RUN = "dagster/parent_run_id"
 _RESUMES = "dagster/is_resume_retry"
 _RESUMES_ASSETS = "dagster/is_asset_resume_retry"
@@ -91,10 +93,17 @@ class Step:
         """The partition key, first...last of several, empty without partitions."""
         return label_of(self.partition_keys)
 
-    @property
+    @cached_property
     def commit_user(self) -> str:
-        """The commit user: one per origin, step and partition, the same for every retry."""
-        return f"dagster:{self.origin}:{self.output_key}:{self.partition}"
+        """The commit user: one per origin, step and partition, the same for every retry.
+
+        Snapshots that are older than the run, by a day for wrong clocks, are not searched for it.
+        """
+        name = f"dagster:{self.origin}:{self.output_key}:{self.partition}"
+        record = self.instance.get_run_record_by_id(self.origin)
+        if record is None:
+            return name
+        return RecentUser(name, int((record.create_timestamp.timestamp() - _CLOCKS_S) * 1000))
 
     @property
     def batch_name(self) -> str:

@@ -26,11 +26,6 @@ from paimon_assets.executors import chosen_kind, new_executor, spark_module
 ExecutorKind = Literal["spark", "embedded", "auto"]
 """The executor of rows: Spark, this process, or Spark where pyspark is installed."""
 
-DEFAULT_RESOURCE_KEY = "paimon"
-"""Key of the catalog resource, unless a function names its own."""
-RESOURCE_KEY = "paimon/resource_key"
-"""Metadata of an asset whose catalog has another key."""
-
 
 def executor_kind(text: str) -> str:
     """Return a kind of executor."""
@@ -298,13 +293,6 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
         yield from (("metastore", self.metastore), ("uri", without_secrets(self.uri)))
         yield from (("executor", self.executor), ("spark", self.spark))
-
-
-def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:
-    """Return the key of the catalog resource that an asset was defined with."""
-    specs = [asset] if isinstance(asset, dg.AssetSpec) else asset.specs
-    keys = [str(spec.metadata[RESOURCE_KEY]) for spec in specs if RESOURCE_KEY in spec.metadata]
-    return keys[0] if keys else DEFAULT_RESOURCE_KEY
 
 
 def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:

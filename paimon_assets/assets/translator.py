@@ -9,10 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 
+DEFAULT_RESOURCE_KEY = "paimon"
+"""Key of the catalog resource, unless a function names its own."""
+RESOURCE_KEY = "paimon/resource_key"
+"""Metadata of an asset whose catalog has another key."""
 STORAGE_KIND = "paimon"
 """Value of the tag and metadata `dagster/storage_kind`, and a `kind` of every table asset."""
 
@@ -156,3 +159,10 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
                     kind="asset-table",
                     details={"table": str(table)},
                 )
+
+
+def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:
+    """Return the key of the catalog resource that an asset was defined with."""
+    specs = [asset] if isinstance(asset, dg.AssetSpec) else asset.specs
+    keys = [str(spec.metadata[RESOURCE_KEY]) for spec in specs if RESOURCE_KEY in spec.metadata]
+    return keys[0] if keys else DEFAULT_RESOURCE_KEY

@@ -30,8 +30,12 @@ from paimon_assets.assets.components.yaml_values import (
 )
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
-from paimon_assets.assets.translator import TABLE_NAME, asset_key_of
+from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
+    RESOURCE_KEY,
+    TABLE_NAME,
+    asset_key_of,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -20,10 +20,11 @@ from paimon_assets.assets.components.yaml_values import (
 )
 from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, ExecutorKind
+from paimon_assets.assets.resource import ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
+from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 

@@ -38,12 +38,7 @@ from paimon_assets.assets.files.source_files import (
 )
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.provenance import Step, step_of_asset
-from paimon_assets.assets.resource import (
-    ExecutorKind,
-    PaimonCatalogResource,
-    resource_key_of,
-    table_or_none,
-)
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
@@ -53,7 +48,7 @@ from paimon_assets.assets.tables.table_write import (
     result_of_earlier_try,
     result_of_write,
 )
-from paimon_assets.assets.translator import identifier_of_asset
+from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments.segment_folder import FolderFile

@@ -17,21 +17,21 @@ from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
     ExecutorKind,
     PaimonCatalogResource,
     catalog_resource,
-    resource_key_of,
     table_or_none,
 )
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
     PaimonTranslator,
     identifier_of,
     identifier_of_asset,
+    resource_key_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments.segment_folder import walk

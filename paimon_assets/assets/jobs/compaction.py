@@ -27,12 +27,12 @@ from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTab
 from paimon_assets.assets.jobs.table_picture import levels_table, picture, size_text
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import op_properties
-from paimon_assets.assets.resource import (
+from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
+from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
-    PaimonCatalogResource,
-    catalog_resource,
+    DEFAULT_TRANSLATOR,
+    PaimonTranslator,
 )
-from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
 from paimon_assets.engine.control.compact.plan import CompactionPlan
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError

@@ -13,7 +13,7 @@ import dagster as dg
 
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource
+from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.sensors import (
     FAILED,
     REQUEST_TAG,
@@ -24,6 +24,7 @@ from paimon_assets.assets.sensors import (
     requests_of,
     visit_tables,
 )
+from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

@@ -20,12 +20,12 @@ from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import size_text
 from paimon_assets.assets.metadata import Metadata, grid
-from paimon_assets.assets.resource import (
+from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
+from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
-    PaimonCatalogResource,
-    catalog_resource,
+    DEFAULT_TRANSLATOR,
+    PaimonTranslator,
 )
-from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import (

@@ -23,12 +23,13 @@ from paimon_assets.assets.metadata import (
     schema_change_metadata,
     schema_change_text,
 )
-from paimon_assets.assets.resource import (
+from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
+from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
-    PaimonCatalogResource,
-    catalog_resource,
+    DEFAULT_TRANSLATOR,
+    PaimonTranslator,
+    identifier_of,
 )
-from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator, identifier_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json

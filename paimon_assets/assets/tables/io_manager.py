@@ -28,7 +28,7 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import DEFAULT_RESOURCE_KEY, PaimonCatalogResource, table_or_none
+from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.audit import (
     AuditedFrame,
     BatchCheck,
@@ -72,6 +72,7 @@ from paimon_assets.assets.tables.table_write import (
     write_mode,
 )
 from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
     TABLE_NAME,

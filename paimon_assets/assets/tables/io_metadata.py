@@ -12,10 +12,10 @@ from typing import Any, Literal, TypedDict, Unpack
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
-from paimon_assets.assets.resource import RESOURCE_KEY, executor_kind
+from paimon_assets.assets.resource import executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
 from paimon_assets.assets.tables.table_write import write_mode
-from paimon_assets.assets.translator import TABLE_NAME, identifier_of
+from paimon_assets.assets.translator import RESOURCE_KEY, TABLE_NAME, identifier_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError

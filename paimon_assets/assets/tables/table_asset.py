@@ -25,12 +25,7 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_asset
-from paimon_assets.assets.resource import (
-    DEFAULT_RESOURCE_KEY,
-    ExecutorKind,
-    PaimonCatalogResource,
-    executor_kind,
-)
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, executor_kind
 from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
@@ -49,6 +44,7 @@ from paimon_assets.assets.tables.table_write import (
     write_mode,
 )
 from paimon_assets.assets.translator import (
+    DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,

@@ -1,15 +1,16 @@
 """CommitHistory: which commits a table has seen, so that none happens twice.
 
-To know that a commit did *not* happen, every snapshot must be looked at. A process looks at each
-once: what it saw is kept with the newest snapshot it saw (the anchor). If the anchor is still what
-it was, everything before it is too, because snapshots are only ever added at the end; if not (a
-rollback, a table dropped and made again), everything is read anew.
+To know that a commit did *not* happen, every snapshot that may be its own is read, once a process:
+what was read is remembered with the newest snapshot (the anchor). If the anchor is still what it
+was, everything before it is too, because snapshots are only ever added at the end; if not (a
+rollback, a table dropped and made again), everything is read again.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import takewhile
 from threading import Lock
 from typing import Self
 from uuid import uuid4
@@ -30,6 +31,8 @@ class _Seen:
     """(user, identifier) → kind → snapshot id."""
     users: dict[str, int] = field(default_factory=dict)
     """User → id of the newest snapshot."""
+    since_ms: int = 0
+    """No older snapshot was read, in epoch milliseconds."""
     lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:
@@ -65,6 +68,27 @@ class NewUser(str):
         return str, (str(self),)
 
 
+class RecentUser(str):
+    """A commit user that did not exist before a time: older snapshots need not be read for it.
+
+    Sent elsewhere it is a text like others.
+    """
+
+    __slots__ = ("since_ms",)
+    since_ms: int
+    """Epoch milliseconds; leave room for clocks of writers that are behind."""
+
+    def __new__(cls, name: str, since_ms: int) -> Self:
+        """Take a name that was first used then."""
+        user = super().__new__(cls, name)
+        user.since_ms = since_ms
+        return user
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Be a plain text where it is sent."""
+        return str, (str(self),)
+
+
 class CommitHistory:
     """Commits of one table, by user and identifier."""
 
@@ -93,7 +117,8 @@ class CommitHistory:
                 key = (commit_user, commit_identifier)
                 found = (s for s in later if (s.commit_user, s.commit_identifier) == key)
                 return next((s for s in found if s.commit_kind in kinds), None)
-        by_kind = self._up_to(latest).commits.get((commit_user, commit_identifier), {})
+        since_ms = commit_user.since_ms if isinstance(commit_user, RecentUser) else 0
+        by_kind = self._up_to(latest, since_ms).commits.get((commit_user, commit_identifier), {})
         ids = [snapshot_id for kind, snapshot_id in by_kind.items() if kind in kinds]
         return self._one(latest, max(ids)) if ids else None
 
@@ -107,7 +132,7 @@ class CommitHistory:
     def _one(self, latest: Snapshot, snapshot_id: int) -> Snapshot | None:
         return latest if latest.id == snapshot_id else self._read(snapshot_id)
 
-    def _up_to(self, latest: Snapshot) -> _Seen:
+    def _up_to(self, latest: Snapshot, since_ms: int = 0) -> _Seen:
         with _LOCK:
             seen = _SEEN.setdefault(self._table, _Seen())
             _SEEN.move_to_end(self._table)
@@ -116,6 +141,10 @@ class CommitHistory:
         with seen.lock:
             if seen.anchor is not None and not self._still_true(seen.anchor, latest):
                 seen.forget()
+            if seen.since_ms > since_ms:
+                seen.forget()
+            if seen.anchor is None:
+                seen.since_ms = since_ms
             if seen.anchor is None or seen.anchor.id < latest.id:
                 self._extend(seen, latest)
         return seen
@@ -129,7 +158,10 @@ class CommitHistory:
 
     def _extend(self, seen: _Seen, latest: Snapshot) -> None:
         after = seen.anchor.id if seen.anchor else 0
-        for snapshot in reversed(list(self._newer(after, latest))):
+        newer = self._newer(after, latest)
+        if seen.anchor is None:
+            newer = takewhile(lambda snapshot: snapshot.time_millis >= seen.since_ms, newer)
+        for snapshot in reversed(list(newer)):
             key = (snapshot.commit_user, snapshot.commit_identifier)
             seen.commits.setdefault(key, {})[snapshot.commit_kind] = snapshot.id
             seen.users[snapshot.commit_user] = snapshot.id
