@@ -41,7 +41,7 @@ class Overlay(LocalFileIO):
     def read_bytes(self, path: str) -> bytes:
         return self._data if local_path(path) == self._path else super().read_bytes(path)
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         if local_path(path) == self._path:
             return pa.BufferReader(self._data)
         return super().open_input(path)

@@ -4,7 +4,7 @@ Concept → modules:
     the protocol                                           base
     opening a storage                                      opening
     storages                                               local, arrow_fs
-    requests side by side                                  together
+    requests side by side                                  together, ranged
     publish-if-absent, and what each storage guarantees    atomic
     deleting only what a table owns                        owned, canonical
     storages in front of others, renewed credentials       passing, renewed

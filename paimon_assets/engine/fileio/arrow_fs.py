@@ -10,6 +10,7 @@ import errno
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +36,7 @@ from paimon_assets.engine.fileio.atomic import (
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput
 from paimon_assets.engine.fileio.together import Together
 
 _S3 = frozenset({"s3", "s3a"})
@@ -229,9 +231,13 @@ class _GuardedFile:
         try:
             return bytes(self._file.read(nbytes))
         except Exception as error:
-            number = errno.EACCES if is_refused(error) else getattr(error, "errno", None)
-            text = f"the storage failed ({type(error).__name__})"
-            raise OSError(number or errno.EIO, text) from error
+            raise _os_error(error) from error
+
+
+def _os_error(error: Exception) -> OSError:
+    """Return an error of an SDK as one that has an error number, and no text of the SDK."""
+    number = errno.EACCES if is_refused(error) else getattr(error, "errno", None)
+    return OSError(number or errno.EIO, f"the storage failed ({type(error).__name__})")
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
@@ -305,10 +311,22 @@ class ArrowFileIO:
             with self._filesystem.open_input_file(inner) as file:
                 return bytes(file.read())
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
+        if self._is_object_store:
+            known = self.file_size(path) if size is None else size
+            return RangedInput(RangedFile(partial(self._read_range, self._inner(path)), known))
         with self._errors(path):
             return self._filesystem.open_input_file(self._inner(path))
+
+    def _read_range(self, inner: str, start: int, end: int) -> bytes:
+        """Return the bytes between; raises only `OSError`, as files do."""
+        try:
+            return bytes(self._backend.cat_file(inner, start=start, end=end))
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise _os_error(error) from error
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""

@@ -78,8 +78,12 @@ class FileIO(Protocol):
         """Read a whole file."""
         ...
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        """Open a file for random access; the caller closes it."""
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """Open a file for random access; the caller closes it.
+
+        An object store believes a `size`, in bytes, and asks for nothing before the first read,
+        which raises `FileNotFoundError` where there is no file. It reads ranges (`fileio.ranged`).
+        """
         ...
 
     def open_output(self, path: str) -> pa.NativeFile:

@@ -92,7 +92,7 @@ class LocalFileIO:
         with _storage_errors(path):
             return Path(local_path(path)).read_bytes()
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
         with _storage_errors(path):
             return pa.OSFile(local_path(path), "rb")

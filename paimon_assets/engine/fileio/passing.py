@@ -44,9 +44,9 @@ class PassingFileIO(ABC):
         """See `FileIO`."""
         return self._passed(FileIO.read_bytes, path)
 
-    def open_input(self, path: str) -> pa.NativeFile:
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """See `FileIO`."""
-        return self._passed(FileIO.open_input, path)
+        return self._passed(FileIO.open_input, path, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
         """See `FileIO`."""

@@ -7,12 +7,18 @@ Source: `org.apache.paimon.format.FileFormat`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.named_errors import (
+    check_size,
+    named_errors,
+    open_data_file,
+)
+from paimon_assets.engine.errors import FormatError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -84,8 +90,11 @@ class FormatReader(ABC):
         try:
             with named_errors(file.path, self.title):
                 self.schema = self._columns(file)
-        except BaseException:
+        except BaseException as error:
             self._source.close()
+            if isinstance(error, FormatError | StorageError) and file.file_bytes is not None:
+                with suppress(StorageError):
+                    check_size(file.path, file.file_io.file_size(file.path), file.file_bytes)
             raise
 
     @abstractmethod

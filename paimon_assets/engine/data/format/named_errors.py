@@ -11,26 +11,37 @@ from paimon_assets.engine.fileio.base import FileIO
 
 
 def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
-    """Open a data file, and check its size."""
+    """Open a data file, and check its size; an object store is not asked for it."""
     try:
-        source = file_io.open_input(path)
+        source = file_io.open_input(path, file_bytes)
     except NotFoundError as error:
-        raise NotFoundError(
-            f"Data file '{path}' does not exist; the snapshot that names it may have expired."
-            " Plan the read again.",
-            kind=error.kind,
-            details={"path": path},
-        ) from error
-    actual = source.size()
-    if file_bytes is not None and actual != file_bytes:
+        raise _missing(path) from error
+    try:
+        check_size(path, source.size(), file_bytes)
+    except FormatError:
         source.close()
+        raise
+    return source
+
+
+def check_size(path: str, actual: int, file_bytes: int | None) -> None:
+    """Check the size of a file against the one that the table says."""
+    if file_bytes is not None and actual != file_bytes:
         raise FormatError(
             f"Data file '{path}' has {actual} bytes; the table says {file_bytes}. It was cut short"
             " or replaced.",
             kind="file-size",
             details={"path": path, "actual": actual, "expected": file_bytes},
         )
-    return source
+
+
+def _missing(path: str) -> NotFoundError:
+    return NotFoundError(
+        f"Data file '{path}' does not exist; the snapshot that names it may have expired."
+        " Plan the read again.",
+        kind="file-not-found",
+        details={"path": path},
+    )
 
 
 @contextmanager
@@ -38,6 +49,8 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
     """Convert errors of a read with pyarrow to `FormatError` and `StorageError`."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise _missing(path) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.

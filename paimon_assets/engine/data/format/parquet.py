@@ -41,6 +41,7 @@ from paimon_assets.engine.data.format.named_errors import named_errors, with_nam
 from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, join_bounds
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.fileio.ranged import RangedInput
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
@@ -99,6 +100,8 @@ _WHOLE_GROUP_BYTES = 8 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
 """The bytes of one column in a piece."""
 _LEAST_PIECE_BYTES = 64 * 1024
+_MOST_FETCHED = 16 * 1024 * 1024
+"""Bytes of one request to an object store."""
 _GROWTH = 8
 """How many times as many rows a next batch may have."""
 _GUESSED_GROUPS = 4
@@ -136,6 +139,9 @@ class ParquetReader(FormatReader):
         groups = self.matching_row_groups(predicate)
         if not groups:
             return
+        if isinstance(self._source, RangedInput):
+            most_bytes = max(_PIECE_BYTES, min(batch_bytes, _MOST_FETCHED))
+            self._source.ranged.plan(self._byte_ranges(names, groups), most_bytes)
         if batch_bytes < _WHOLE_GROUP_BYTES:
             self._file = _open_file(self._source, self._file.metadata, whole_bytes=batch_bytes)
         for batch in self._decode(names, groups, batch_rows, batch_bytes):
@@ -225,6 +231,18 @@ class ParquetReader(FormatReader):
                 row_bytes = group_bytes // max(1, metadata.row_group(group).num_rows)
                 widest = max(widest, row_bytes + sum(map(_hidden_bytes, chunks)))
         return max(1, batch_bytes // widest)
+
+    def _byte_ranges(self, names: list[str], groups: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield the ranges (start, end) of the columns' chunks."""
+        paths = (leaf.path for leaf in map(self._file.schema.column, range(len(self._file.schema))))
+        roots = tuple(f"{name}." for name in names)
+        leaves = [n for n, path in enumerate(paths) if f"{path}.".startswith(roots)]
+        for chunks in self._chunks.of(groups, leaves):
+            for chunk in chunks:
+                start = chunk.data_page_offset
+                if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+                    start = min(start, chunk.dictionary_page_offset)
+                yield start, start + chunk.total_compressed_size
 
     @cached_property
     def _chunks(self) -> ColumnChunks:

@@ -1,0 +1,140 @@
+"""RangedFile: an object that is read by ranges, and no byte beyond what somebody will use.
+
+A reader that knows which ranges it needs says so (`plan`); each is fetched whole when its first
+byte is read, and forgotten when its last one was. Other reads fetch a block that doubles as long as
+they go on forward. The end of the file, where formats keep their footers, is fetched once; a small
+file at once.
+"""
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+
+Fetch = Callable[[int, int], bytes]
+"""(start, end) → the bytes between, fewer where the object ends."""
+
+_TAIL_BYTES = 64 * 1024
+_WHOLE_BYTES = 256 * 1024
+"""Up to this size a file is fetched in one request."""
+_GAP_BYTES = 256 * 1024
+"""A gap between two ranges up to this is cheaper than a request."""
+_LEAST_BLOCK = 256 * 1024
+_MOST_BLOCK = 8 * 1024 * 1024
+_BLOCKS_HELD = 8
+"""Planned blocks whose bytes are held, though not all of them were read."""
+
+
+class _Block:
+    """Bytes of a file at a position."""
+
+    def __init__(self, start: int, end: int, wanted: int) -> None:
+        self.start, self.end = start, end
+        self.wanted = wanted
+        """Bytes of it that are still to be read."""
+        self.data: bytes | None = None
+
+
+class RangedFile(io.RawIOBase):
+    """An object for random access by one reader at a time.
+
+    Memory: some planned blocks of `most_bytes`, a block of 8 MiB and the end of the file.
+    """
+
+    def __init__(self, fetch: Fetch, size: int) -> None:
+        self._fetch, self._size, self._at = fetch, size, 0
+        self._tail_start = 0 if size <= _WHOLE_BYTES else size - _TAIL_BYTES
+        self._tail: bytes | None = None
+        self._blocks: list[_Block] = []
+        self._fetched: deque[_Block] = deque()
+        self._other = _Block(0, 0, 0)
+        self._block_bytes = _LEAST_BLOCK
+
+    def plan(self, ranges: Iterable[tuple[int, int]], most_bytes: int = _MOST_BLOCK) -> None:
+        """Say which ranges `(start, end)` will be read, each once.
+
+        Near ones are fetched together, long ones in pieces of `most_bytes`.
+        """
+        blocks: list[_Block] = []
+        for planned_start, planned_end in sorted(ranges):
+            stop = min(planned_end, self._tail_start)
+            for start in range(planned_start, stop, most_bytes):
+                end = min(start + most_bytes, stop)
+                last = blocks[-1] if blocks else None
+                if last and start - last.end <= _GAP_BYTES and end - last.start <= most_bytes:
+                    last.end = max(last.end, end)
+                    last.wanted += end - start
+                else:
+                    blocks.append(_Block(start, end, end - start))
+        self._blocks, self._fetched = blocks, deque()
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def size(self) -> int:
+        """Return the bytes of the file."""
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Set the position."""
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Read from the position on; less than asked for only at the end of the object."""
+        end = self._size if size < 0 else min(self._size, self._at + size)
+        parts = []
+        while self._at < end and (part := self._piece(self._at, end)):
+            parts.append(part)
+            self._at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _piece(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` on that one request gives, none beyond the object's end."""
+        if start >= self._tail_start:
+            if self._tail is None:
+                self._tail = self._fetch(self._tail_start, self._size)
+            return self._tail[start - self._tail_start : end - self._tail_start]
+        end = min(end, self._tail_start)
+        for block in self._blocks:
+            if block.start <= start < block.end:
+                return self._of_plan(block, start, min(end, block.end))
+        if not self._other.start <= start < self._other.end:
+            is_next = start == self._other.end
+            self._block_bytes = min(_MOST_BLOCK, 2 * self._block_bytes) if is_next else _LEAST_BLOCK
+            self._other = _Block(start, min(self._size, max(end, start + self._block_bytes)), 0)
+            self._other.data = self._fetch(self._other.start, self._other.end)
+        return self._part(self._other, start, min(end, self._other.end))
+
+    def _of_plan(self, block: _Block, start: int, end: int) -> bytes:
+        if block.data is None:
+            if len(self._fetched) >= _BLOCKS_HELD:
+                self._fetched.popleft().data = None
+            block.data = self._fetch(block.start, block.end)
+            self._fetched.append(block)
+        data = self._part(block, start, end)
+        block.wanted -= end - start
+        if block.wanted <= 0:
+            block.data = None
+        return data
+
+    @staticmethod
+    def _part(block: _Block, start: int, end: int) -> bytes:
+        return (block.data or b"")[start - block.start : end - block.start]
+
+
+class RangedInput(pa.PythonFile):
+    """A `RangedFile` as pyarrow takes it."""
+
+    def __init__(self, file: RangedFile) -> None:
+        self.ranged = file

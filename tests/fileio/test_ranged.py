@@ -1,0 +1,78 @@
+"""Files of an object store, read by ranges."""
+
+import random
+
+import pytest
+
+from paimon_assets.engine.fileio.ranged import RangedFile
+
+MIB = 1024 * 1024
+
+
+def ranged(size, short=0):
+    data = random.Random(size).randbytes(size)  # noqa: S311
+    requests = []
+
+    def fetch(start, end):
+        requests.append((start, end))
+        return data[start : min(end, size - short)]
+
+    return RangedFile(fetch, size), data, requests
+
+
+def read(file, start, end):
+    file.seek(start)
+    return file.read(end - start)
+
+
+def test_a_small_file_is_one_request():
+    file, data, requests = ranged(200_000)
+    assert read(file, 0, 10) == data[:10]
+    assert read(file, 150_000, 200_000) == data[150_000:]
+    assert file.read() == b""
+    assert requests == [(0, 200_000)]
+
+
+def test_planned_ranges_that_are_near_are_one_request():
+    file, data, requests = ranged(4 * MIB)
+    file.plan([(0, 1000), (2000, 3000), (2 * MIB, 2 * MIB + 500)])
+    assert read(file, 2000, 3000) == data[2000:3000]
+    assert read(file, 0, 1000) == data[:1000]
+    assert read(file, 2 * MIB, 2 * MIB + 500) == data[2 * MIB : 2 * MIB + 500]
+    assert requests == [(0, 3000), (2 * MIB, 2 * MIB + 500)]
+
+
+def test_a_long_range_is_fetched_in_pieces():
+    file, data, requests = ranged(8 * MIB)
+    file.plan([(100, 5 * MIB)], MIB)
+    assert read(file, 100, 5 * MIB) == data[100 : 5 * MIB]
+    assert max(end - start for start, end in requests) == MIB
+
+
+def test_without_a_plan_blocks_grow_as_the_read_goes_on():
+    file, data, requests = ranged(20 * MIB)
+    parts = [file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]
+    assert b"".join(parts) == data
+    assert len(requests) < 15
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_reads_under_any_plan_give_the_bytes(seed):
+    draw = random.Random(seed)  # noqa: S311
+    size = draw.choice([1, 1000, 256 * 1024, 256 * 1024 + 1, 3 * MIB])
+    file, data, _ = ranged(size)
+
+    def one():
+        start, end = sorted(draw.randrange(size + 1) for _ in range(2))
+        return start, end
+
+    for _ in range(5):
+        file.plan([one() for _ in range(draw.randrange(6))], draw.choice([1000, 100_000, MIB]))
+        for _ in range(30):
+            start, end = one()
+            assert read(file, start, end) == data[start:end]
+
+
+def test_a_file_that_is_shorter_than_said_gives_what_there_is():
+    file, data, _ = ranged(300_000, short=100)
+    assert read(file, 299_000, 300_000) == data[299_000:299_900]
