@@ -9,6 +9,7 @@ import datetime as dt
 import errno
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -36,8 +37,8 @@ from paimon_assets.engine.fileio.atomic import (
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
-from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput
-from paimon_assets.engine.fileio.together import Together
+from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
+from paimon_assets.engine.fileio.together import Together, send
 
 _S3 = frozenset({"s3", "s3a"})
 _MEMORY_LOCK = threading.Lock()
@@ -46,6 +47,8 @@ _PROVEN: set[Any] = set()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _WHOLE_SCHEMES = CONDITIONAL_PUT_SCHEMES | {"memory"}
 """Where a file appears whole, when it is closed."""
+_ENDS_HELD = 64
+"""Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
 _MARKER = ".directory"
 _MARK = "paimon-publish"
 """Metadata key of an object that says which publish made it."""
@@ -267,6 +270,7 @@ class ArrowFileIO:
         self._backend = backend
         self._publisher = self._choose_publisher()
         self._together = Together()
+        self._ends: dict[tuple[str, int], Future[bytes]] = {}
         self._is_object_store = backend is not None and spec.scheme in CONDITIONAL_PUT_SCHEMES
 
     def _choose_publisher(self) -> Publisher | None:
@@ -315,9 +319,21 @@ class ArrowFileIO:
         """Open a file for random access; the caller closes it."""
         if self._is_object_store:
             known = self.file_size(path) if size is None else size
-            return RangedInput(RangedFile(partial(self._read_range, self._inner(path)), known))
+            sent = self._ends.pop((path, known), None)
+            fetch = partial(self._read_range, self._inner(path))
+            return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
         with self._errors(path):
             return self._filesystem.open_input_file(self._inner(path))
+
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """Ask an object store now for the ends of files (path, size) that will be opened soon."""
+        if not self._is_object_store:
+            return
+        for path, size in files:
+            begin = tail_start(size)
+            self._ends[(path, size)] = send(self._read_range, self._inner(path), begin, size)
+        for key in list(self._ends)[:-_ENDS_HELD]:
+            self._ends.pop(key, None)
 
     def _read_range(self, inner: str, start: int, end: int) -> bytes:
         """Return the bytes between; raises only `OSError`, as files do."""

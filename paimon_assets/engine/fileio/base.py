@@ -86,6 +86,13 @@ class FileIO(Protocol):
         """
         ...
 
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """Say which files (path, size) will soon be opened: object stores fetch their ends at once.
+
+        Memory: 256 KiB a file at most, of 64 files.
+        """
+        ...
+
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories.
 

@@ -97,6 +97,9 @@ class LocalFileIO:
         with _storage_errors(path):
             return pa.OSFile(local_path(path), "rb")
 
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """Do nothing."""
+
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""
         local = local_path(path)

@@ -48,6 +48,10 @@ class PassingFileIO(ABC):
         """See `FileIO`."""
         return self._passed(FileIO.open_input, path, size)
 
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """Ask for nothing ahead."""
+        _ = files
+
     def open_output(self, path: str) -> pa.NativeFile:
         """See `FileIO`."""
         return self._passed(FileIO.open_output, path)

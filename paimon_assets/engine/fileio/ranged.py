@@ -9,8 +9,11 @@ file at once.
 import io
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 import pyarrow as pa
+
+from paimon_assets.engine.fileio.together import send
 
 Fetch = Callable[[int, int], bytes]
 """(start, end) → the bytes between, fewer where the object ends."""
@@ -26,6 +29,11 @@ _BLOCKS_HELD = 8
 """Planned blocks whose bytes are held, though not all of them were read."""
 
 
+def tail_start(size: int) -> int:
+    """Return where the end of a file begins that is fetched in one request: all of a small one."""
+    return 0 if size <= _WHOLE_BYTES else size - _TAIL_BYTES
+
+
 class _Block:
     """Bytes of a file at a position."""
 
@@ -34,6 +42,8 @@ class _Block:
         self.wanted = wanted
         """Bytes of it that are still to be read."""
         self.data: bytes | None = None
+        self.sent: Future[bytes] | None = None
+        """Its bytes, on the way."""
 
 
 class RangedFile(io.RawIOBase):
@@ -42,12 +52,15 @@ class RangedFile(io.RawIOBase):
     Memory: some planned blocks of `most_bytes`, a block of 8 MiB and the end of the file.
     """
 
-    def __init__(self, fetch: Fetch, size: int) -> None:
+    def __init__(self, fetch: Fetch, size: int, tail: Callable[[], bytes] | None = None) -> None:
+        """Take what fetches ranges, the bytes of the file, and perhaps its end on the way."""
         self._fetch, self._size, self._at = fetch, size, 0
-        self._tail_start = 0 if size <= _WHOLE_BYTES else size - _TAIL_BYTES
+        self._tail_start = tail_start(size)
+        self._fetch_tail = tail or (lambda: fetch(self._tail_start, size))
         self._tail: bytes | None = None
         self._blocks: list[_Block] = []
         self._fetched: deque[_Block] = deque()
+        self._most_bytes = _MOST_BLOCK
         self._other = _Block(0, 0, 0)
         self._block_bytes = _LEAST_BLOCK
 
@@ -67,7 +80,7 @@ class RangedFile(io.RawIOBase):
                     last.wanted += end - start
                 else:
                     blocks.append(_Block(start, end, end - start))
-        self._blocks, self._fetched = blocks, deque()
+        self._blocks, self._fetched, self._most_bytes = blocks, deque(), most_bytes
 
     def readable(self) -> bool:
         """Yes."""
@@ -103,7 +116,7 @@ class RangedFile(io.RawIOBase):
         """Return the bytes from `start` on that one request gives, none beyond the object's end."""
         if start >= self._tail_start:
             if self._tail is None:
-                self._tail = self._fetch(self._tail_start, self._size)
+                self._tail = self._fetch_tail()
             return self._tail[start - self._tail_start : end - self._tail_start]
         end = min(end, self._tail_start)
         for block in self._blocks:
@@ -118,15 +131,28 @@ class RangedFile(io.RawIOBase):
 
     def _of_plan(self, block: _Block, start: int, end: int) -> bytes:
         if block.data is None:
+            self._send_next(block)
             if len(self._fetched) >= _BLOCKS_HELD:
                 self._fetched.popleft().data = None
-            block.data = self._fetch(block.start, block.end)
+            sent, block.sent = block.sent, None
+            block.data = self._fetch(block.start, block.end) if sent is None else sent.result()
             self._fetched.append(block)
         data = self._part(block, start, end)
         block.wanted -= end - start
         if block.wanted <= 0:
             block.data = None
         return data
+
+    def _send_next(self, block: _Block) -> None:
+        """Ask for the planned blocks behind one, as far as the memory of a long block reaches."""
+        first = self._blocks.index(block) + 1
+        ahead_bytes = block.end - block.start
+        for following in self._blocks[first : first + _BLOCKS_HELD]:
+            ahead_bytes += following.end - following.start
+            if ahead_bytes > self._most_bytes:
+                return
+            if following.sent is None and following.data is None and following.wanted > 0:
+                following.sent = send(self._fetch, following.start, following.end)
 
     @staticmethod
     def _part(block: _Block, start: int, end: int) -> bytes:

@@ -54,3 +54,7 @@ class RenewedFileIO(PassingFileIO):
     def at_once(self) -> AbstractContextManager[None]:
         """See `FileIO`."""
         return self._opened(None)[0].at_once()
+
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """See `FileIO`."""
+        self._opened(None)[0].open_ahead(files)

@@ -25,6 +25,11 @@ def _pool(process_id: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_REQUESTS, thread_name_prefix="storage")
 
 
+def send(ask: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Make a request in one of the process's threads."""
+    return _pool(os.getpid()).submit(ask, *arguments)
+
+
 class Together(local):
     """The requests of one thread that were sent ahead, or are not waited for yet."""
 
@@ -34,9 +39,15 @@ class Together(local):
 
     @contextmanager
     def ahead(self, questions: Iterable[tuple[Callable[[str], Any], str]]) -> Iterator[None]:
-        """Ask questions now; within the block, the first `answer` to each is what came back."""
-        pool, outer = _pool(os.getpid()), self._answers
-        self._answers = {(ask, path): pool.submit(ask, path) for ask, path in questions}
+        """Ask questions now; within the block, the first `answer` to each is what came back.
+
+        What an outer block has asked is not asked twice; its other answers wait for its own code.
+        """
+        outer = self._answers
+        self._answers = {
+            question: outer.pop(question) if question in outer else send(*question)
+            for question in questions
+        }
         try:
             yield
         finally:
@@ -70,4 +81,4 @@ class Together(local):
         if self._writes is None:
             put(path, data)
         else:
-            self._writes.append(_pool(os.getpid()).submit(put, path, data))
+            self._writes.append(send(put, path, data))

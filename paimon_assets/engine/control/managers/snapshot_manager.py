@@ -155,8 +155,11 @@ class SnapshotManager:
         if self._newest_of is not None:
             return self._newest_of()
         hinted = self._read_hint(LATEST)
-        hint = self._walked_forward(hinted)
-        found = self.snapshot_or_none(hint) if hint else None
+        reads, files = ([], []) if hinted is None else ([hinted], [hinted + 1])
+        path = self._paths.snapshot
+        with self._file_io.ahead(reads=map(path, reads), files=map(path, files)):
+            hint = self._walked_forward(hinted)
+            found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
             return self._see(found)
         ids: list[int] = []

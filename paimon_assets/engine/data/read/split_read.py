@@ -131,6 +131,8 @@ class _Difference(MergeFunction):
 
 _IDS = (b"PARQUET:field_id", b"paimon.id")
 _BY_ID = frozenset({"parquet", "orc"})
+_OPENED_AHEAD = 16
+"""Files of a split whose footers an object store is asked for at once."""
 
 
 def with_file_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
@@ -202,6 +204,8 @@ def read_split(
     context = context.of(split)
     _check_supported(context, split)
     context = with_file_schemas(context, split, file_io)
+    files = [file for file in split.data_files if file.file_format in _BY_ID]
+    file_io.open_ahead((split.path_of(file), file.file_size) for file in files[:_OPENED_AHEAD])
     with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
