@@ -1,0 +1,111 @@
+"""The requests of each operation on an object store, in a depth, and the bytes that come down.
+
+Counts do not depend on the machine. A number here may fall; a change that raises one says why.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.counting_proxy import counting_proxy
+from tests.testkit.s3_server import BUCKET, s3_server
+
+COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": "DOUBLE"}
+BUDGETS = {
+    # operation: (requests, depth with room for a busy machine, MB down)
+    "create table": (10, 10, 0.01),
+    "append, same table": (20, 9, 0.01),
+    "upsert, same table": (21, 10, 0.01),
+    "open table": (2, 2, 0.01),
+    "plan": (6, 6, 0.01),
+    "one column of eight files": (22, 13, 0.7),
+    "all columns of eight files": (18, 13, 4.2),
+    "one row": (7, 7, 0.7),
+    "merge of three runs": (9, 8, 3.9),
+    "merge of three runs, one column": (13, 8, 0.7),
+    "full compaction": (30, 23, 4.0),
+    "compacted": (5, 5, 3.0),
+}
+
+
+def rows(first: int, count: int) -> pa.Table:
+    draw = np.random.default_rng(first)
+    return pa.table(
+        {
+            "id": np.arange(first, first + count),
+            "k": draw.integers(0, 1000, count),
+            "name": [f"n{number}" for number in range(count)],
+            "p": draw.random(count),
+            "q": draw.random(count),
+        }
+    )
+
+
+def write(table: Any, first: int, count: int) -> None:
+    table.new_write_builder().write(rows(first, count))
+
+
+def count(table: Any, *, columns: list[str] | None = None, where: str | None = None) -> int:
+    reader = table.new_read_builder().with_columns(columns).with_filter(where).to_reader()
+    return sum(batch.num_rows for batch in reader)
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, tuple[int, int, float, list[str]]]:
+    """Operation → (requests, depth, MB down, what was asked)."""
+    found = {}
+
+    with s3_server() as server, counting_proxy(server) as (proxy, options):
+
+        def measure(name: str, operation: Callable[[], Any]) -> Any:
+            with proxy.counting() as counts:
+                result = operation()
+            asked = [text for *_, text in counts.requests]
+            found[name] = len(asked), counts.depth, counts.down_bytes / 1e6, asked
+            return result
+
+        catalog = open_catalog(f"s3://{BUCKET}/budget", options)
+        catalog.create_database("d")
+        table = measure("create table", lambda: catalog.create_table("d.a", Schema.of(COLUMNS)))
+        write(table, 0, 10)
+        write(table, 10, 10)
+        measure("append, same table", lambda: write(table, 20, 10))
+        write(table, 1000, 150_000)
+        for number in range(4):
+            write(table, 1_000_000 * (number + 1), 20_000)
+        table = measure(
+            "open table", lambda: open_catalog(f"s3://{BUCKET}/budget", options).get_table("d.a")
+        )
+        measure("plan", lambda: table.new_read_builder().plan())
+        every = 230_030
+        assert measure("one column of eight files", lambda: count(table, columns=["k"])) == every
+        assert measure("all columns of eight files", lambda: count(table)) == every
+        assert measure("one row", lambda: count(table, where="id = 50000")) == 1
+        keyed = Schema.of(
+            {**COLUMNS, "id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"}
+        )
+        table = catalog.create_table("d.k", keyed)
+        write(table, 0, 150_000)
+        write(table, 1000, 50_000)
+        measure("upsert, same table", lambda: write(table, 5, 10))
+        assert measure("merge of three runs", lambda: count(table)) == 150_000
+        one = measure("merge of three runs, one column", lambda: count(table, columns=["k"]))
+        assert one == 150_000
+        compaction = table.new_compaction_builder().with_strategy("full")
+        measure("full compaction", compaction.run)
+        assert measure("compacted", lambda: count(table)) == 150_000
+    return found
+
+
+@pytest.mark.parametrize("operation", BUDGETS)
+def test_an_operation_stays_in_its_budget(operation: str, measured: Any) -> None:
+    requests, depth, down_mb, asked = measured[operation]
+    most_requests, most_depth, most_mb = BUDGETS[operation]
+    assert requests <= most_requests, "\n".join(asked)
+    assert depth <= most_depth, "\n".join(asked)
+    assert down_mb <= most_mb
