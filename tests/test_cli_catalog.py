@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
+from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.fixture
@@ -144,6 +145,7 @@ def test_a_config_file_says_where_the_catalog_is(configured, tmp_path, monkeypat
         f'[catalogs.mine]\nwarehouse = "{tmp_path}/w"\n'
     )
     monkeypatch.setenv("PAIMON_WAREHOUSE", str(tmp_path / "empty"))
+    (tmp_path / "empty").mkdir()
     assert output("--catalog", "mine", "ls") == "db\n"
     assert output("ls") == ""  # the environment goes before the file
     assert output("--config", str(config), "--catalog", "mine", "ls") == "db\n"
@@ -225,3 +227,15 @@ def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):
 def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
     assert "Did you mean snapshots?" in run("snapshot", "db.t", code=2)
     assert "No such command 'xyz'." in run("xyz", code=2)
+
+
+def test_a_warehouse_that_does_not_exist_is_said(tmp_path):
+    result = CliRunner().invoke(main, ["-w", str(tmp_path / "none"), "ls"])
+    assert result.exit_code == 1
+    assert f"no warehouse at '{tmp_path / 'none'}'" in result.output
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    open_catalog("~/lake").create_database("d")
+    assert (tmp_path / "lake" / "d.db").is_dir()

@@ -23,10 +23,12 @@ views = click.Group("views", help="Named queries of a catalog: create, change, s
 def ls(given: Given) -> None:
     """List the databases, or the tables of DATABASE."""
     catalog, database = given.catalog, given.database
+    databases = [database] if database is not None else catalog.list_databases()
+    if not databases:
+        given.settings.check_warehouse()
     if database is None and not given.is_all and not given.is_long:
-        say(names := catalog.list_databases(), names)
+        say(databases, databases)
         return
-    databases = catalog.list_databases() if database is None else [database]
     tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
     if not given.is_long:
         say(tables, tables)

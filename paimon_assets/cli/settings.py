@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.rest_options import (
     DLF_ACCESS_KEY_ID,
@@ -155,6 +155,15 @@ class Settings:
                 "This needs --warehouse, or --metastore rest --uri.", kind="target"
             )
         return open_catalog(self.warehouse or "", self.options)
+
+    def check_warehouse(self) -> None:
+        """Raise NotFoundError if the warehouse is a local folder that does not exist."""
+        path = self.warehouse or ""
+        if path and "://" not in path and not Path(path).expanduser().is_dir():
+            raise NotFoundError(
+                f"There is no warehouse at '{path}'; `db create` or `create` makes one.",
+                kind="warehouse-not-found",
+            )
 
     def table(self, target: str, options: Mapping[str, str] | None = None) -> Table:
         """Open TARGET, with dynamic options of the table."""

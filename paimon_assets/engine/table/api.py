@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paimon_assets.engine.control.acknowledged import after
@@ -493,8 +494,8 @@ def open_catalog(
     """Open a warehouse directory, or the catalog behind a REST server.
 
     Args:
-        warehouse: A path, or a URI such as `s3://bucket/warehouse`. Of a REST server, the name it
-            gives its warehouse, if it has more than one.
+        warehouse: A path (`~` is the home), or a URI such as `s3://bucket/warehouse`. Of a REST
+            server, the name it gives its warehouse, if it has more than one.
         options: For the catalog and its storage, such as `s3.endpoint`; never shown in messages.
         metastore: `rest`; a directory by default. Like the next two it is short for the option.
         uri: Where the REST server is.
@@ -507,6 +508,8 @@ def open_catalog(
             for it is not installed.
         StorageError: The storage could not be opened.
     """
+    if warehouse.startswith("~"):
+        warehouse = str(Path(warehouse).expanduser())
     short = {METASTORE.key: metastore, URI.key: uri, TOKEN.key: token}
     given = {**(options or {}), **{key: value for key, value in short.items() if value}}
     kind = Options(given).get(METASTORE)
