@@ -58,7 +58,7 @@ def test_what_is_scaffolded_loads_as_it_stands(sandbox: DefsFolderSandbox, wareh
     shutil.copytree(warehouse, f"{sandbox.project_root}/warehouse")
     refreshed(sandbox, path)
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
-        assert keys_of(definitions) == {"air/planes", "air/weather"}
+        assert keys_of(definitions) == {"lake/air/planes", "lake/air/weather"}
 
 
 def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, warehouse: str) -> None:
@@ -67,7 +67,7 @@ def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, wareho
     shutil.rmtree(warehouse)
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         [spec] = definitions.resolve_all_asset_specs()
-        assert spec.key == dg.AssetKey(["air", "planes"])
+        assert spec.key == dg.AssetKey(["lake", "air", "planes"])
         assert spec.metadata["dagster/table_name"] == "air.planes"
         [sensor] = definitions.sensors or []
         assert isinstance(sensor, dg.SensorDefinition)

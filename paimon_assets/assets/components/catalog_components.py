@@ -111,6 +111,8 @@ class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
         attributes = {
             "warehouse": request.params.warehouse,
             "include": [request.params.include],
+            # Tables of the warehouse that assets of this project write have these keys already.
+            "key_prefix": [request.target_path.name],
             "sensor": True,
             "defs_state": {"management_type": "LOCAL_FILESYSTEM", "refresh_if_dev": True},
         }
