@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import Given, command, flag, pairs, texts
-from paimon_assets.cli.output import print_rows_of, say, says_json, size_text
+from paimon_assets.cli.commands import Arguments, command, flag, pairs, texts
+from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.codec.rest.resources import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.secret_options import shown_options
@@ -20,21 +20,21 @@ views = click.Group("views", help="Named queries of a catalog: create, change, s
 @command("[DATABASE]")
 @flag("--all", "is_all", help="The tables of all databases.")
 @flag("--long", "-l", "is_long", help="With keys, files and rows.")
-def ls(given: Given) -> None:
+def ls(args: Arguments) -> None:
     """List the databases, or the tables of DATABASE."""
-    catalog, database = given.catalog, given.database
+    catalog, database = args.catalog, args.database
     databases = [database] if database is not None else catalog.list_databases()
     if not databases:
-        given.settings.check_warehouse()
-    if database is None and not given.is_all and not given.is_long:
+        args.settings.check_warehouse()
+    if database is None and not args.is_all and not args.is_long:
         say(databases, databases)
         return
     tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
-    if not given.is_long:
+    if not args.is_long:
         say(tables, tables)
         return
     lines = list(_describe(catalog, tables))
-    if not says_json():
+    if not is_json():
         lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
         for line in lines:
             del line["path"]
@@ -60,18 +60,18 @@ def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, An
 @command("NAME", group=db)
 @flag("--if-not-exists", help="Do nothing if the database exists.")
 @pairs("--property", "properties", help="KEY=VALUE.")
-def db_create(given: Given) -> None:
+def db_create(args: Arguments) -> None:
     """Create the database NAME."""
-    given.catalog.create_database(
-        given.name, ignore_if_exists=given.if_not_exists, options=given.properties
+    args.catalog.create_database(
+        args.name, ignore_if_exists=args.if_not_exists, options=args.properties
     )
-    say(f"database {given.name} is made", {"database": given.name})
+    say(f"database {args.name} is made", {"database": args.name})
 
 
 @command("NAME", group=db)
-def db_show(given: Given) -> None:
+def db_show(args: Arguments) -> None:
     """Show the database NAME: its properties and its tables."""
-    name, catalog = given.name, given.catalog
+    name, catalog = args.name, args.catalog
     tables = catalog.list_tables(name)
     properties = shown_options(catalog.get_database(name).options)
     lines = [
@@ -85,55 +85,55 @@ def db_show(given: Given) -> None:
 @command("NAME", group=db)
 @pairs("--property", "properties", help="KEY=VALUE.")
 @texts("--remove", "removals", help="KEY of a property that goes.")
-def db_set(given: Given) -> None:
+def db_set(args: Arguments) -> None:
     """Set and remove properties of the database NAME."""
-    given.catalog.alter_database(given.name, updates=given.properties, removals=given.removals)
-    say(f"database {given.name} is changed", {"database": given.name})
+    args.catalog.alter_database(args.name, updates=args.properties, removals=args.removals)
+    say(f"database {args.name} is changed", {"database": args.name})
 
 
 @command("NAME", group=db, yes=True)
 @flag("--cascade", help="With all tables in it, and their files.")
 @flag("--if-exists", help="Do nothing if there is no such database.")
-def db_drop(given: Given) -> None:
+def db_drop(args: Arguments) -> None:
     """Drop the database NAME."""
-    name, catalog = given.name, given.catalog
-    if given.if_exists and name not in catalog.list_databases():
+    name, catalog = args.name, args.catalog
+    if args.if_exists and name not in catalog.list_databases():
         say(f"there is no database {name}", {"dropped": None})
         return
-    tables = catalog.list_tables(name) if given.cascade else []
+    tables = catalog.list_tables(name) if args.cascade else []
     named = f": {', '.join(tables)}" if tables else ""
-    given.confirm(
-        f"Database {name} goes, with {counted(len(tables), 'table')} and their files{named}."
+    args.confirm(
+        f"Database {name} is deleted, with {counted(len(tables), 'table')} and their files{named}."
     )
-    catalog.drop_database(name, cascade=given.cascade)
+    catalog.drop_database(name, cascade=args.cascade)
     say(f"database {name} is dropped", {"dropped": name, "tables": tables})
 
 
 @command("SOURCE", "TARGET")
-def rename(given: Given) -> None:
+def rename(args: Arguments) -> None:
     """Give the table SOURCE the name TARGET."""
-    source, target = given.source, given.target
-    given.catalog.rename_table(source, target)
+    source, target = args.source, args.target
+    args.catalog.rename_table(source, target)
     say(f"{source} is {target} now", {"table": target, "was": source})
 
 
 @command("TARGET", yes=True)
 @flag("--if-exists", help="Do nothing if there is no such table.")
-def drop(given: Given) -> None:
+def drop(args: Arguments) -> None:
     """Drop TARGET with all its files.
 
     Files of others that it reads as segments stay.
     """
-    target, catalog = given.target, given.catalog
-    if given.if_exists and not catalog.table_exists(target):
+    target, catalog = args.target, args.catalog
+    if args.if_exists and not catalog.table_exists(target):
         say(f"there is no table {target}", {"dropped": None})
         return
-    given.confirm(f"{_what_goes(catalog, target)} goes for ever.")
+    args.confirm(f"{_contents(catalog, target)} is dropped for ever.")
     catalog.drop_table(target)
     say(f"table {target} is dropped", {"dropped": target})
 
 
-def _what_goes(catalog: TableCatalog, target: str) -> str:
+def _contents(catalog: TableCatalog, target: str) -> str:
     if "$" in target:
         raise InvalidInputError(
             f"'{target}' is no table of its own; drop the table, or `branch delete`.", kind="name"
@@ -145,21 +145,21 @@ def _what_goes(catalog: TableCatalog, target: str) -> str:
 
 
 @command("DATABASE", group=views)
-def views_list(given: Given) -> None:
+def views_list(args: Arguments) -> None:
     """List the views of DATABASE."""
-    names = [f"{given.database}.{name}" for name in given.catalog.views.list(given.database)]
+    names = [f"{args.database}.{name}" for name in args.catalog.views.list(args.database)]
     say(names, names)
 
 
 @command("NAME", group=views)
 @click.option("--dialect", help="Only the query, in this dialect.")
-def views_show(given: Given) -> None:
+def views_show(args: Arguments) -> None:
     """Show the columns and the queries of the view NAME, a database.view."""
-    view = given.catalog.views.get(given.name)
+    view = args.catalog.views.get(args.name)
     columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
     facts = {"columns": columns, "query": view.query, "dialects": dict(view.dialects)}
-    if given.dialect is not None and not says_json():
-        click.echo(view.query_for(given.dialect))
+    if args.dialect is not None and not is_json():
+        click.echo(view.query_for(args.dialect))
         return
     queries = {"any dialect": view.query, **view.dialects}
     lines = [
@@ -173,44 +173,42 @@ def views_show(given: Given) -> None:
 @texts("--column", "columns", required=True, help='"NAME TYPE"; repeated.')
 @pairs("--dialect", "dialects", help="NAME=QUERY.")
 @click.option("--comment", help="What the view is for.")
-def views_create(given: Given) -> None:
+def views_create(args: Arguments) -> None:
     """Create the view NAME, a database.view, of QUERY."""
-    name, columns = given.name, given.columns
+    name, columns = args.name, args.columns
     typed = dict(column.strip().split(None, 1) for column in columns if " " in column.strip())
     if len(typed) != len(columns):
         raise click.BadParameter(
             'each column is "NAME TYPE", and named once', param_hint="--column"
         )
-    given.catalog.views.create(
-        name, given.query, typed, dialects=given.dialects, comment=given.comment
-    )
+    args.catalog.views.create(name, args.query, typed, dialects=args.dialects, comment=args.comment)
     say(f"view {name} is made", {"view": name})
 
 
 @command("NAME", "DIALECT", "[QUERY]", group=views)
-def views_dialect(given: Given) -> None:
+def views_dialect(args: Arguments) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
-    name, dialect, views = given.name, given.dialect, given.catalog.views
-    if given.query is None:
+    name, dialect, views = args.name, args.dialect, args.catalog.views
+    if args.query is None:
         views.alter(name, [DropDialect(dialect=dialect)])
         say(f"view {name} has no query in {dialect} now", {"view": name, "dropped": dialect})
         return
     change = UpdateDialect if dialect in views.get(name).dialects else AddDialect
-    views.alter(name, [change(dialect=dialect, query=given.query)])
+    views.alter(name, [change(dialect=dialect, query=args.query)])
     say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})
 
 
 @command("SOURCE", "TARGET", group=views)
-def views_rename(given: Given) -> None:
+def views_rename(args: Arguments) -> None:
     """Give the view SOURCE the name TARGET."""
-    source, target = given.source, given.target
-    given.catalog.views.rename(source, target)
+    source, target = args.source, args.target
+    args.catalog.views.rename(source, target)
     say(f"{source} is {target} now", {"view": target, "was": source})
 
 
 @command("NAME", group=views, yes=True)
-def views_drop(given: Given) -> None:
+def views_drop(args: Arguments) -> None:
     """Drop the view NAME; the tables it reads stay."""
-    given.confirm(f"View {given.name} goes; the tables it reads stay.")
-    given.catalog.views.drop(given.name)
-    say(f"view {given.name} is dropped", {"dropped": given.name})
+    args.confirm(f"View {args.name} is dropped; the tables it reads stay.")
+    args.catalog.views.drop(args.name)
+    say(f"view {args.name} is dropped", {"dropped": args.name})

@@ -60,7 +60,7 @@ _EXECUTOR = click.Option(
 )
 
 
-class Given(SimpleNamespace):
+class Arguments(SimpleNamespace):
     """The values of a command's arguments and options, by name."""
 
     settings: Settings
@@ -100,21 +100,21 @@ def command(
     yes: bool = False,
     json: bool = True,
     executor: bool = False,
-) -> Callable[[Callable[[Given], None]], click.Command]:
-    """Return a decorator that makes a command of a function of `Given`.
+) -> Callable[[Callable[[Arguments], None]], click.Command]:
+    """Return a decorator that makes a command of a function of `Arguments`.
 
     Args:
         *arguments: Such as `TARGET`, or `[DATABASE]` if it may be left out.
         group: The command's; of the group `tag` the function is called `tag_create`.
         yes: Whether it takes --yes, for it asks.
-        json: Whether it takes --json, which `says_json` asks for.
+        json: Whether it takes --json, which `is_json` asks for.
         executor: Whether it takes --executor.
     """
 
-    def made(run: Callable[[Given], None]) -> click.Command:
+    def made(run: Callable[[Arguments], None]) -> click.Command:
         @click.pass_obj
         def callback(settings: Settings, /, **values: Any) -> None:
-            run(Given(settings=settings, **values))
+            run(Arguments(settings=settings, **values))
 
         name = run.__name__ if group is None else run.__name__.removeprefix(f"{group.name}_")
         built = click.command(name.replace("_", "-"))(update_wrapper(callback, run))

@@ -51,9 +51,9 @@ def read_files(
     return pa.RecordBatchReader.from_batches(schemas[0], batches())
 
 
-def _format_of(file: str, given: str | None) -> RowFormat:
+def _format_of(file: str, args: str | None) -> RowFormat:
     try:
-        return RowFormat(given or Path(file).suffix.lstrip(".").lower())
+        return RowFormat(args or Path(file).suffix.lstrip(".").lower())
     except ValueError as error:
         raise InvalidInputError(
             f"The format of '{file}' is not known; give --format.", kind="input-format"

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import Given, command, duration, flag, integer
-from paimon_assets.cli.output import print_rows_of, say, says_json, size_text, table_rows
+from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
+from paimon_assets.cli.output import is_json, print_rows_of, say, size_text, table_rows
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
@@ -29,8 +29,8 @@ def _rows(table: Table, kind: str) -> list[dict[str, Any]]:
 def _add_list(group: click.Group, kind: str) -> None:
     """Add the command that shows a system table, which lists what the group is about."""
 
-    def run(given: Given) -> None:
-        print_rows_of(_rows(given.table(), kind))
+    def run(args: Arguments) -> None:
+        print_rows_of(_rows(args.table(), kind))
 
     run.__name__, run.__doc__ = "list", f"List the {kind} of TARGET."
     command("TARGET", group=group)(run)
@@ -44,115 +44,115 @@ for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers
 @integer("--snapshot", help="Snapshot id; the newest by default.")
 @duration("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
 @flag("--if-not-exists", help="Do nothing if the tag exists.")
-def tag_create(given: Given) -> None:
+def tag_create(args: Arguments) -> None:
     """Give a snapshot of TARGET the name NAME."""
-    retained = None if given.retain is None else dt.timedelta(milliseconds=given.retain)
-    made = given.table().create_tag(
-        given.name,
-        given.snapshot,
+    retained = None if args.retain is None else dt.timedelta(milliseconds=args.retain)
+    made = args.table().create_tag(
+        args.name,
+        args.snapshot,
         time_retained=retained,
-        ignore_if_exists=given.if_not_exists,
+        ignore_if_exists=args.if_not_exists,
     )
     facts = {"tag": made.name, "snapshot_id": made.snapshot.id}
     say(f"tag {made.name} is snapshot {made.snapshot.id}", facts)
 
 
 @command("TARGET", "NAME", "NEW_NAME", group=tag)
-def tag_rename(given: Given) -> None:
+def tag_rename(args: Arguments) -> None:
     """Give the tag NAME of TARGET another name."""
-    given.table().tags.rename(given.name, given.new_name)
-    facts = {"tag": given.new_name, "was": given.name}
-    say(f"tag {given.name} is {given.new_name} now", facts)
+    args.table().tags.rename(args.name, args.new_name)
+    facts = {"tag": args.new_name, "was": args.name}
+    say(f"tag {args.name} is {args.new_name} now", facts)
 
 
 @command("TARGET", "NAME", group=tag, yes=True)
-def tag_delete(given: Given) -> None:
+def tag_delete(args: Arguments) -> None:
     """Delete the tag NAME of TARGET, with the files that only it kept."""
-    given.confirm(f"Tag {given.name} of {given.target} goes, with the files that only it keeps.")
-    deleted = given.table().delete_tag(given.name)
+    args.confirm(f"Tag {args.name} of {args.target} is deleted, with the files that only it keeps.")
+    deleted = args.table().delete_tag(args.name)
     say(
-        f"tag {given.name} is deleted, with {deleted.data_files} data files that only it kept"
+        f"tag {args.name} is deleted, with {deleted.data_files} data files that only it kept"
         f" ({deleted.data_bytes:,} bytes)",
-        {"deleted": given.name, "files": deleted.data_files, "bytes": deleted.data_bytes},
+        {"deleted": args.name, "files": deleted.data_files, "bytes": deleted.data_bytes},
     )
 
 
 @command("TARGET", "NAME", group=branch)
 @click.option("--tag", help="Begin with this tag; empty by default.")
 @integer("--snapshot", help="Begin with this snapshot, which a tag must keep.")
-def branch_create(given: Given) -> None:
+def branch_create(args: Arguments) -> None:
     """Make the branch NAME of TARGET; read and write it as TARGET$branch_NAME."""
-    branches = given.table().branches
-    branches.create(given.name, tag=given.tag, snapshot_id=given.snapshot)
-    say(f"branch {given.name} is made", {"branch": given.name})
+    branches = args.table().branches
+    branches.create(args.name, tag=args.tag, snapshot_id=args.snapshot)
+    say(f"branch {args.name} is made", {"branch": args.name})
 
 
 @command("TARGET", "NAME", group=branch, yes=True)
-def branch_delete(given: Given) -> None:
+def branch_delete(args: Arguments) -> None:
     """Delete the branch NAME of TARGET."""
-    given.confirm(f"Branch {given.name} of {given.target} goes, with its snapshots.")
-    given.table().branches.delete(given.name)
-    say(f"branch {given.name} is deleted", {"deleted": given.name})
+    args.confirm(f"Branch {args.name} of {args.target} is deleted, with its snapshots.")
+    args.table().branches.delete(args.name)
+    say(f"branch {args.name} is deleted", {"deleted": args.name})
 
 
 @command("TARGET", group=branch, yes=True)
 @duration("--older-than", default="7 d", show_default=True, help="Keep those refused since.")
-def branch_drop_audited(given: Given) -> None:
+def branch_drop_audited(args: Arguments) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
-    before_millis = SystemClock().now_millis() - given.older_than
-    given.confirm(f"Batches of {given.target} that were kept out go, with their files.")
-    dropped = given.table().drop_audited(before_millis=before_millis)
+    before_millis = SystemClock().now_millis() - args.older_than
+    args.confirm(f"Batches of {args.target} that checks rejected are deleted, with their files.")
+    dropped = args.table().drop_audited(before_millis=before_millis)
     say(f"Branches deleted: {', '.join(dropped) or 'none'}", {"deleted": dropped})
 
 
 @command("TARGET", "NAME", group=branch, yes=True)
-def branch_fast_forward(given: Given) -> None:
+def branch_fast_forward(args: Arguments) -> None:
     """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
-    name, target = given.name, given.target
-    given.confirm(f"{target} becomes its branch {name}; its own snapshots since they parted go.")
-    newest = given.table().branches.fast_forward(name)
+    name, target = args.name, args.target
+    args.confirm(f"{target} becomes its branch {name}; its own snapshots since then are deleted.")
+    newest = args.table().branches.fast_forward(name)
     facts = {"branch": name, "snapshot_id": newest.id}
     say(f"{target} is branch {name} now, at snapshot {newest.id}", facts)
 
 
 @command("TARGET", "NAME", group=consumer)
 @click.argument("next_snapshot", type=int)
-def consumer_reset(given: Given) -> None:
+def consumer_reset(args: Arguments) -> None:
     """Let the consumer NAME of TARGET continue at NEXT_SNAPSHOT."""
-    name, next_snapshot = given.name, given.next_snapshot
-    given.table().consumers.reset(name, next_snapshot)
+    name, next_snapshot = args.name, args.next_snapshot
+    args.table().consumers.reset(name, next_snapshot)
     facts = {"consumer": name, "next_snapshot_id": next_snapshot}
     say(f"consumer {name} continues at snapshot {next_snapshot}", facts)
 
 
 @command("TARGET", "NAME", group=consumer, yes=True)
-def consumer_delete(given: Given) -> None:
+def consumer_delete(args: Arguments) -> None:
     """Forget the consumer NAME of TARGET; snapshots it kept may expire."""
-    given.confirm(f"Consumer {given.name} of {given.target} forgets how far it has come.")
-    given.table().consumers.delete(given.name)
-    say(f"consumer {given.name} is deleted", {"deleted": given.name})
+    args.confirm(f"Consumer {args.name} of {args.target} loses its position.")
+    args.table().consumers.delete(args.name)
+    say(f"consumer {args.name} is deleted", {"deleted": args.name})
 
 
 @command("TARGET", yes=True)
 @integer("--snapshot", help="Snapshot id to go back to.")
 @click.option("--tag", help="Tag to go back to.")
 @integer("--schema", help="Schema id to go back to; rows stay as they are.")
-def rollback(given: Given) -> None:
+def rollback(args: Arguments) -> None:
     """Undo what happened to TARGET after a snapshot, a tag or a schema.
 
     Stop writers first.
     """
-    target, schema = given.target, given.schema
-    ways = [way for way in (given.snapshot, given.tag) if way is not None]
+    target, schema = args.target, args.schema
+    ways = [way for way in (args.snapshot, args.tag) if way is not None]
     if len(ways) + (schema is not None) != 1:
         raise click.UsageError("Give one of --snapshot, --tag and --schema.")
     if schema is not None:
-        given.confirm(f"All schemas of {target} after {schema} go.")
-        now = given.table().rollback_schema(schema).schema.id
+        args.confirm(f"All schemas of {target} after {schema} are deleted.")
+        now = args.table().rollback_schema(schema).schema.id
         say(f"{target} is at schema {now}", {"schema_id": now})
         return
-    given.confirm(f"All of {target} after {ways[0]} goes: snapshots and tags.")
-    done = given.table().rollback_to(ways[0])
+    args.confirm(f"Snapshots and tags of {target} after {ways[0]} are deleted.")
+    done = args.table().rollback_to(ways[0])
     say(
         f"{target} is at snapshot {done.snapshot.id}; gone are "
         f"{counted(len(done.snapshots), 'snapshot')} and {counted(len(done.tags), 'tag')}, "
@@ -163,14 +163,14 @@ def rollback(given: Given) -> None:
 
 @command("TARGET")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest.")
-def snapshots(given: Given) -> None:
+def snapshots(args: Arguments) -> None:
     """List the snapshots of TARGET.
 
     Oldest first; --json shows all that a snapshot says.
     """
-    rows = _rows(given.table(), "snapshots")
-    chosen = rows[-given.limit :] if given.limit else rows
-    print_rows_of(chosen if says_json() else [_short(row) for row in chosen])
+    rows = _rows(args.table(), "snapshots")
+    chosen = rows[-args.limit :] if args.limit else rows
+    print_rows_of(chosen if is_json() else [_short(row) for row in chosen])
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
@@ -188,14 +188,14 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 @command("TARGET")
 @integer("--snapshot", help="Snapshot id; the newest by default.")
-def files(given: Given) -> None:
+def files(args: Arguments) -> None:
     """List the live data files of TARGET.
 
     --json shows their keys and statistics, too.
     """
-    options = {} if given.snapshot is None else {SCAN_SNAPSHOT_ID.key: str(given.snapshot)}
-    rows = _rows(given.table(options), "files")
-    if not says_json():
+    options = {} if args.snapshot is None else {SCAN_SNAPSHOT_ID.key: str(args.snapshot)}
+    rows = _rows(args.table(options), "files")
+    if not is_json():
         rows = [
             {
                 "partition": row["partition"],
@@ -212,12 +212,12 @@ def files(given: Given) -> None:
 
 @command("TARGET")
 @click.option("--pattern", help="Only those like it, such as 'dt=2024-*'.")
-def partitions(given: Given) -> None:
+def partitions(args: Arguments) -> None:
     """List the partitions of TARGET."""
-    rows = _rows(given.table(), "partitions")
-    if given.pattern:
-        rows = [row for row in rows if fnmatch.fnmatchcase(str(row["partition"]), given.pattern)]
-    if not says_json():
+    rows = _rows(args.table(), "partitions")
+    if args.pattern:
+        rows = [row for row in rows if fnmatch.fnmatchcase(str(row["partition"]), args.pattern)]
+    if not is_json():
         rows = [
             {
                 "partition": row["partition"],

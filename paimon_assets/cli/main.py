@@ -188,7 +188,7 @@ COMMANDS = {
 @click.option("--verbose", "-v", is_flag=True, help="Show the log, and the traceback of an error.")
 @click.version_option(package_name="paimon-assets")
 @click.pass_context
-def main(ctx: click.Context, /, **given: object) -> None:
+def main(ctx: click.Context, /, **args: object) -> None:
     """Read and write Apache Paimon tables.
 
     TARGET is a database.table, or a table's directory. Options of the catalog and its storage come
@@ -196,8 +196,8 @@ def main(ctx: click.Context, /, **given: object) -> None:
     from variables such as PAIMON_S3_SECRET_KEY, and from the rest of that file; what none of them
     says, from the storage's own environment and fsspec's configuration.
     """
-    if given.pop("verbose"):
+    if args.pop("verbose"):
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("paimon_assets").setLevel(logging.DEBUG)
     settings = importlib.import_module(f"{__package__}.settings")
-    ctx.obj = settings.settings_of(given)
+    ctx.obj = settings.settings_of(args)

@@ -25,14 +25,14 @@ _WIDTH_OF_PIPES = 10_000
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def says_json() -> bool:
+def is_json() -> bool:
     """Whether the command that runs was given --json."""
     return bool(click.get_current_context().params.get("json"))
 
 
 def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows as a grid, with --json as an array of objects; see `print_rows_grid`."""
-    if says_json():
+    if is_json():
         print_json(rows)
     else:
         print_rows_grid(rows)
@@ -119,7 +119,7 @@ def _json_value(value: Any) -> str:
 
 def say(text: str | Iterable[str], facts: Any) -> None:
     """Print what was done: a line or lines, with --json the facts."""
-    if says_json():
+    if is_json():
         print_json(facts)
         return
     for line in [text] if isinstance(text, str) else text:

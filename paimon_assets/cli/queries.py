@@ -13,7 +13,7 @@ import pyarrow as pa
 from rich.table import Table as Grid
 
 from paimon_assets.cli.commands import (
-    Given,
+    Arguments,
     choice,
     command,
     flag,
@@ -25,6 +25,7 @@ from paimon_assets.cli.commands import (
 from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
 from paimon_assets.cli.output import (
     counting,
+    is_json,
     limited,
     print_batches,
     print_grid,
@@ -32,7 +33,6 @@ from paimon_assets.cli.output import (
     print_json_rows,
     print_rows_of,
     progress,
-    says_json,
     table_rows,
 )
 from paimon_assets.cli.settings import spark_session
@@ -87,31 +87,31 @@ _TERMINAL_ROWS = 50
     help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
-def read(given: Given) -> None:
+def read(args: Arguments) -> None:
     """Read TARGET, or a system table such as TARGET$files.
 
     Rows go to the terminal, as JSON to a pipe, or to a file.
     """
-    executor = given.new_executor()
-    system = given.settings.system_table(given.target, _options(given))
+    executor = args.new_executor()
+    system = args.settings.system_table(args.target, _options(args))
     if system is not None:
-        _refuse_for_system_tables(given)
+        _refuse_for_system_tables(args)
         reader, total = system.to_reader(executor), None
     else:
-        builder = _reading(given.table(), given).with_limit(_most_read(given))
-        splits = given.splits
+        builder = _reading(args.table(), args).with_limit(_most_read(args))
+        splits = args.splits
         plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
         total = sum(split.row_count for split in plan.splits)
-    _put(reader, total, given, is_system=system is not None)
+    _put(reader, total, args, is_system=system is not None)
 
 
 def _put(
-    reader: pa.RecordBatchReader, total: int | None, given: Given, *, is_system: bool = False
+    reader: pa.RecordBatchReader, total: int | None, args: Arguments, *, is_system: bool = False
 ) -> None:
     """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
-    out, limit = given.out, given.limit
-    if out is None and says_json():
+    out, limit = args.out, args.limit
+    if out is None and is_json():
         print_json_rows(limited(reader, limit), is_system=is_system)
         return
     if out is None:
@@ -120,48 +120,48 @@ def _put(
         return
     with progress("reading", total) as advance:
         rows = counting(limited(reader, limit), advance)
-        count = write_file(out, reader.schema, rows, given.file_format)
+        count = write_file(out, reader.schema, rows, args.file_format)
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
-def _most_read(given: Given) -> int | None:
+def _most_read(args: Arguments) -> int | None:
     """Return how many rows are read: the terminal says by one more that there are more."""
-    limit: int | None = given.limit
-    if given.out is not None or says_json():
+    limit: int | None = args.limit
+    if args.out is not None or is_json():
         return limit
     return 1 + (_TERMINAL_ROWS if limit is None else limit)
 
 
-def _refuse_for_system_tables(given: Given) -> None:
+def _refuse_for_system_tables(args: Arguments) -> None:
     for name in ("columns", "where", "row_kinds", "splits"):
-        if getattr(given, name):
+        if getattr(args, name):
             option = name.replace("_", "-")
             raise InvalidInputError(
                 f"A system table is read whole; leave out --{option}.", kind="cli"
             )
 
 
-def _options(given: Given) -> dict[str, str]:
+def _options(args: Arguments) -> dict[str, str]:
     """Return the table options that the options of a command mean."""
     values = {
-        SCAN_SNAPSHOT_ID.key: given.snapshot,
-        SCAN_TAG_NAME.key: given.tag,
-        SCAN_TIMESTAMP.key: given.timestamp,
-        INCREMENTAL_BETWEEN.key: given.between,
-        INCREMENTAL_BETWEEN_SCAN_MODE.key: given.mode,
+        SCAN_SNAPSHOT_ID.key: args.snapshot,
+        SCAN_TAG_NAME.key: args.tag,
+        SCAN_TIMESTAMP.key: args.timestamp,
+        INCREMENTAL_BETWEEN.key: args.between,
+        INCREMENTAL_BETWEEN_SCAN_MODE.key: args.mode,
     }
     options = {key: str(value) for key, value in values.items() if value is not None}
-    return {**given.options, **options}
+    return {**args.options, **options}
 
 
-def _reading(table: Table, given: Given) -> ReadBuilder:
-    columns = given.columns
+def _reading(table: Table, args: Arguments) -> ReadBuilder:
+    columns = args.columns
     repeated = [name for name in columns if columns.count(name) > 1]
     if repeated:
         raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
     builder = table.new_read_builder().with_columns(columns or None)
-    builder = builder.with_filter(given.where).with_options(_options(given))
-    return builder.with_row_kinds() if given.row_kinds else builder
+    builder = builder.with_filter(args.where).with_options(_options(args))
+    return builder.with_row_kinds() if args.row_kinds else builder
 
 
 @command("TARGET")
@@ -186,19 +186,19 @@ def _reading(table: Table, given: Given) -> ReadBuilder:
     show_default=True,
     help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
 )
-def plan(given: Given) -> None:
+def plan(args: Arguments) -> None:
     """Show which splits and files a read of TARGET would open."""
     started = time.perf_counter()
-    table = given.table()
-    planned = _reading(table, given).plan()
+    table = args.table()
+    planned = _reading(table, args).plan()
     millis = (time.perf_counter() - started) * 1000
-    if given.out == "-":
-        sys.stdout.buffer.write(planned.to_bytes(given.split_version))
+    if args.out == "-":
+        sys.stdout.buffer.write(planned.to_bytes(args.split_version))
         return
-    if given.out:
-        Path(given.out).write_bytes(planned.to_bytes(given.split_version))
+    if args.out:
+        Path(args.out).write_bytes(planned.to_bytes(args.split_version))
     lines = _lines(table, planned)
-    if says_json():
+    if is_json():
         snapshot = planned.snapshot
         print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
         return
@@ -278,7 +278,7 @@ def _loss(text: str, names: Names) -> str | None:
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @root_option
-def sql(given: Given) -> None:
+def sql(args: Arguments) -> None:
     """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
@@ -291,19 +291,19 @@ def sql(given: Given) -> None:
     CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
     Spark's SQL in queries, too.
     """
-    catalog, database, statement = given.catalog, given.database, given.statement
+    catalog, database, statement = args.catalog, args.database, args.statement
     loss = None if is_query(statement) else _loss(statement, Names(database=database))
     if loss is not None:
-        given.confirm(loss)
-    executor = given.new_executor()
+        args.confirm(loss)
+    executor = args.new_executor()
     if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
         frame = module.spark_sql(spark_session(), catalog, statement, database=database)
-        rows = (frame if given.limit is None else frame.limit(given.limit)).toArrow()
-        _put(rows.to_reader(), rows.num_rows, given)
+        rows = (frame if args.limit is None else frame.limit(args.limit)).toArrow()
+        _put(rows.to_reader(), rows.num_rows, args)
     elif is_query(statement):
-        _put(catalog.sql(statement, database=database).to_reader(executor), None, given)
+        _put(catalog.sql(statement, database=database).to_reader(executor), None, args)
     else:
-        roots = given.roots or None
+        roots = args.roots or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
         print_rows_of(table_rows(shown))

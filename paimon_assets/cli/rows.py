@@ -6,9 +6,9 @@ from threading import Event
 import click
 import pyarrow as pa
 
-from paimon_assets.cli.commands import Given, choice, command, duration, flag, names, texts
+from paimon_assets.cli.commands import Arguments, choice, command, duration, flag, names, texts
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.output import counting, json_text, progress, say, says_json, working
+from paimon_assets.cli.output import counting, is_json, json_text, progress, say, working
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.errors import InvalidInputError
@@ -24,23 +24,23 @@ from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowCha
 @click.option("--format", "file_format", type=choice(RowFormat), help="Of the files.")
 @click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
 @flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
-def write(given: Given) -> None:
+def write(args: Arguments) -> None:
     """Write the rows of FILES, in the order given, to TARGET.
 
     All become one snapshot, or none does.
     """
-    table = given.table()
+    table = args.table()
     builder = table.new_write_builder()
-    if given.commit_user:
-        builder = builder.with_commit_user(given.commit_user)
-    if given.overwrite:
+    if args.commit_user:
+        builder = builder.with_commit_user(args.commit_user)
+    if args.overwrite:
         what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
-        given.confirm(f"{what} of {table.name} are replaced.")
+        args.confirm(f"{what} of {table.name} are replaced.")
         builder = builder.with_overwrite()
-    reader = read_files(given.files, given.file_format, to_arrow_schema(table.schema.fields))
+    reader = read_files(args.files, args.file_format, to_arrow_schema(table.schema.fields))
     with progress("writing", None) as advance:
         rows = pa.RecordBatchReader.from_batches(reader.schema, counting(reader, advance))
-        outcome = builder.write(rows, given.new_executor())
+        outcome = builder.write(rows, args.new_executor())
     report, snapshot = outcome.report, outcome.snapshot
     if outcome.was_already_committed and snapshot is not None:
         line = f"already committed as snapshot {snapshot.id}; nothing written"
@@ -57,7 +57,7 @@ def write(given: Given) -> None:
         **{name: getattr(report, name) for name in counts},
     }
     say(line, facts)
-    if report.sequence_wraps and not says_json():
+    if report.sequence_wraps and not is_json():
         click.echo(
             f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
             err=True,
@@ -67,12 +67,12 @@ def write(given: Given) -> None:
 @command("TARGET", yes=True)
 @click.option("--where", required=True, help="Filter, as in read.")
 @flag("--dry-run", help="Only count the rows.")
-def delete(given: Given) -> None:
+def delete(args: Arguments) -> None:
     """Delete the rows of TARGET for which a filter is true."""
-    if not given.dry_run:
-        given.confirm(f"Rows of {given.target} for which {given.where} go.")
+    if not args.dry_run:
+        args.confirm(f"Rows of {args.target} for which {args.where} are deleted.")
     with working("deleting"):
-        outcome = _changing(given).delete(given.where)
+        outcome = _changing(args).delete(args.where)
     _show(outcome, "deleted")
 
 
@@ -81,27 +81,27 @@ def delete(given: Given) -> None:
 @click.option("--where", help="Filter, as in read.")
 @flag("--all", "is_all", help="Every row, instead of a filter.")
 @flag("--dry-run", help="Only count the rows.")
-def update(given: Given) -> None:
+def update(args: Arguments) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
-    if (given.where is None) is not given.is_all:
+    if (args.where is None) is not args.is_all:
         raise click.UsageError("Give either --where, or --all for every row.")
     values = {}
-    for text in given.assignments:
+    for text in args.assignments:
         name, sign, expression = text.partition("=")
         if not sign or not name.strip():
             raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
         values[name.strip()] = parse_expression(expression)
-    if not given.dry_run:
-        which = "" if given.where is None else f" for which {given.where}"
-        given.confirm(f"Rows of {given.target}{which} change.")
+    if not args.dry_run:
+        which = "" if args.where is None else f" for which {args.where}"
+        args.confirm(f"Rows of {args.target}{which} change.")
     with working("updating"):
-        outcome = _changing(given).update(values, given.where)
+        outcome = _changing(args).update(values, args.where)
     _show(outcome, "updated")
 
 
-def _changing(given: Given) -> RowChangeBuilder:
-    builder = given.table().new_row_change_builder()
-    return builder.with_dry_run() if given.dry_run else builder
+def _changing(args: Arguments) -> RowChangeBuilder:
+    builder = args.table().new_row_change_builder()
+    return builder.with_dry_run() if args.dry_run else builder
 
 
 def _show(outcome: RowChangeOutcome, done: str) -> None:
@@ -135,18 +135,18 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
 @click.option("--consumer", help="Go on where this consumer is, and remember how far it came.")
 @duration("--every", default="1 s", show_default=True, help="How often it looks.")
 @flag("--once", help="End when there is nothing new.")
-def follow(given: Given) -> None:
+def follow(args: Arguments) -> None:
     """Print the rows that come to TARGET, as one JSON object a line.
 
     Until it is interrupted. With --consumer, rows that were printed and not yet remembered are
     printed again by the next one.
     """
-    table, executor, consumer = given.table(), given.new_executor(), given.consumer
-    position, pause = _position(table, given), Event()
+    table, executor, consumer = args.table(), args.new_executor(), args.consumer
+    position, pause = _position(table, args), Event()
     try:
         while True:
             table = table.reopened()
-            read = _reading(table, given).with_consumer(
+            read = _reading(table, args).with_consumer(
                 consumer or str(uuid.uuid4()), start=position
             )
             plan = read.plan()
@@ -154,36 +154,36 @@ def follow(given: Given) -> None:
                 # JSON lines have no columnar writer in Arrow; one Python object a row.
                 for row in batch.to_pylist(maps_as_pydicts="strict"):
                     click.echo(json_text(row))
-            is_over = given.once and plan.next_snapshot == position
+            is_over = args.once and plan.next_snapshot == position
             position = plan.next_snapshot
             if consumer and position is not None:
                 table.consumers.advance(consumer, position)
             if is_over:
                 return
-            if not plan.splits and not given.once:
-                pause.wait(given.every / 1000)
+            if not plan.splits and not args.once:
+                pause.wait(args.every / 1000)
     except KeyboardInterrupt:
         return
 
 
-def _position(table: Table, given: Given) -> int | None:
+def _position(table: Table, args: Arguments) -> int | None:
     """Return the snapshot to begin with; None begins with the rows there are."""
-    known = table.consumers.next_snapshot(given.consumer) if given.consumer else None
+    known = table.consumers.next_snapshot(args.consumer) if args.consumer else None
     if known is not None:
         return known
-    if given.start == "earliest":
+    if args.start == "earliest":
         return None
-    if given.start == "latest":
+    if args.start == "latest":
         newest = table.latest_snapshot()
         return 1 if newest is None else newest.id + 1
-    if not given.start.isdecimal():
+    if not args.start.isdecimal():
         raise click.BadParameter(
             "say earliest, latest or the id of a snapshot", param_hint="--from"
         )
-    return int(given.start)
+    return int(args.start)
 
 
-def _reading(table: Table, given: Given) -> ReadBuilder:
-    builder = table.new_read_builder().with_columns(given.columns or None)
-    builder = builder.with_filter(given.where)
-    return builder.with_row_kinds() if given.row_kinds else builder
+def _reading(table: Table, args: Arguments) -> ReadBuilder:
+    builder = table.new_read_builder().with_columns(args.columns or None)
+    builder = builder.with_filter(args.where)
+    return builder.with_row_kinds() if args.row_kinds else builder

@@ -4,7 +4,15 @@ import datetime as dt
 
 import click
 
-from paimon_assets.cli.commands import Given, command, duration, flag, integer, pairs, root_option
+from paimon_assets.cli.commands import (
+    Arguments,
+    command,
+    duration,
+    flag,
+    integer,
+    pairs,
+    root_option,
+)
 from paimon_assets.cli.output import print_rows_of, say, table_rows, working
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
@@ -37,17 +45,17 @@ segments = click.Group(
 @flag("--only-new", help="Take the files that no segment holds yet.")
 @flag("--dry-run", help="Only say what would happen.")
 @root_option
-def segments_add(given: Given) -> None:
+def segments_add(args: Arguments) -> None:
     """Make the files below PATH part of TARGET where they lie."""
-    segments, executor = _segments(given), EmbeddedExecutor()
+    segments, executor = _segments(args), EmbeddedExecutor()
     source = SegmentSource(
-        path=given.path,
-        format=given.format,
-        partition=given.partition,
-        options=given.options,
-        only_new=given.only_new,
+        path=args.path,
+        format=args.format,
+        partition=args.partition,
+        options=args.options,
+        only_new=args.only_new,
     )
-    if not given.dry_run:
+    if not args.dry_run:
         with working("reading footers"):
             outcome = segments.add(source, executor)
         _show(outcome, "added")
@@ -65,9 +73,9 @@ def segments_add(given: Given) -> None:
 
 @command("TARGET", group=segments)
 @integer("--limit", help="Only the newest.")
-def segments_list(given: Given) -> None:
+def segments_list(args: Arguments) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
-    print_rows_of(table_rows(show_segments(_segments(given).listed(), limit=given.limit)))
+    print_rows_of(table_rows(show_segments(_segments(args).listed(), limit=args.limit)))
 
 
 @command("TARGET", group=segments, yes=True)
@@ -77,39 +85,39 @@ def segments_list(given: Given) -> None:
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"]),
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
-def segments_delete(given: Given) -> None:
+def segments_delete(args: Arguments) -> None:
     """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
-    ids, before = given.ids, given.before
+    ids, before = args.ids, args.before
     if not ids and before is None:
         raise click.UsageError("Give ids, or --before.")
     named = [
         *(f"segment {number}" for number in ids),
         *([f"those before {before}"] if before else []),
     ]
-    given.confirm(f"{', '.join(named)} of {given.target} can be read no more; files stay.")
+    args.confirm(f"{', '.join(named)} of {args.target} can no longer be read; their files stay.")
     limit = None if before is None else int(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
-    _show(_segments(given).delete(ids, before_ms=limit), "deleted")
+    _show(_segments(args).delete(ids, before_ms=limit), "deleted")
 
 
 @command("TARGET", group=segments)
 @click.argument("ids", nargs=-1, type=int)
 @root_option
-def segments_refresh(given: Given) -> None:
+def segments_refresh(args: Arguments) -> None:
     """Take the segments IDS of TARGET, all that were added by default, as their folders are now."""
-    _show(_segments(given).refresh(given.ids, EmbeddedExecutor()), "read anew")
+    _show(_segments(args).refresh(args.ids, EmbeddedExecutor()), "read anew")
 
 
 @command("TARGET", group=segments)
 @duration("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
 @flag("--force", help="Also those that can be read.")
-def segments_clean(given: Given) -> None:
+def segments_clean(args: Arguments) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
-    gone = _segments(given).clean(retention_ms=given.retain, force=given.force)
+    gone = _segments(args).clean(retention_ms=args.retain, force=args.force)
     say(f"{len(gone)} deleted segments are forgotten", {"forgotten": len(gone)})
 
 
-def _segments(given: Given) -> Segments:
-    return given.table().segments(roots=vars(given).get("roots") or None)
+def _segments(args: Arguments) -> Segments:
+    return args.table().segments(roots=vars(args).get("roots") or None)
 
 
 def _show(outcome: SegmentOutcome, done: str) -> None:

@@ -120,20 +120,20 @@ def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[s
             yield key, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def settings_of(given: Mapping[str, Any]) -> "Settings":
+def settings_of(args: Mapping[str, Any]) -> "Settings":
     """Return what the options before a command's name, the environment and the files say."""
-    general, chosen = options_of_config(given["config"], given["catalog"])
-    file = given["storage_options_file"]
+    general, chosen = options_of_config(args["config"], args["catalog"])
+    file = args["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)
-    flags = {key: given[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if given[key]}
+    flags = {key: args[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if args[key]}
     environment = environment_options()
-    if given["catalog"]:
+    if args["catalog"]:
         environment = {key: value for key, value in environment.items() if key not in _PLACE}
     named = {**general, **environment, **chosen, **flags}
     if URI.key in named:
         named.setdefault(METASTORE.key, "rest")
     root = named.pop(WAREHOUSE.key, None)
-    return Settings(root, {**named, **from_file, **given["storage_options"]})
+    return Settings(root, {**named, **from_file, **args["storage_options"]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ import click
 from rich.table import Table as Grid
 from rich.text import Text
 
-from paimon_assets.cli.commands import Given, command, flag, name_and_rest, names, pairs, texts
+from paimon_assets.cli.commands import Arguments, command, flag, name_and_rest, names, pairs, texts
 from paimon_assets.cli.files import read_files
 from paimon_assets.cli.output import (
+    is_json,
     print_grid,
     print_json,
     print_rows_grid,
     say,
-    says_json,
     working,
 )
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -44,36 +44,36 @@ from paimon_assets.engine.table.schema.schema_inference import infer_schema
 @pairs("--option", "options", help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
 @flag("--if-not-exists", help="Do nothing if the table exists.")
-def create(given: Given) -> None:
+def create(args: Arguments) -> None:
     """Create TARGET, a database.table of the warehouse."""
-    identifier = Identifier.parse(given.target)
-    schema, catalog = _schema(given), given.catalog
+    identifier = Identifier.parse(args.target)
+    schema, catalog = _schema(args), args.catalog
     catalog.create_database(identifier.database, ignore_if_exists=True)
-    table = catalog.create_table(identifier, schema, ignore_if_exists=given.if_not_exists)
+    table = catalog.create_table(identifier, schema, ignore_if_exists=args.if_not_exists)
     facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
     say(f"{table.name} at {table.path}, schema {table.schema.id}", facts)
 
 
-def _schema(given: Given) -> Schema:
-    path, columns, like = given.schema, given.columns, given.like
+def _schema(args: Arguments) -> Schema:
+    path, columns, like = args.schema, args.columns, args.like
     if path is not None and (columns or like is not None):
         raise click.UsageError("--schema has all columns; leave out --column and --like.")
-    keys, partitions = given.primary_key, given.partition_by
+    keys, partitions = args.primary_key, args.partition_by
     if path is None:
         return Schema.of(
             _columns(columns, like),
             primary_keys=keys,
             partition_keys=partitions,
-            options=given.options,
-            comment=given.comment,
+            options=args.options,
+            comment=args.comment,
         )
     declared = _schema_of_file(path)
     return Schema(
         fields=declared.fields,
         primary_keys=tuple(keys) or declared.primary_keys,
         partition_keys=tuple(partitions) or declared.partition_keys,
-        options={**declared.options, **given.options},
-        comment=given.comment or declared.comment,
+        options={**declared.options, **args.options},
+        comment=args.comment or declared.comment,
     )
 
 
@@ -94,16 +94,16 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
 
 @command("TARGET")
 @flag("--all", "is_all", help="All schemas the table had, oldest first.")
-def schema(given: Given) -> None:
+def schema(args: Arguments) -> None:
     """Print the columns, keys and options of TARGET.
 
     With --json in the form of Paimon's schema files, which `create --schema` takes.
     """
-    table = given.table()
-    shown = table.schemas() if given.is_all else [table.schema]
-    if says_json():
+    table = args.table()
+    shown = table.schemas() if args.is_all else [table.schema]
+    if is_json():
         documents = list(map(_document, shown))
-        print_json(documents if given.is_all else documents[0])
+        print_json(documents if args.is_all else documents[0])
         return
     for one in shown:
         _print_schema(table.name, one)
@@ -167,32 +167,32 @@ def _schema_of_file(path: str) -> Schema:
 )
 @flag("--dry-run", help="Only say what would change and what would be lost.")
 @flag("--allow-loss", help="Make the change though values are lost; asks.")
-def alter(given: Given) -> None:
+def alter(args: Arguments) -> None:
     """Change the columns and options of TARGET, all changes or none.
 
     In the order of the options below, each of which may be repeated. A change that would lose
     stored values is refused, with a report of them; files are not written anew.
     """
-    changes = list(chain(_of_columns(given), _of_what_columns_say(given), _of_the_table(given)))
+    changes = list(chain(_column_changes(args), _column_settings(args), _table_changes(args)))
     if not changes:
         raise click.UsageError("Say what to change.")
-    table = given.table()
+    table = args.table()
 
     def judged(plan: SchemaChangePlan) -> None:
         _show(plan)
-        if plan.loses and given.allow_loss:
-            given.confirm(f"Stored values of {table.name} are lost as shown.")
+        if plan.loses and args.allow_loss:
+            args.confirm(f"Stored values of {table.name} are lost as shown.")
 
-    if given.dry_run:
+    if args.dry_run:
         with working("looking at values"):
-            plan = table.plan_alter(changes, executor=given.new_executor)
+            plan = table.plan_alter(changes, executor=args.new_executor)
         _show(plan)
         return
-    overflow = change.OnOverflow.ALLOW if given.allow_loss else change.OnOverflow.REFUSE
+    overflow = change.OnOverflow.ALLOW if args.allow_loss else change.OnOverflow.REFUSE
     made = table.alter_checked(
-        changes, on_overflow=overflow, executor=given.new_executor, judged=judged
+        changes, on_overflow=overflow, executor=args.new_executor, judged=judged
     )
-    if not says_json():
+    if not is_json():
         done = f"schema {made.new.id}" if made.differences else f"stays at schema {made.base.id}"
         click.echo(f"{table.name}: {done}")
 
@@ -215,7 +215,7 @@ def _show(plan: SchemaChangePlan) -> None:
         }
         for report in plan.columns
     ]
-    if says_json():
+    if is_json():
         print_json({"schema": plan.new.id, "differences": lines, "values": reports})
         return
     if not lines:
@@ -229,27 +229,27 @@ def _show(plan: SchemaChangePlan) -> None:
             click.echo(f"  {example.lost.value} {example.lost.loss}{becomes}: {example.path}")
 
 
-def _of_columns(given: Given) -> Iterator[change.SchemaChange]:
-    for name, new_name in given.renamed.items():
+def _column_changes(args: Arguments) -> Iterator[change.SchemaChange]:
+    for name, new_name in args.renamed.items():
         yield change.rename_column(name, new_name)
-    for name in given.dropped:
+    for name in args.dropped:
         yield change.drop_column(name)
-    for text in given.added:
+    for text in args.added:
         yield change.add_column(*name_and_rest(text, "NAME TYPE"))
-    for text in given.typed:
+    for text in args.typed:
         yield change.update_column_type(*name_and_rest(text, "NAME TYPE"))
-    for name in given.nullable:
+    for name in args.nullable:
         yield change.update_column_nullability(name, nullable=True)
-    for name in given.not_null:
+    for name in args.not_null:
         yield change.update_column_nullability(name, nullable=False)
 
 
-def _of_what_columns_say(given: Given) -> Iterator[change.SchemaChange]:
-    for name, value in given.defaults.items():
+def _column_settings(args: Arguments) -> Iterator[change.SchemaChange]:
+    for name, value in args.defaults.items():
         yield change.update_column_default_value(name, value or None)
-    for name, text in given.comments.items():
+    for name, text in args.comments.items():
         yield change.update_column_comment(name, text or None)
-    for text in given.moved:
+    for text in args.moved:
         name, place = name_and_rest(text, "NAME PLACE")
         match place.split():
             case ["first"]:
@@ -267,18 +267,18 @@ def _of_what_columns_say(given: Given) -> Iterator[change.SchemaChange]:
                 )
 
 
-def _of_the_table(given: Given) -> Iterator[change.SchemaChange]:
-    for key, value in given.options.items():
+def _table_changes(args: Arguments) -> Iterator[change.SchemaChange]:
+    for key, value in args.options.items():
         yield change.set_option(key, value)
-    for key in given.unset:
+    for key in args.unset:
         yield change.remove_option(key)
-    if given.comment is not None:
-        yield change.UpdateComment(comment=given.comment or None)
-    if given.changes is not None:
+    if args.comment is not None:
+        yield change.UpdateComment(comment=args.comment or None)
+    if args.changes is not None:
         try:
-            listed = json.loads(Path(given.changes).read_text(encoding="utf-8"))
+            listed = json.loads(Path(args.changes).read_text(encoding="utf-8"))
         except ValueError as error:
             raise InvalidInputError(
-                f"'{given.changes}' is no JSON: {error}", kind="schema-change"
+                f"'{args.changes}' is no JSON: {error}", kind="schema-change"
             ) from error
         yield from changes_from_json(listed)

@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import Given, choice, command, duration, flag, integer, names, pairs
+from paimon_assets.cli.commands import (
+    Arguments,
+    choice,
+    command,
+    duration,
+    flag,
+    integer,
+    names,
+    pairs,
+)
 from paimon_assets.cli.output import print_rows_grid, print_rows_of, progress, say, size_text
 from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError
@@ -44,17 +53,17 @@ _EXPIRING = (
 @click.option("--curve", default="zorder", show_default=True, help="How several are sorted by.")
 @pairs("--option", "options", help="KEY=VALUE.")
 @flag("--dry-run", help="Only say what would be compacted.")
-def compact(given: Given) -> None:
+def compact(args: Arguments) -> None:
     """Merge the runs and fold the small files of TARGET.
 
     One snapshot, or none; rows stay what they are.
     """
-    table = given.table(given.options)
-    builder = table.new_compaction_builder().with_strategy(given.strategy)
-    builder = builder.with_filter(given.where)
-    if given.order_by:
-        builder = builder.with_order(given.order_by, given.curve)
-    if given.dry_run:
+    table = args.table(args.options)
+    builder = table.new_compaction_builder().with_strategy(args.strategy)
+    builder = builder.with_filter(args.where)
+    if args.order_by:
+        builder = builder.with_order(args.order_by, args.curve)
+    if args.dry_run:
         plan = builder.plan()
         count = sum(len(unit.task.split.data_files) for unit in plan.units)
         say(
@@ -70,7 +79,7 @@ def compact(given: Given) -> None:
             advance(now.bytes_done - done, now.total_bytes)
             done = now.bytes_done
 
-        outcome = builder.run(given.new_executor(), on_progress=moved)
+        outcome = builder.run(args.new_executor(), on_progress=moved)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     line = (
         f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
@@ -95,29 +104,29 @@ def compact(given: Given) -> None:
 @integer("--before", help="Snapshots before the one of this id go, and no other.")
 @pairs("--option", "options", help="KEY=VALUE.")
 @flag("--dry-run", help="Only say what would go.")
-def expire(given: Given) -> None:
+def expire(args: Arguments) -> None:
     """Expire what the options of TARGET say: snapshots, tags, partitions.
 
     Says first what goes, and asks.
     """
-    options, keep, older_than = dict(given.options), given.keep, given.older_than
+    options, keep, older_than = dict(args.options), args.keep, args.older_than
     if keep is not None:
         options |= {SNAPSHOT_NUM_RETAINED_MIN.key: str(keep)}
         options |= {SNAPSHOT_NUM_RETAINED_MAX.key: str(keep)}
     if older_than is not None:
         options[SNAPSHOT_TIME_RETAINED.key] = f"{older_than} ms"
-    table = given.table(options)
-    if given.before is not None:
+    table = args.table(options)
+    if args.before is not None:
         if keep is not None or older_than is not None:
             raise click.UsageError("--before goes with neither --keep nor --older-than.")
-        table.snapshot(given.before)
-    tasks = [task for task in MaintenanceTask if task in (given.tasks or _EXPIRING)]
-    maintenance = replace(table.maintenance(), expire_before=given.before)
+        table.snapshot(args.before)
+    tasks = [task for task in MaintenanceTask if task in (args.tasks or _EXPIRING)]
+    maintenance = replace(table.maintenance(), expire_before=args.before)
     planned = _reports(replace(maintenance, dry_run=True), tasks)
-    if given.dry_run:
+    if args.dry_run:
         print_rows_of(planned)
         return
-    given.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
+    args.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
     print_rows_of(_reports(maintenance, tasks))
 
 
@@ -143,15 +152,15 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
 @command("TARGET", executor=True)
 @flag("--all-snapshots", help="Files of every snapshot, not of the newest.")
 @flag("--rows", help="Read all rows, too; keys that repeat are a fault.")
-def check(given: Given) -> None:
+def check(args: Arguments) -> None:
     """Check that all files of TARGET are there, and its rows if asked.
 
     Ends with code 1 if there is a fault. Nothing is changed.
     """
-    table = given.table()
-    faults = [*_file_faults(table, is_all=given.all_snapshots)]
-    if given.rows and not faults:
-        faults += _row_faults(table, given.new_executor())
+    table = args.table()
+    faults = [*_file_faults(table, is_all=args.all_snapshots)]
+    if args.rows and not faults:
+        faults += _row_faults(table, args.new_executor())
     lines = [*faults, f"{table.name}: {counted(len(faults), 'fault')}"]
     say(lines, {"table": table.name, "faults": faults})
     if faults:

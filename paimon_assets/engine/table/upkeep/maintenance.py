@@ -1,7 +1,7 @@
-"""Maintenance: what keeps a table healthy, task by task, in the order that frees the most.
+"""Maintenance of a table: tasks that expire, tag, compact and clean, in a fixed order.
 
-A task is done in pieces, each of them whole: stopped after any of them (`until_ms`), the next run
-goes on where this one was. Repeating a task that is done finds nothing to do.
+A task commits or deletes piece by piece. After `until_ms` no further piece begins; the next run
+continues there. A task without work does nothing.
 """
 
 import logging
@@ -41,17 +41,17 @@ class MaintenanceTask(StrEnum):
     EXPIRE_PARTITIONS = "expire_partitions"
     """Empty partitions older than `partition.expiration-time`, if the table sets it."""
     COMPACT_MANIFESTS = "compact_manifests"
-    """Write what is live into few manifests."""
+    """Merge manifests into few, with live entries only."""
     CREATE_TAGS = "create_tags"
-    """Make automatic tags that are due, if the table sets `tag.automatic-creation`."""
+    """Create automatic tags that are due, if the table sets `tag.automatic-creation`."""
     ANALYZE = "analyze"
     """Compute statistics of all rows; reads the whole table."""
     EXPIRE_TAGS = "expire_tags"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
-    """With the segments, and the tags that hold their files, that nothing can read any more."""
+    """Also removes segments that no snapshot or tag can read, from the list of segments."""
     EXPIRE_CHANGELOGS = "expire_changelogs"
     DROP_REFUSED = "drop_refused"
-    """Drop batches that an audit kept out and that are old enough, with their files."""
+    """Delete old batches that an audit rejected, with their files."""
     CLEAN_ORPHANS = "clean_orphans"
 
 
@@ -61,19 +61,19 @@ CHEAP_TASKS = tuple(task for task in MaintenanceTask if task is not MaintenanceT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """The report of a task, made or planned."""
+    """The report of a task, or of its dry run."""
 
     task: MaintenanceTask
     count: int = 0
-    """Snapshots, tags, changelogs, partitions, batches, rows or files: what the task is about."""
+    """Snapshots, tags, changelogs, partitions, batches, rows or files, depending on the task."""
     files: int = 0
     """Files that were deleted."""
     total_bytes: int = 0
     """The total bytes of data files and orphans; metadata is not counted."""
     note: str = ""
-    """What a person should know; empty if all went as always."""
+    """For people; empty if there is nothing to add."""
     is_complete: bool = True
-    """False if there was no time left."""
+    """False if the time ended before the work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,31 +85,32 @@ class Maintenance:
 
     store: FileStore
     dry_run: bool = False
-    """Report what would be done; delete and commit nothing."""
+    """Only report; delete and commit nothing."""
     orphans_older_than_ms: int = DAY_MS
-    """Younger files may belong to a write that is still to be committed."""
+    """Younger files may belong to a write that will still be committed."""
     refused_older_than_ms: int = DEFAULT_RETENTION_MS
-    """How long batches stay that an audit kept out."""
+    """The least age of rejected batches that are deleted."""
     expire_before: int | None = None
-    """Id of a snapshot: all before it expire and no other, whatever the table's options say."""
+    """Id of a snapshot: exactly those before it expire, whatever the table's options are."""
     until_ms: int | None = None
-    """Epoch milliseconds after which no further piece is begun."""
+    """Epoch milliseconds after which no further piece begins."""
     clock: Clock = field(default_factory=SystemClock)
     commit_user: str = field(default_factory=NewUser)
-    """Who commits what tasks commit; under one name each of them commits once."""
+    """Commit user of the tasks; under one name each task commits once."""
     executor: TaskRunner | None = None
-    """Who reads rows; this process by default."""
+    """Reads rows for ANALYZE; this process by default."""
 
     def run(self, task: MaintenanceTask) -> MaintenanceReport:
-        """Do one task as far as time allows.
+        """Run one task as far as time allows.
 
         Raises:
             InvalidInputError: The table's options contradict each other.
-            NotFoundError: A snapshot or tag that stays lacks a manifest; nothing of it was deleted.
-            CommitConflictError: Others were faster too often.
-            StorageError: The storage failed; call it again.
-            CommitUnknownError: What the task commits may have been committed.
-            UnsupportedFeatureError: The task commits, and the table is not one this engine writes.
+            NotFoundError: A retained snapshot or tag lacks a manifest; none of its files was
+                deleted.
+            CommitConflictError: Other commits won too often.
+            StorageError: The storage failed; run the task again.
+            CommitUnknownError: The task may have committed.
+            UnsupportedFeatureError: The task commits, and this engine cannot write the table.
             FormatError: A metadata file is damaged; names it.
         """
         tasks: dict[MaintenanceTask, Callable[[], MaintenanceReport]] = {
@@ -133,7 +134,7 @@ class Maintenance:
         return self.until_ms is not None and self.clock.now_millis() >= self.until_ms
 
     def _expire_partitions(self) -> MaintenanceReport:
-        gone = expire_partitions(
+        expired = expire_partitions(
             self.store,
             commit_user=f"{self.commit_user}:partitions",
             clock=self.clock,
@@ -141,33 +142,35 @@ class Maintenance:
         )
         return MaintenanceReport(
             task=MaintenanceTask.EXPIRE_PARTITIONS,
-            count=len(gone.partitions),
-            files=gone.files,
-            total_bytes=gone.total_bytes,
-            note=", ".join(gone.partitions),
+            count=len(expired.partitions),
+            files=expired.files,
+            total_bytes=expired.total_bytes,
+            note=", ".join(expired.partitions),
         )
 
     def _compact_manifests(self) -> MaintenanceReport:
-        done = compact_manifests(
+        manifests = compact_manifests(
             self.store, commit_user=f"{self.commit_user}:manifests", dry_run=self.dry_run
         )
         return MaintenanceReport(
             task=MaintenanceTask.COMPACT_MANIFESTS,
-            count=done.before - done.after,
-            note=f"{done.before} manifests became {done.after}" if done.snapshot else "",
+            count=manifests.before - manifests.after,
+            note=f"{manifests.before} manifests became {manifests.after}"
+            if manifests.snapshot
+            else "",
         )
 
     def _create_tags(self) -> MaintenanceReport:
-        made = create_auto_tags(self.store, dry_run=self.dry_run)
-        gone = [tag.tag.name for tag in made.deleted]
+        tags = create_auto_tags(self.store, dry_run=self.dry_run)
+        deleted = [tag.tag.name for tag in tags.deleted]
         return MaintenanceReport(
             task=MaintenanceTask.CREATE_TAGS,
-            count=len(made.created),
-            files=sum(tag.data_files + tag.metadata_files for tag in made.deleted),
-            total_bytes=sum(tag.data_bytes for tag in made.deleted),
+            count=len(tags.created),
+            files=sum(tag.data_files + tag.metadata_files for tag in tags.deleted),
+            total_bytes=sum(tag.data_bytes for tag in tags.deleted),
             note="; ".join(
-                f"{what} {', '.join(names)}"
-                for what, names in (("made", made.created), ("deleted", gone))
+                f"{verb} {', '.join(names)}"
+                for verb, names in (("created", tags.created), ("deleted", deleted))
                 if names
             ),
         )
@@ -177,27 +180,27 @@ class Maintenance:
             note = "a dry run reads no rows"
             return MaintenanceReport(task=MaintenanceTask.ANALYZE, note=note)
         user = f"{self.commit_user}:analyze"
-        found = analyze(self.store, executor=self.executor, commit_user=user).statistics
-        rows = (found.merged_record_count or 0) if found else 0
-        return MaintenanceReport(
-            task=MaintenanceTask.ANALYZE, count=rows, note=counted(rows, "row") if found else ""
-        )
+        statistics = analyze(self.store, executor=self.executor, commit_user=user).statistics
+        rows = (statistics.merged_record_count or 0) if statistics else 0
+        note = counted(rows, "row") if statistics else ""
+        return MaintenanceReport(task=MaintenanceTask.ANALYZE, count=rows, note=note)
 
     def _expire_snapshots(self) -> MaintenanceReport:
-        keep = Retention.of_snapshots(self.store.schema.typed_options)
-        keep = replace(keep, before=self.expire_before)
+        retention = Retention.of_snapshots(self.store.schema.typed_options)
+        retention = replace(retention, before=self.expire_before)
 
         def piece() -> ExpiredSnapshots:
             return expire_snapshots(
-                self.store, retention=keep, clock=self.clock, dry_run=self.dry_run
+                self.store, retention=retention, clock=self.clock, dry_run=self.dry_run
             )
 
         report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
         if not report.is_complete:
             return report
-        past = forget_past(self.store, dry_run=self.dry_run)
-        notes = (report.note, f"segments over: {past}" if past.count else "")
-        return replace(report, files=report.files + past.files, note="; ".join(filter(None, notes)))
+        segments = forget_past(self.store, dry_run=self.dry_run)
+        notes = (report.note, f"segments over: {segments}" if segments.count else "")
+        note = "; ".join(filter(None, notes))
+        return replace(report, files=report.files + segments.files, note=note)
 
     def _expire_changelogs(self) -> MaintenanceReport:
         def piece() -> ExpiredSnapshots:
@@ -211,14 +214,14 @@ class Maintenance:
         """Expire as often as `snapshot.expire.limit` needs; a dry run reports the first piece."""
         count = files = total_bytes = 0
         while True:
-            done = piece()
-            count += len(done.snapshot_ids)
-            files += done.data_files + done.metadata_files
-            total_bytes += done.data_bytes
-            is_complete = not done.snapshot_ids or self.dry_run
+            expired = piece()
+            count += len(expired.snapshot_ids)
+            files += expired.data_files + expired.metadata_files
+            total_bytes += expired.data_bytes
+            is_complete = not expired.snapshot_ids or self.dry_run
             if is_complete or self.is_time_over:
                 break
-        note = f"held by {done.held_by}" if done.held_by else ""
+        note = f"held by {expired.held_by}" if expired.held_by else ""
         return MaintenanceReport(
             task=task,
             count=count,
@@ -229,31 +232,31 @@ class Maintenance:
         )
 
     def _expire_tags(self) -> MaintenanceReport:
-        gone = expire_tags(self.store, clock=self.clock, dry_run=self.dry_run)
+        tags = expire_tags(self.store, clock=self.clock, dry_run=self.dry_run)
         return MaintenanceReport(
             task=MaintenanceTask.EXPIRE_TAGS,
-            count=len(gone),
-            files=sum(tag.data_files + tag.metadata_files for tag in gone),
-            total_bytes=sum(tag.data_bytes for tag in gone),
-            note=", ".join(tag.tag.name for tag in gone),
+            count=len(tags),
+            files=sum(tag.data_files + tag.metadata_files for tag in tags),
+            total_bytes=sum(tag.data_bytes for tag in tags),
+            note=", ".join(tag.tag.name for tag in tags),
         )
 
     def _drop_refused(self) -> MaintenanceReport:
-        gone = drop_refused(
+        batches = drop_refused(
             self.store,
             before_millis=self.clock.now_millis() - self.refused_older_than_ms,
             dry_run=self.dry_run,
         )
         return MaintenanceReport(
             task=MaintenanceTask.DROP_REFUSED,
-            count=len(gone.branches),
-            files=gone.files,
-            total_bytes=gone.data_bytes,
-            note=", ".join(gone.branches),
+            count=len(batches.branches),
+            files=batches.files,
+            total_bytes=batches.data_bytes,
+            note=", ".join(batches.branches),
         )
 
     def _clean_orphans(self) -> MaintenanceReport:
-        found = clean_orphan_files(
+        orphans = clean_orphan_files(
             self.store,
             older_than_ms=self.orphans_older_than_ms,
             dry_run=self.dry_run,
@@ -261,7 +264,7 @@ class Maintenance:
         )
         return MaintenanceReport(
             task=MaintenanceTask.CLEAN_ORPHANS,
-            count=len(found.files),
-            files=len(found.files),
-            total_bytes=found.total_bytes,
+            count=len(orphans.files),
+            files=len(orphans.files),
+            total_bytes=orphans.total_bytes,
         )
