@@ -7,8 +7,15 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.data.format.formats import open_reader, open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError, StorageError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
@@ -228,3 +235,20 @@ def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
         found = catalog.get_table(name).new_read_builder().to_arrow()
         assert sorted(found["id"].to_pylist()) == [1, 2]
     assert catalog._catalog.file_io.list_directory(table.path) == []
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("other", [-1, 1, 300_000])
+def test_a_file_of_another_size_than_the_table_says_is_refused(options, file_format, other):
+    file_io = file_io_for(WAREHOUSE, options)
+    path = f"{WAREHOUSE}/sizes/{file_format}-{other}"
+    rows = pa.record_batch({"id": pa.array(range(100_000))})
+    writer = open_writer(file_io, path, rows.schema, file_format=file_format)
+    writer.write(rows)
+    writer.close()
+    size = file_io.file_size(path)
+    with open_reader(file_io, path, file_format=file_format, file_bytes=size) as reader:
+        assert reader.schema.names == ["id"]
+    with pytest.raises(FormatError) as caught:
+        open_reader(file_io, path, file_format=file_format, file_bytes=size + other)
+    assert caught.value.kind == "file-size"

@@ -7,6 +7,7 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 
 import datetime as dt
 import errno
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -270,7 +271,8 @@ class ArrowFileIO:
         self._backend = backend
         self._publisher = self._choose_publisher()
         self._together = Together()
-        self._ends: dict[tuple[str, int], Future[bytes]] = {}
+        self._ends: dict[tuple[int, str, int], Future[bytes]] = {}
+        """(process, path, bytes) → the end of the file; the threads do not survive a fork."""
         self._is_object_store = backend is not None and spec.scheme in CONDITIONAL_PUT_SCHEMES
 
     def _choose_publisher(self) -> Publisher | None:
@@ -319,7 +321,7 @@ class ArrowFileIO:
         """Open a file for random access; the caller closes it."""
         if self._is_object_store:
             known = self.file_size(path) if size is None else size
-            sent = self._ends.pop((path, known), None)
+            sent = self._ends.pop((os.getpid(), path, known), None)
             fetch = partial(self._read_range, self._inner(path))
             return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
         with self._errors(path):
@@ -331,7 +333,9 @@ class ArrowFileIO:
             return
         for path, size in files:
             begin = tail_start(size)
-            self._ends[(path, size)] = send(self._read_range, self._inner(path), begin, size)
+            self._ends[(os.getpid(), path, size)] = send(
+                self._read_range, self._inner(path), begin, size
+            )
         for key in list(self._ends)[:-_ENDS_HELD]:
             self._ends.pop(key, None)
 

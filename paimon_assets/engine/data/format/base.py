@@ -75,6 +75,8 @@ class FormatReader(ABC):
 
     title: ClassVar[str]
     """The format's name in messages."""
+    has_footer: ClassVar[bool] = False
+    """Whether a file that grew or was cut cannot be read: its size need not be asked for."""
     schema: pa.Schema
     """Columns as the file has them."""
 
@@ -86,7 +88,9 @@ class FormatReader(ABC):
             FormatError: The file has another size than the table says, or is of another format.
         """
         self._file_io, self._path = file.file_io, file.path
-        self._source = open_data_file(file.file_io, file.path, file.file_bytes)
+        self._source = open_data_file(
+            file.file_io, file.path, file.file_bytes, has_footer=self.has_footer
+        )
         try:
             with named_errors(file.path, self.title):
                 self.schema = self._columns(file)

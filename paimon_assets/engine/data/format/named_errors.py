@@ -10,10 +10,16 @@ from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 
 
-def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
-    """Open a data file, and check its size; an object store is not asked for it."""
+def open_data_file(
+    file_io: FileIO, path: str, file_bytes: int | None, *, has_footer: bool
+) -> pa.NativeFile:
+    """Open a data file, and check its size.
+
+    An object store is not asked for the size of a file with a footer: one of another size has none
+    where it is looked for, and `check_size` then says why.
+    """
     try:
-        source = file_io.open_input(path, file_bytes)
+        source = file_io.open_input(path, file_bytes if has_footer else None)
     except NotFoundError as error:
         raise _missing(path) from error
     try:

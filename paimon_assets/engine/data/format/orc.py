@@ -209,6 +209,7 @@ class OrcReader(FormatReader):
     """One open ORC file."""
 
     title = "ORC"
+    has_footer = True
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)

@@ -120,6 +120,7 @@ class ParquetReader(FormatReader):
     """One open Parquet file."""
 
     title = "Parquet"
+    has_footer = True
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
