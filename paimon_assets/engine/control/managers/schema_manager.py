@@ -93,11 +93,13 @@ class SchemaManager:
 
         Ids are contiguous, so this asks for the next ones instead of listing.
         """
-        if not self.is_same(known):
-            raise self.not_the_same(known)
-        newest = known.id
-        while self._file_io.exists(self._paths.schema(newest + 1)):
-            newest += 1
+        reads, files = self.paths_of_latest(known)
+        with self._file_io.ahead(reads=reads, files=files):
+            if not self.is_same(known):
+                raise self.not_the_same(known)
+            newest = known.id
+            while self._file_io.exists(self._paths.schema(newest + 1)):
+                newest += 1
         return newest
 
     def paths_of_latest(self, known: TableSchema) -> tuple[list[str], list[str]]:

@@ -18,7 +18,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK, MergePlan
-from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.data_files import FileRead, open_ahead
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -78,6 +78,7 @@ class RecordRead:
     def _read(self) -> FileRead:
         schema = self.context.schema
         batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
+        open_ahead(self.split, self.file_io)
         return FileRead(
             context=self.context,
             split=self.split,

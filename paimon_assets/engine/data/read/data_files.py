@@ -42,6 +42,16 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_foreign
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
+_WITH_FOOTERS = frozenset({"parquet", "orc"})
+_OPENED_AHEAD = 16
+"""Files of a split whose footers an object store is asked for at once."""
+
+
+def open_ahead(split: DataSplit, file_io: FileIO) -> None:
+    """Say that the files of a split will be opened, the first of many."""
+    files = [file for file in split.data_files if file.file_format in _WITH_FOOTERS]
+    file_io.open_ahead((split.path_of(file), file.file_size) for file in files[:_OPENED_AHEAD])
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileRead:

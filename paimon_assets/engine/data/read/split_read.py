@@ -37,7 +37,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records
 from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs
-from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.data_files import FileRead, open_ahead
 from paimon_assets.engine.data.read.merge_file_split_read import check_key_order, read_merged
 from paimon_assets.engine.data.read.raw_file_split_read import read_raw
 from paimon_assets.engine.data.read.row_stage import RowStage
@@ -131,8 +131,6 @@ class _Difference(MergeFunction):
 
 _IDS = (b"PARQUET:field_id", b"paimon.id")
 _BY_ID = frozenset({"parquet", "orc"})
-_OPENED_AHEAD = 16
-"""Files of a split whose footers an object store is asked for at once."""
 
 
 def with_file_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
@@ -204,8 +202,7 @@ def read_split(
     context = context.of(split)
     _check_supported(context, split)
     context = with_file_schemas(context, split, file_io)
-    files = [file for file in split.data_files if file.file_format in _BY_ID]
-    file_io.open_ahead((split.path_of(file), file.file_size) for file in files[:_OPENED_AHEAD])
+    open_ahead(split, file_io)
     with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
