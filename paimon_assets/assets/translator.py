@@ -16,6 +16,8 @@ DEFAULT_RESOURCE_KEY = "paimon"
 """Key of the catalog resource, unless a function names its own."""
 RESOURCE_KEY = "paimon/resource_key"
 """Metadata of an asset whose catalog has another key."""
+ADDS_SEGMENTS = "paimon/adds_segments"
+"""Metadata of an asset that adds folders to a table, beside whoever writes it."""
 STORAGE_KIND = "paimon"
 """Value of the tag and metadata `dagster/storage_kind`, and a `kind` of every table asset."""
 
@@ -136,6 +138,8 @@ def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
 def refuse_shared_tables(assets: Iterable[object]) -> None:
     """Check, from definitions alone, that no two of these assets write one table.
 
+    Assets that add segments to a table do not count: each adds its own folder.
+
     Call it with all assets of your `dg.Definitions`: they then fail to load. A run checks it, too.
 
     Raises:
@@ -147,7 +151,8 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
             continue
         for spec in asset.specs:
             table = spec.metadata.get(TABLE_NAME)
-            if table is None or spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND:
+            is_ours = spec.metadata.get(STORAGE_KIND_KEY) == STORAGE_KIND
+            if table is None or not is_ours or ADDS_SEGMENTS in spec.metadata:
                 continue
             resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
             owner = owners.setdefault((resource, str(table)), spec.key)

@@ -248,7 +248,7 @@ def test_a_missing_manifest_is_explained_by_the_plan(table):
 
 
 def test_changes_are_not_read_without_merging(table):
-    with pytest.raises(InvalidInputError, match="either without merging or as what changed"):
+    with pytest.raises(InvalidInputError, match="read-optimized read"):
         table.new_read_builder().between(1, 3).read_optimized().plan()
 
 

@@ -26,6 +26,7 @@ from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, reque
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.assets.translator import (
+    ADDS_SEGMENTS,
     DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
     PaimonTranslator,
@@ -139,6 +140,7 @@ def build_segment_asset(
         InvalidInputError: `table` is no name; or the asset has partitions, check_specs or
             before_commit.
     """
+    options["metadata"] = {ADDS_SEGMENTS: True, **options.get("metadata", {})}
     return define_intake(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,

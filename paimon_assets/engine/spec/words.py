@@ -27,7 +27,7 @@ _MOST_NAMES = 8
 def shorten(texts: Sequence[str]) -> str:
     """Return texts as a list of people, of many the first.
 
-    >>> shorten(["a", "b"]), shortened([str(number) for number in range(10)])
+    >>> shorten(["a", "b"]), shorten([str(number) for number in range(10)])
     ('a, b', '0, 1, 2, 3, 4, 5, 6, 7, … 2 more')
     """
     more = len(texts) - _MOST_NAMES

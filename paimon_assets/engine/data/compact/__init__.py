@@ -7,8 +7,7 @@ Concept → modules:
     a task                              compact
     rows of postponed buckets           postponed
     planning and reading a section      section_read
-    one key range: lookup, merge,
-    changelog                           range_merge
+    lookup and merge of a key range     range_merge
     new files                           output
     deletion vectors of a bucket        vectors
 """
