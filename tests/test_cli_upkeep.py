@@ -143,7 +143,7 @@ def test_snapshots_before_one_expire_and_no_other(run):
 def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
     assert "db.t: 0 faults" in run("check", "db.t", "--rows", "--all-snapshots")
     table = open_catalog(str(tmp_path / "w")).get_table("db.t")
-    gone, cut, *_ = [table.file_path(entry) for entry in table.live_files()]
+    gone, cut, *_ = [table.state.file_path(entry) for entry in table.state.live_files()]
     size = Path(cut).stat().st_size
     Path(cut).write_bytes(b"0123456789")
     assert "has 10 bytes instead of" in run("check", "db.t", code=1)
@@ -156,8 +156,8 @@ def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
 
 def test_rows_that_cannot_be_read_are_a_fault(run, tmp_path):
     table = open_catalog(str(tmp_path / "w")).get_table("db.t")
-    [entry, *_] = table.live_files()
-    path = Path(table.file_path(entry))
+    [entry, *_] = table.state.live_files()
+    path = Path(table.state.file_path(entry))
     path.write_bytes(b"\0" * path.stat().st_size)
     assert "0 faults" in run("check", "db.t")
     assert path.name in run("check", "db.t", "--rows", code=1)

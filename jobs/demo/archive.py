@@ -122,7 +122,7 @@ def flight_archive(context: dg.AssetExecutionContext, paimon: PaimonCatalogResou
     The month of the pipeline is appended once.
     """
     table = paimon.catalog().get_table(TABLE)
-    if any(entry.file.external_path is None for entry in table.live_files()):
+    if any(entry.file.external_path is None for entry in table.state.live_files()):
         context.log.info("Month %d is there already.", MONTH_OF_THE_PIPELINE)
         return None
     columns = [field.name for field in FLIGHT_ARCHIVE.fields]

@@ -115,7 +115,7 @@ def _compare(table: Table, rows_in: int, seconds: float, how: Comparison) -> Com
         rows_read=rows_in,
         rows=rows.num_rows,
         expected_rows=expected_rows,
-        files=len(table.live_files()),
+        files=len(table.state.live_files()),
         seconds=seconds,
         difference=difference,
         verdict=how.verdict,

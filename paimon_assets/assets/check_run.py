@@ -72,7 +72,7 @@ class CheckRun:
 
     def executor(self, physical_rows: int | None = None) -> CountingExecutor[Any]:
         """Return the executor for so many rows; those of the newest snapshot by default."""
-        rows = self.table.physical_rows() if physical_rows is None else physical_rows
+        rows = self.table.state.physical_rows() if physical_rows is None else physical_rows
         return executor_of_check(self.paimon, self.options, rows)
 
     def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:

@@ -91,7 +91,7 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
         return None
     if seen is not None and (newest.id, newest.time_millis) == (seen.snapshot_id, seen.time_millis):
         return None
-    version = table.data_version(newest)
+    version = table.state.data_version(newest)
     before = "" if seen is None else seen.version
     change = Change(newest=newest, version=version, before=before)
     if seen is None or not change.is_new:
@@ -167,7 +167,7 @@ def build_new_snapshots_sensor(
             if change is None:
                 return
             newest = change.newest
-            rows = table.physical_rows(newest) if change.is_new else 0
+            rows = table.state.physical_rows(newest) if change.is_new else 0
             for key in tables[identifier] if change.is_new else ():
                 events.append(_event(key, identifier, change, rows))
                 steps.append((*key.path, change.before, change.version))
@@ -338,8 +338,8 @@ def _keys(table: Table, column: str) -> Iterator[str]:
             details={"table": table.name, "column": column},
         )
     field = table.schema.column(column)
-    for partition in {entry.partition for entry in table.live_files()}:
-        key = partition_key_of(table.partition_values(partition)[column], field)
+    for partition in {entry.partition for entry in table.state.live_files()}:
+        key = partition_key_of(table.state.partition_values(partition)[column], field)
         if key:
             yield key
 

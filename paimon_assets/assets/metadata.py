@@ -161,7 +161,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     Cost:
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
     """
-    live = table.live_files(snapshot)
+    live = table.state.live_files(snapshot)
     metadata = {
         **table_metadata(table),
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
@@ -169,7 +169,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
         "paimon/added_records": snapshot.delta_record_count if is_new else 0,
-        "paimon/total_records": table.physical_rows(snapshot),
+        "paimon/total_records": table.state.physical_rows(snapshot),
         "paimon/total_files": len(live),
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
@@ -177,10 +177,12 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     if not is_new:
         metadata["paimon/added_files"] = 0
     elif before is not None or snapshot.id == 1:
-        earlier = {entry.identifier for entry in table.live_files(before)} if before else set()
+        earlier = (
+            {entry.identifier for entry in table.state.live_files(before)} if before else set()
+        )
         metadata["paimon/added_files"] = sum(entry.identifier not in earlier for entry in live)
-        rows_before = table.physical_rows(before) if before else 0
-        metadata["paimon/added_records"] = table.physical_rows(snapshot) - rows_before
+        rows_before = table.state.physical_rows(before) if before else 0
+        metadata["paimon/added_records"] = table.state.physical_rows(snapshot) - rows_before
     return metadata | _row_metadata(table, snapshot)
 
 
@@ -217,7 +219,7 @@ def partition_metadata(
             if is_counted(split)
             else executor.count_rows(counting.context, [split])
         )
-    values = [table.partition_values(partition) for partition in rows]
+    values = [table.state.partition_values(partition) for partition in rows]
     columns: list[Any] = [
         pa.array(
             [to_scalar(value[field.name], field.type) for value in values],
@@ -256,28 +258,28 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     Raises:
         FormatError, StorageError: Metadata is damaged, or the storage failed.
     """
-    return dg.DataVersion(table.data_version(snapshot))
+    return dg.DataVersion(table.state.data_version(snapshot))
 
 
 def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
     """Return the snapshot that last changed a row, at or before `newest`; None if it expired.
 
     Cost:
-        As `Table.data_version`, and one snapshot.
+        As `Table.state.data_version`, and one snapshot.
     """
-    number = int(table.data_version(newest).partition("-")[0])
+    number = int(table.state.data_version(newest).partition("-")[0])
     return newest if number == newest.id else snapshot_or_none(table, number)
 
 
 def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
     lines: list[Mapping[str, Any]] = []
     snapshot: Snapshot | None = newest
-    rows = table.physical_rows(newest)
+    rows = table.state.physical_rows(newest)
     while snapshot is not None and len(lines) < _SNAPSHOTS_SHOWN:
         before = snapshot_or_none(table, snapshot.id - 1)
         rows_before = rows - snapshot.delta_record_count
         if before is not None:
-            rows_before = table.physical_rows(before)
+            rows_before = table.state.physical_rows(before)
         committed = dt.datetime.fromtimestamp(snapshot.time_millis / 1000, tz=dt.UTC)
         user = snapshot.commit_user
         if user.startswith("dagster:"):  # the run has a column of its own

@@ -51,7 +51,7 @@ def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, An
             "primary key": ",".join(table.schema.primary_keys),
             "partitions": ",".join(table.schema.partition_keys),
             "snapshot": None if snapshot is None else snapshot.id,
-            "files": len(files := table.live_files(snapshot)),
+            "files": len(files := table.state.live_files(snapshot)),
             "rows": sum(entry.file.row_count for entry in files),
             "bytes": sum(entry.file.file_size for entry in files),
         }
@@ -139,7 +139,7 @@ def _contents(catalog: TableCatalog, target: str) -> str:
             f"'{target}' is no table of its own; drop the table, or `branch delete`.", kind="name"
         )
     table = catalog.get_table(target)
-    files = table.live_files()
+    files = table.state.live_files()
     size = size_text(sum(entry.file.file_size for entry in files))
     return f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"
 

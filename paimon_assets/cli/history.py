@@ -47,7 +47,7 @@ for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers
 def tag_create(args: Arguments) -> None:
     """Give a snapshot of TARGET the name NAME."""
     retained = None if args.retain is None else dt.timedelta(milliseconds=args.retain)
-    made = args.table().create_tag(
+    made = args.table().tags.create(
         args.name,
         args.snapshot,
         time_retained=retained,
@@ -69,7 +69,7 @@ def tag_rename(args: Arguments) -> None:
 def tag_delete(args: Arguments) -> None:
     """Delete the tag NAME of TARGET, with the files that only it kept."""
     args.confirm(f"Tag {args.name} of {args.target} is deleted, with the files that only it keeps.")
-    deleted = args.table().delete_tag(args.name)
+    deleted = args.table().tags.delete(args.name)
     say(
         f"tag {args.name} is deleted, with {deleted.data_files} data files that only it kept"
         f" ({deleted.data_bytes:,} bytes)",
@@ -101,7 +101,7 @@ def branch_drop_audited(args: Arguments) -> None:
     """Delete the branches of batches that checks kept out of TARGET."""
     before_millis = SystemClock().now_millis() - args.older_than
     args.confirm(f"Batches of {args.target} that checks rejected are deleted, with their files.")
-    dropped = args.table().drop_audited(before_millis=before_millis)
+    dropped = args.table().state.drop_audited(before_millis=before_millis)
     say(f"Branches deleted: {', '.join(dropped) or 'none'}", {"deleted": dropped})
 
 

@@ -145,7 +145,7 @@ def follow(args: Arguments) -> None:
     position, pause = _position(table, args), Event()
     try:
         while True:
-            table = table.reopened()
+            table = table.refresh()
             read = _reading(table, args).with_consumer(
                 consumer or str(uuid.uuid4()), start=position
             )

@@ -20,6 +20,7 @@ from paimon_assets.cli.output import (
     say,
     working,
 )
+from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -28,7 +29,6 @@ from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan
-from paimon_assets.engine.table.schema.schema_inference import infer_schema
 
 
 @command("TARGET")

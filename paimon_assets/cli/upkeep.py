@@ -174,15 +174,15 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
     sizes: dict[str, int] = {}
     for snapshot in chosen:
         try:
-            entries = table.live_files(snapshot)
+            entries = table.state.live_files(snapshot)
         except PaimonError as error:
             yield f"snapshot {snapshot.id}: {error.message}"
             continue
-        sizes |= {table.file_path(entry): entry.file.file_size for entry in entries}
+        sizes |= {table.state.file_path(entry): entry.file.file_size for entry in entries}
 
     def look(path: str) -> str | None:
         try:
-            found = table.file_io.file_size(path)
+            found = table.state.file_io.file_size(path)
         except NotFoundError:
             return f"{path}: is not there"
         if found != sizes[path]:

@@ -67,7 +67,9 @@ def test_a_batch_that_passes_is_committed_and_nothing_else_is_left(
     assert table.branches.list() == {}
     snapshot = table.latest_snapshot()
     assert snapshot is not None
-    manifests = {status.name for status in table.file_io.list_directory(f"{table.path}/manifest")}
+    manifests = {
+        status.name for status in table.state.file_io.list_directory(f"{table.path}/manifest")
+    }
     assert len(manifests) == 3, "one manifest and two lists, of the snapshot"
     assert snapshot.delta_manifest_list in manifests
 
@@ -112,8 +114,8 @@ def test_a_run_after_the_rows_were_mended_commits(paimon: PaimonCatalogResource)
     table = paimon.catalog().get_table("air.planes")
     assert len(rows_of(table)) == 2
     [name] = staged_names(table.branches.list())
-    assert table.drop_audited(before_millis=0) == []
-    assert table.drop_audited(before_millis=2**53) == [name]
+    assert table.state.drop_audited(before_millis=0) == []
+    assert table.state.drop_audited(before_millis=2**53) == [name]
     assert table.branches.list() == {}
     assert len(rows_of(table)) == 2
 

@@ -250,9 +250,9 @@ def test_partitions_and_idle_time_choose(paimon, instance):
         table.new_write_builder().write(rows, EmbeddedExecutor())
     job = build_compaction_job(["ops.days"])
     assert compact(paimon, instance, job, partition_idle_time="1 d").success
-    assert len(table.live_files()) == 6
+    assert len(table.state.live_files()) == 6
     assert compact(paimon, instance, job, partitions="day = 'a'").success
-    assert len(table.live_files()) == 4
+    assert len(table.state.live_files()) == 4
 
 
 def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatch):

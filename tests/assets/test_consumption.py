@@ -122,7 +122,7 @@ def test_changes_of_which_nothing_was_made_are_dealt_with_too(
     newest = copy.latest_snapshot()
     assert newest is not None
     assert newest.id == 2
-    assert copy.data_version(newest).startswith("1-"), "no row has changed"
+    assert copy.state.data_version(newest).startswith("1-"), "no row has changed"
     run(by_function(drop), lake)
     assert len(copy.snapshots()) == 2, "nothing to read, nothing to say"
     table_of(lake, "orders").consumers.delete("copy")
@@ -148,7 +148,7 @@ def test_the_position_outlives_the_snapshot_that_said_it_first(
     copy.new_write_builder().write(rows(50), EmbeddedExecutor())
     copy.analyze()
     for number in (1, 2):
-        copy.file_io.delete_file(f"{copy.path}/snapshot/snapshot-{number}")
+        copy.state.file_io.delete_file(f"{copy.path}/snapshot/snapshot-{number}")
     table_of(lake, "orders").consumers.delete("copy")
     put(lake, 4)
     run(by_io_manager(), lake)

@@ -182,7 +182,7 @@ def test_snapshots_that_expired_between_ticks_are_told(
     for name in ("N2", "N3", "N4"):
         write(table, name)
     for number in (1, 2, 3):
-        table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
+        table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
     [event] = ticks.events()
     assert data_snapshot_of(event) == 4
     assert "since 1 have expired" in event.metadata["paimon/note"].value
@@ -229,7 +229,7 @@ def test_rows_are_news_also_when_only_their_compaction_is_left(
     write(table, "N2")
     compact(table)
     for number in (1, 2):
-        table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
+        table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{number}")
     [event] = ticks.events()
     assert data_snapshot_of(event) == 2
     compact(table)

@@ -157,7 +157,9 @@ def test_a_compaction_can_bring_the_page_up_to_date_and_asks_for_no_run(
     table = paimon.catalog().get_table("db.t")
     shown = {name: value.value for name, value in event.metadata.items()}
     assert shown["paimon/snapshot_id"] == 4
-    assert shown["dagster/size_bytes"] == sum(entry.file.file_size for entry in table.live_files())
+    assert shown["dagster/size_bytes"] == sum(
+        entry.file.file_size for entry in table.state.live_files()
+    )
     assert (shown["paimon/added_records"], shown["paimon/total_files"]) == (0, 1)
     assert event.tags["dagster/data_version"] == versions[-1]
     asked = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)

@@ -49,7 +49,7 @@ def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
     table = catalog.create_table("shop.orders", SCHEMA)
     for number in (1, 2, 3):
         put(paimon, number)
-    table.create_tag("second", snapshot_id=2)
+    table.tags.create("second", snapshot=2)
     return paimon
 
 
@@ -102,7 +102,7 @@ def test_moments(lake: PaimonCatalogResource) -> None:
 def test_what_changed_between_two(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, between=[1, 3])) == [2, 3]
     put(lake, 1, text="y")
-    lake.catalog().get_table("shop.orders").create_tag("fourth", snapshot_id=4)
+    lake.catalog().get_table("shop.orders").tags.create("fourth", snapshot=4)
     assert ids(read(lake, between=("second", "fourth"))) == [1, 3]
     kinds = read(lake, between=[3, 4], row_kinds=True)
     assert kinds.column("rowkind").to_pylist() == ["+I"]

@@ -46,7 +46,7 @@ def kept(table: Table, ledger: Ledger, **options: int) -> Ledger:
     """A ledger as it is after it was written and read."""
     name = write_ledger(table, ledger, **options)
     path = f"{table.path}/ingestion/{name}"
-    return ledger_from_json(table.file_io.read_bytes(path), path)
+    return ledger_from_json(table.state.file_io.read_bytes(path), path)
 
 
 def file(name: object) -> FolderFile:
@@ -175,7 +175,7 @@ def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Pat
     for name in "abc":
         names.append(write_ledger(table, ledger.with_files([file(name)])))
         path = f"{table.path}/ingestion/{names[-1]}"
-        ledger = ledger_from_json(table.file_io.read_bytes(path), path)
+        ledger = ledger_from_json(table.state.file_io.read_bytes(path), path)
     said = {"paimon-assets.ingestion.s": names[-1]}
     table.new_write_builder().with_empty_commits().with_properties(said).commit(())
     directory = Path(table.path) / "ingestion"

@@ -34,7 +34,7 @@ def newest(table: Table) -> Snapshot:
 
 
 def test_a_compaction_leaves_the_data_version_alone(table: Table) -> None:
-    store = FileStore.open(table.file_io, table.path)
+    store = FileStore.open(table.state.file_io, table.path)
     for number in range(2):
         FileStoreCommit(store).commit(
             [], commit_user="compactor", commit_identifier=number, kind=CommitKind.COMPACT

@@ -212,5 +212,5 @@ def test_tables_are_compacted_by_spark(lake: PaimonCatalogResource) -> None:
         run_config=dg.RunConfig(ops={"compact": form}), resources={"paimon": lake}
     )
     assert result.success
-    assert {entry.file.level for entry in table.live_files()} == {5}
+    assert {entry.file.level for entry in table.state.live_files()} == {5}
     assert rows_of(table) == before

@@ -128,7 +128,7 @@ def test_a_change_that_loses_values_fails_and_leaves_the_table(paimon, table):
 def test_loss_may_be_allowed(paimon, table):
     change = update_column_type("seats", "TINYINT")
     assert evolve(paimon, change, dry_run=False, on_overflow="allow").success
-    rows = table.reopened().new_read_builder().to_arrow()
+    rows = table.refresh().new_read_builder().to_arrow()
     assert sorted(rows["seats"].to_pylist(), key=str) == [2, 44, None]
 
 
@@ -175,7 +175,7 @@ def test_tables_of_others_evolve_through_the_job_as_they_did(paimon, schema, cha
     dry, done = (evolve(paimon, *changes, table="db.e", dry_run=is_dry) for is_dry in (True, False))
     assert dry.success
     assert done.success
-    evolved = table.reopened()
+    evolved = table.refresh()
     assert [schema.id for schema in evolved.schemas()] == [0, 1]
     (found,) = evolved.new_read_builder().to_arrow().to_pylist()
     assert list(found.items()) == list(now.items())
@@ -185,7 +185,7 @@ def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
     changes = (update_column_type("seats", "BIGINT"), rename_column("engine", "motor"))
     result = evolve(paimon, *changes, dry_run=False)
     assert result.success
-    assert table.reopened().schema.id == 1
+    assert table.refresh().schema.id == 1
     metadata = metadata_of(result, KEY)
     columns = [(column.name, column.type) for column in metadata["dagster/column_schema"].columns]
     assert columns == [("tailnum", "STRING"), ("seats", "BIGINT"), ("motor", "STRING")]

@@ -102,7 +102,7 @@ def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
         asset=asset,
         instance=dg.DagsterInstance.ephemeral(),
     )
-    assert run_of_check.table.physical_rows() == 10
+    assert run_of_check.table.state.physical_rows() == 10
 
 
 def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):

@@ -73,7 +73,7 @@ def test_a_table_lives_its_life_by_jobs(paimon, server, tmp_path):
     assert do(
         paimon, build_maintenance_job(["log.events"]), "maintain", MaintenanceConfig()
     ).success
-    found = table.reopened()
+    found = table.refresh()
     assert found.schema.id == 1
     texts = found.new_read_builder().with_columns(["what"]).to_arrow().column("what")
     assert sorted(texts.to_pylist()) == ["0", "1", "2", "3", "3"]

@@ -39,7 +39,7 @@ def test_dynamic_buckets_keep_their_keys_over_commits(runner, new_catalog):
         rows += new
         write(runner, new_catalog.get_table("db.t"), new, schema)
     assert read(runner, table) == newest(rows, *schema.primary_keys)
-    files = table.live_files()
+    files = table.state.live_files()
     assert {entry.total_buckets for entry in files} == {-1}
     # 110 keys in each partition, by two assigners whose buckets take 40.
     assert len({(entry.partition, entry.bucket) for entry in files}) == 8
@@ -67,7 +67,7 @@ def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
     table = new_catalog.create_table("db.t", schema)
     write(runner, table, orders(*((n % 7, "a", n) for n in range(50))), schema)
     assert read(runner, table) == []
-    files = table.live_files()
+    files = table.state.live_files()
     assert {(entry.bucket, entry.total_buckets) for entry in files} == {(-2, -2)}
     assert sum(entry.file.row_count for entry in files) == 50
 
@@ -82,7 +82,7 @@ def test_a_partition_is_rescaled(runner, new_catalog):
     made = table.rescale(runner.executor, buckets=5, partition={"day": "b"})
     assert made.commit_kind == "OVERWRITE"
     assert read(runner, table) == newest(rows, *keys)
-    counts = Counter(entry.total_buckets for entry in table.live_files())
+    counts = Counter(entry.total_buckets for entry in table.state.live_files())
     assert counts[5] == 5
     assert set(counts) == {3, 5}
     more = orders((2, "a", 7), (3, "b", 8), (100, "b", 9))

@@ -55,8 +55,8 @@ def test_changes_carry_their_kinds(runner, table):
 def test_a_snapshot_that_expired_is_named(runner, table):
     read = table.new_read_builder().at_snapshot(1)
     plan = read.plan()
-    for entry in table.live_files(table.snapshot(1)):
-        LocalFileIO().delete_file(table.file_path(entry))
+    for entry in table.state.live_files(table.snapshot(1)):
+        LocalFileIO().delete_file(table.state.file_path(entry))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     with pytest.raises(NotFoundError, match="expired while it was read") as caught:
         read.read(plan, runner.executor).read_all()

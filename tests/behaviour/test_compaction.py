@@ -33,9 +33,9 @@ def test_every_kind_of_compaction(new_catalog, request, executor):
     for table in (keyed, waiting):
         table.new_compaction_builder().with_strategy("full").with_parallelism(1).run(chosen)
         assert rows_of(table) == merged
-        assert {entry.file.level for entry in table.live_files()} == {5}
+        assert {entry.file.level for entry in table.state.live_files()} == {5}
     builder = sorted_.new_compaction_builder().with_strategy("sort")
     for curve in ("order", "hilbert"):
         builder.with_order(["n", "t"], curve).run(chosen)
         assert rows_of(sorted_) == plain
-        assert len(sorted_.live_files()) == 1
+        assert len(sorted_.state.live_files()) == 1

@@ -145,7 +145,7 @@ def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_pat
     rows = orders(*((n, "x", n) for n in range(200)))
     outcome = write(runner, table, rows, schema)
     assert outcome.report.rows_in == outcome.report.rows_written == 200
-    files = table.live_files()
+    files = table.state.live_files()
     assert sorted({entry.bucket for entry in files}) == [0, 1, 2, 3]
     for key in (0, 7, 199):
         found = read(runner, table, where=f"id = {key}")

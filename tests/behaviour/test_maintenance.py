@@ -25,7 +25,7 @@ def kept(home, executor):
     """Compact a copy of a table and do every task for it; what each did, and what is left."""
     table = open_table(str(home))
     done = table.new_compaction_builder().with_strategy("full").run(executor)
-    store = table.reopened().new_read_builder().store
+    store = table.refresh().new_read_builder().store
     care = Maintenance(store=store, executor=executor, clock=TwoDaysLater())
     reports = {task: care.run(task) for task in MaintenanceTask}
     [statistics] = table.system_table("statistics").to_arrow().select(["colstat"]).to_pylist()

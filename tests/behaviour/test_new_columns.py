@@ -20,7 +20,7 @@ def test_rows_bring_new_columns_and_defaults_fill_those_they_lack(runner, tmp_pa
     table = table.alter([default])
     rows = pa.table({"id": [1, 2], "kind": [None, "own"], "more": [0.5, 1.5]})
     table.new_write_builder().write(runner.as_rows(rows), runner.executor)
-    found = table.reopened().new_read_builder().to_arrow(runner.executor).sort_by("id")
+    found = table.refresh().new_read_builder().to_arrow(runner.executor).sort_by("id")
     assert found.to_pylist() == [
         {"id": 1, "n": None, "kind": "plain", "more": 0.5},
         {"id": 2, "n": None, "kind": "own", "more": 1.5},

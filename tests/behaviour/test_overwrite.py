@@ -37,4 +37,4 @@ def test_partitions_are_replaced_and_other_rows_refused(runner, new_catalog):
     _write(runner, static, ("b", 5, 3))
     _write(runner, table.new_write_builder(), ("a", 3, 4), ("b", 5, 4))
     assert _read(table) == [("a", 3, 4), ("a", 4, 2), ("b", 5, 4)]
-    assert {entry.total_buckets for entry in table.live_files()} == {2, 4}
+    assert {entry.total_buckets for entry in table.state.live_files()} == {2, 4}

@@ -191,7 +191,7 @@ def test_a_table_of_two_formats(runner, catalog, formats):
     write(runner, table, *rows[:4])
     table = table.alter([set_option("file.format", second)])
     write(runner, table, *rows[4:])
-    assert {entry.file.file_format for entry in table.live_files()} == {first, second}
+    assert {entry.file.file_format for entry in table.state.live_files()} == {first, second}
     assert read(runner, table) == sorted(rows, key=repr)
 
 

@@ -32,7 +32,7 @@ def write(table: Table, *numbers: int) -> Snapshot:
 def version(table: Table) -> str:
     newest = table.latest_snapshot()
     assert newest is not None
-    return table.data_version(newest)
+    return table.state.data_version(newest)
 
 
 def compact(table: Table) -> Snapshot:
@@ -43,7 +43,7 @@ def compact(table: Table) -> Snapshot:
 
 def forget(table: Table, snapshot_id: int) -> None:
     """A snapshot expires."""
-    table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{snapshot_id}")
+    table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{snapshot_id}")
 
 
 def as_others_write_it(table: Table, snapshot_id: int, *, uuid: bool) -> None:

@@ -89,7 +89,7 @@ def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
-    table.create_tag("kept")
+    table.tags.create("kept")
     own(table, 2)
     table.segments().delete([number])
     for each in (3, 4):
@@ -111,7 +111,7 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path, kind, forget):
     number = add(table, tmp_path / "in", 1, kind)
-    table.create_tag("kept-0")
+    table.tags.create("kept-0")
     table.segments().delete([number])
     own(table, 2)
     expire(table, forgets=False)
@@ -137,7 +137,7 @@ def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
-    table.create_tag("kept")
+    table.tags.create("kept")
     table.segments().delete([number])
     own(table, 2)
     expire(table)
@@ -154,7 +154,7 @@ def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_branch_keeps_what_it_may_read(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
-    table.create_tag("kept")
+    table.tags.create("kept")
     table.branches.create("b", tag="kept")
     table.segments().delete([number])
     delete_tag(table._store, "kept")
@@ -177,7 +177,7 @@ def test_a_hold_stays_while_the_deletion_can_still_be_expired(table, tmp_path):
 
 def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
     first = add(table, tmp_path / "in", 1)
-    table.create_tag("kept")
+    table.tags.create("kept")
     second = add(table, tmp_path / "in", 2)
     table.segments().delete([first])
     table.segments().delete([second])
@@ -208,7 +208,7 @@ class Death(BaseException):
 def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
     texts = [add(table, tmp_path / "in", number, "csv") for number in (1, 2)]
     files = [add(table, tmp_path / "in", number) for number in (3, 4)]
-    table.create_tag("kept")
+    table.tags.create("kept")
     table.segments().delete([texts[0], files[0]])
     late = add(table, tmp_path / "in", 5)
     text = add(table, tmp_path / "in", 6, "csv")
@@ -329,11 +329,11 @@ def test_a_hold_that_a_rollback_overtook_takes_no_file_of_a_tag_with_it(table):
     for number in (1, 2, 3):
         own(table, number)
         if number == 1:
-            table.create_tag("kept")
+            table.tags.create("kept")
     undone = table.latest_snapshot()
     table.rollback_to(1)
     table.truncate()
-    table.create_tag("emptied")
+    table.tags.create("emptied")
     own(table, 4)
     own(table, 5)
     table._store.tags.hold("__segment_hold_x_3", undone)

@@ -23,7 +23,7 @@ def test_other_buckets_and_compactions_are_no_conflict(new_catalog):
         PlannedOn(snapshot_id=planned_on).check(table._store, table.latest_snapshot(), first)
 
     write(*range(8))
-    buckets = {(entry.partition, entry.bucket) for entry in table.live_files()}
+    buckets = {(entry.partition, entry.bucket) for entry in table.state.live_files()}
     first = frozenset(sorted(buckets)[:1])
     table.new_compaction_builder().with_strategy("full").run()
     check(1)

@@ -59,7 +59,7 @@ _SEGMENT = Segment(
 @pytest.fixture
 def store(new_catalog):
     table = new_catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
-    return FileStore.open(table.file_io, table.path, name="db.t")
+    return FileStore.open(table.state.file_io, table.path, name="db.t")
 
 
 def test_segments_come_back_from_json():

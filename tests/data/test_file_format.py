@@ -74,7 +74,7 @@ def test_a_new_format_is_one_value_in_one_mapping(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "arrow", ARROW)
     for rows in (ROWS, ROWS.slice(1)):
         table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
-    assert [entry.file.file_name[-6:] for entry in table.live_files()] == [".arrow"] * 2
+    assert [entry.file.file_name[-6:] for entry in table.state.live_files()] == [".arrow"] * 2
     assert table.new_read_builder().to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
 
 

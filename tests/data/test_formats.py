@@ -364,7 +364,7 @@ def test_tables_of_other_formats_hold_what_was_written(
     columns = [field.name for field in declared.fields]
     found = table.new_read_builder().to_arrow()
     assert plain_rows(found, columns) == plain_rows(rows_to_arrow(expected, declared), columns)
-    assert all(entry.file.file_name.endswith(file_format) for entry in table.live_files())
+    assert all(entry.file.file_name.endswith(file_format) for entry in table.state.live_files())
 
 
 def test_formats_may_be_mixed_in_one_table(tmp_path):
@@ -376,7 +376,7 @@ def test_formats_may_be_mixed_in_one_table(tmp_path):
         builder.write(rows.slice(1) if number == 0 else rows, EmbeddedExecutor(threads=1))
     found = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
     assert found == [{"id": n, "v": v} for n, v in enumerate([FORMATS[-1], *FORMATS[1:]])]
-    assert {entry.file.file_format for entry in table.live_files()} == set(FORMATS)
+    assert {entry.file.file_format for entry in table.state.live_files()} == set(FORMATS)
 
 
 def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path):

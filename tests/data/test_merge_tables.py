@@ -178,7 +178,7 @@ def test_the_kind_of_a_record_that_stands_alone_is_kept(tmp_path, kind):
     table = new_table(str(tmp_path), SUM_AND_MORE)
     row = {"k": 1, "op": kind.short_text, "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     write(table, [row])
-    (entry,) = table.live_files()
+    (entry,) = table.state.live_files()
     assert entry.file.delete_row_count == (0 if kind.is_add else 1)
     assert read(table) == ([row] if kind.is_add else [])
     if kind is RowKind.DELETE:

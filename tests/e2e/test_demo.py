@@ -91,7 +91,7 @@ def test_the_flights_table_was_evolved_and_says_so(first, home: Path):
 
 def test_the_tables_were_kept_up_and_it_says_so(first, home: Path):
     table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
-    assert {run.level for bucket in table.shape().buckets for run in bucket.runs} == {5}
+    assert {run.level for bucket in table.state.shape().buckets for run in bucket.runs} == {5}
     assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in first.stdout
     assert "maintenance_job, all tables: " in first.stdout
     assert "FAILED" not in first.stdout

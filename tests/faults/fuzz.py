@@ -153,7 +153,7 @@ def make_tables(root: Path) -> list[Path]:
                 table.new_compaction_builder().run(EXECUTOR)
         if not has_key:
             table.new_row_change_builder().delete("id < 5")
-        table.create_tag("kept")
+        table.tags.create("kept")
         table.analyze()
         paths.append(Path(table.path))
         for path in paths[-1].glob("manifest/*"):

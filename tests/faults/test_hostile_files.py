@@ -148,7 +148,7 @@ def test_a_hint_that_is_none_is_passed_over(table, hint):
 def test_names_that_no_storage_has_are_refused(table, name):
     opened = _with(table, b"", table)
     for use in (
-        lambda: opened.create_tag(name),
+        lambda: opened.tags.create(name),
         lambda: opened.tags.get(name),
         lambda: opened.branches.create(name),
         lambda: opened.new_read_builder().at_tag(name).to_arrow(EXECUTOR),

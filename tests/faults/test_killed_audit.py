@@ -27,7 +27,7 @@ def new_table(directory: Path) -> Table:
     catalog = open_catalog(str(directory))
     catalog.create_database("d")
     table = catalog.create_table("d.t", SCHEMA)
-    write(table, table.file_io, rows(0), lambda _: None)
+    write(table, table.state.file_io, rows(0), lambda _: None)
     return table
 
 
@@ -66,7 +66,7 @@ def test_a_batch_is_there_once_or_not_at_all_and_a_rerun_succeeds(tmp_path, faul
         else:
             assert ids_of(table) == [0, 1, 2]
             assert audited == [2]
-        write(table, table.file_io, rows(1, 2), audit, "me")
+        write(table, table.state.file_io, rows(1, 2), audit, "me")
         assert ids_of(table) == [0, 1, 2]
         newest = table.latest_snapshot()
         assert newest is not None
@@ -99,7 +99,7 @@ def test_maintenance_drops_a_refused_batch_with_its_files_when_it_is_old_enough(
     table = new_table(tmp_path)
     before = files_of(table)
     with pytest.raises(InvalidInputError):
-        write(table, table.file_io, rows(1), refuse_all, "me")
+        write(table, table.state.file_io, rows(1), refuse_all, "me")
     assert len(data_files(table)) == 2
     store = table.new_read_builder().store
     young = Maintenance(store=store).run(MaintenanceTask.DROP_REFUSED)
@@ -151,7 +151,9 @@ def files_of(table: Table) -> list[Path]:
 
 
 def data_files(table: Table) -> list[str]:
-    return sorted(status.name for status in table.file_io.list_directory(f"{table.path}/bucket-0"))
+    return sorted(
+        status.name for status in table.state.file_io.list_directory(f"{table.path}/bucket-0")
+    )
 
 
 def test_a_lost_race_leaves_no_branch(tmp_path):
@@ -159,9 +161,9 @@ def test_a_lost_race_leaves_no_branch(tmp_path):
     table = new_table(tmp_path)
 
     def audit(batch: StagedBatch) -> None:
-        write(table, table.file_io, rows(7), lambda _: None, "rival")
+        write(table, table.state.file_io, rows(7), lambda _: None, "rival")
 
-    write(table, table.file_io, rows(1), audit, "me")
+    write(table, table.state.file_io, rows(1), audit, "me")
     assert ids_of(table) == [0, 1, 7]
     assert table.branches.list() == {}
 
@@ -169,7 +171,7 @@ def test_a_lost_race_leaves_no_branch(tmp_path):
 def test_a_batch_that_was_refused_never_becomes_the_table(tmp_path):
     table = new_table(tmp_path)
     with pytest.raises(InvalidInputError):
-        write(table, table.file_io, rows(1), refuse_all, "me")
+        write(table, table.state.file_io, rows(1), refuse_all, "me")
     with pytest.raises(InvalidInputError, match="main would lose all of its own"):
         table.branches.fast_forward("audit_me")
     assert ids_of(table) == [0]

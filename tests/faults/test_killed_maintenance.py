@@ -26,7 +26,7 @@ def test_maintenance_may_die_at_any_moment(tmp_path):
         if number % 2:
             table.new_compaction_builder().with_strategy("full").run()
         if number in (1, 3):
-            table.create_tag("old" if number == 1 else "kept")
+            table.tags.create("old" if number == 1 else "kept")
     keeper = Keeper()
     keeper.check(table)
     for steps in range(0, MOST_STEPS, STRIDE):

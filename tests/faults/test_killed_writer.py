@@ -164,4 +164,4 @@ def _check_other_files(table: Table, snapshot: Snapshot) -> None:
     if snapshot.changelog_manifest_list is not None:
         for meta in store.manifests.read_list(snapshot.changelog_manifest_list):
             for changed in store.manifests.read(meta):
-                assert Path(table.file_path(changed)).read_bytes() == b"rows"
+                assert Path(table.state.file_path(changed)).read_bytes() == b"rows"

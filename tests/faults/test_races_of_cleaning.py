@@ -56,12 +56,12 @@ def create(directory, options=None):
 
 
 def write(table, *ids):
-    table.new_write_builder().write(rows_of(*ids), OneStorageExecutor(table.file_io))
+    table.new_write_builder().write(rows_of(*ids), OneStorageExecutor(table.state.file_io))
 
 
 def overwrite(table, *ids):
     writer = table.new_write_builder().with_overwrite()
-    writer.write(rows_of(*ids), OneStorageExecutor(table.file_io))
+    writer.write(rows_of(*ids), OneStorageExecutor(table.state.file_io))
 
 
 def expire(table):
@@ -72,7 +72,7 @@ def prepare(directory):
     """Main has one snapshot left; files that it lacks are those of a tag, and of a branch."""
     table = create(directory)
     write(table, 1, 2)
-    table.create_tag("kept", 1)
+    table.tags.create("kept", 1)
     overwrite(table, 7)
     table.branches.create("side", snapshot_id=2)
     write(table.at_branch("side"), 8)
@@ -134,7 +134,7 @@ def side_shares(directory, *, tagged):
     overwrite(table.at_branch("side"), 7)
     write(table, 3)
     if tagged:
-        table.create_tag("kept", 2)
+        table.tags.create("kept", 2)
         overwrite(table, 4)
     expire(table)
 
@@ -162,7 +162,7 @@ def changelogs_outlive(directory):
     """The file of a changelog that is to expire is live in a tag alone."""
     table = create(directory, {"changelog.num-retained.min": "20"})
     write(table, 1, 2)
-    table.create_tag("kept", 1)
+    table.tags.create("kept", 1)
     overwrite(table, 3)
     write(table, 4)
     expire(table)
@@ -189,7 +189,7 @@ def three_snapshots(directory):
     """A tag of what expired, its changelog, too; a branch; and three snapshots of main."""
     table = create(directory, {"changelog.num-retained.min": "20"})
     write(table, 1, 2)
-    table.create_tag("kept", 1)
+    table.tags.create("kept", 1)
     overwrite(table, 7)
     table.branches.create("side", snapshot_id=2)
     write(table.at_branch("side"), 8)
@@ -272,16 +272,16 @@ def test_main_that_becomes_a_branch_is_of_one_line_with_its_tags(tmp_path):
     """The branch's first snapshot has expired; a tag of it is older than what main did since."""
     table = create(tmp_path)
     write(table, 1, 2)
-    table.create_tag("kept", 1)
+    table.tags.create("kept", 1)
     overwrite(table, 7)
     table.branches.create("side", snapshot_id=2)
     side = table.at_branch("side")
     write(side, 8)
-    side.create_tag("tagged", 3)
+    side.tags.create("tagged", 3)
     overwrite(side, 9)
     expire(side)
     overwrite(table, 3)
-    table.create_tag("undone", 3)
+    table.tags.create("undone", 3)
     table.branches.fast_forward("side")
     table.branches.delete("side")
     write(table, 10)

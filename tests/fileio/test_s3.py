@@ -227,7 +227,7 @@ def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
     table = catalog.create_table("db.old", SCHEMA_OF_RENAMED)
     rows = pa.table({"id": pa.array([1, 2], pa.int32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
-    table.create_tag("one")
+    table.tags.create("one")
     table.branches.create("side", tag="one")
     catalog.rename_table("db.old", "db.new")
     assert catalog.list_tables("db") == ["new"]

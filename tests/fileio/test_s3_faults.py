@@ -74,7 +74,7 @@ def _write(table):
 
 
 def _files(table, folder):
-    return [status.name for status in table.file_io.list_directory(f"{table.path}/{folder}")]
+    return [status.name for status in table.state.file_io.list_directory(f"{table.path}/{folder}")]
 
 
 @pytest.mark.parametrize(("status", "after"), [(403, False), (409, False), (500, True)])
@@ -111,11 +111,11 @@ def _alter(catalog, table):
 
 
 def _create_tag(catalog, table):
-    table.create_tag("tag")
+    table.tags.create("tag")
 
 
 def _rename_tag(catalog, table):
-    table.create_tag("old")
+    table.tags.create("old")
     table.tags.rename("old", "new")
 
 
@@ -166,10 +166,10 @@ def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, tab
 
 
 def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
-    table.create_tag("tag")
+    table.tags.create("tag")
     faults.plan("PUT", "*/tag/tag-tag", 500, after=True)
     with pytest.raises(AlreadyExistsError):
-        table.create_tag("tag")
+        table.tags.create("tag")
     assert faults.fired
 
 

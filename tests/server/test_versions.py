@@ -35,7 +35,7 @@ def test_a_writer_commits_and_reads(client, name):
     found = client.get(f"{TABLES}/{name}/snapshot").json["snapshot"]
     assert found["snapshot"]["id"] == 2
     assert (found["recordCount"], found["fileCount"]) == (3, 2)
-    sizes = sum(entry.file.file_size for entry in table.live_files())
+    sizes = sum(entry.file.file_size for entry in table.state.live_files())
     assert found["fileSizeInBytes"] == sizes
     assert found["lastFileCreationTime"] > 0
 

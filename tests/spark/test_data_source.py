@@ -121,7 +121,7 @@ def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
 def test_moments_in_the_words_of_spark(load, new_catalog):
     table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
     write(table, some_rows())
-    table.create_tag("nine", 1)
+    table.tags.create("nine", 1)
     time = dt.datetime.fromtimestamp(table.latest_snapshot().time_millis / 1000, dt.UTC)
     write(table, some_rows(start=100))
     for moment in ({"versionAsOf": "1"}, {"versionAsOf": "nine"}, {"timestampAsOf": f"{time}"}):
@@ -198,7 +198,7 @@ def test_system_tables_are_tables(load, new_catalog, spark):
     assert [row.snapshot_id for row in snapshots.orderBy("snapshot_id").collect()] == [1, 2]
     assert load("db.t$audit_log", columns="rowkind,id").count() == 9
     files = tables.system_to_spark(table.system_table("files"), spark)
-    assert files.count() == len(table.live_files())
+    assert files.count() == len(table.state.live_files())
     [one] = load("sys.tables").collect()
     assert (one.table_name, one.record_count) == ("t", 10)
     all_tables = tables.system_to_spark(new_catalog.get_system_table("sys.tables"), spark)

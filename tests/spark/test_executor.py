@@ -128,7 +128,7 @@ def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
 def test_every_bucket_is_written_by_one_task(executor, spark, new_catalog):
     table = create(new_catalog, buckets="5", partition_keys=["part"])
     table.new_write_builder().write(changes(spark, 3_000, keys=900, partitions=6), executor)
-    buckets = [(entry.partition, entry.bucket) for entry in table.live_files()]
+    buckets = [(entry.partition, entry.bucket) for entry in table.state.live_files()]
     assert len(buckets) == len(set(buckets)) == 15
 
 
@@ -136,11 +136,13 @@ def test_spark_and_embedded_put_the_same_rows_into_the_same_buckets(executor, sp
     table = create(new_catalog, buckets="4", partition_keys=["part"])
     rows = changes(spark, 2_000, keys=2_000, partitions=3)
     table.new_write_builder().write(rows, executor)
-    spark_files = {(e.partition, e.bucket): e.file.row_count for e in table.live_files()}
+    spark_files = {(e.partition, e.bucket): e.file.row_count for e in table.state.live_files()}
     new_catalog.drop_table("db.t")
     table = create(new_catalog, buckets="4", partition_keys=["part"])
     table.new_write_builder().write(rows.toArrow(), EmbeddedExecutor())
-    assert spark_files == {(e.partition, e.bucket): e.file.row_count for e in table.live_files()}
+    assert spark_files == {
+        (e.partition, e.bucket): e.file.row_count for e in table.state.live_files()
+    }
 
 
 def test_keys_of_some_partition_columns_keep_their_own_rows(executor, spark, new_catalog):
@@ -163,7 +165,7 @@ def test_an_append_table_gets_the_files_of_each_task_without_a_shuffle(
     table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
     rows = changes(spark, 1_000, keys=1_000, partitions=4)
     table.new_write_builder().write(rows, executor)
-    assert [entry.file.row_count for entry in table.live_files()] == [250] * 4
+    assert [entry.file.row_count for entry in table.state.live_files()] == [250] * 4
 
 
 def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
@@ -171,7 +173,7 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
     rows = changes(spark, 10, keys=10, partitions=2).where("value < 3")
     outcome = table.new_write_builder().write(rows, executor)
     assert outcome.report.rows_written == 3
-    assert len(table.live_files()) == 1
+    assert len(table.state.live_files()) == 1
 
 
 @pytest.mark.usefixtures("engine_reads")

@@ -82,5 +82,5 @@ def test_a_small_batch_is_written_as_any_other(
     assert asked == [True]
     rows = table.new_read_builder().to_arrow().to_pylist()
     assert sorted((row["id"], row["n"]) for row in rows) == [(n, 80 + n) for n in range(20)]
-    for entry in table.live_files():
+    for entry in table.state.live_files():
         assert entry.file.row_count > 0

@@ -94,7 +94,7 @@ def entries_of(table):
     """Return what the manifests say, without what no two writes share."""
     return sorted(
         entry._replace(file=entry.file._replace(file_name="", creation_time=0))
-        for entry in table.live_files()
+        for entry in table.state.live_files()
     )
 
 

@@ -65,7 +65,7 @@ def entries_of(table):
     """Return what the manifests say, without what no two writes share."""
     return sorted(
         entry._replace(file=entry.file._replace(file_name="", creation_time=0))
-        for entry in table.live_files()
+        for entry in table.state.live_files()
     )
 
 
@@ -111,7 +111,7 @@ def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catal
     table.new_write_builder().write(rows, EmbeddedExecutor(1))
     before = plain_rows(table)
     table.rescale(executor_module.SparkExecutor(spark), buckets=3)
-    assert {entry.bucket for entry in table.live_files()} == {0, 1, 2}
+    assert {entry.bucket for entry in table.state.live_files()} == {0, 1, 2}
     assert plain_rows(table) == before
 
 
@@ -132,7 +132,7 @@ def test_keys_of_another_type_are_sorted_and_rewritten_by_tasks(spark, new_catal
         found = table.new_read_builder().to_arrow(executor).to_pylist()
         assert sorted((row["id"], row["n"]) for row in found) == sorted(expected.items())
         table.rescale(executor)
-    assert {entry.file.schema_id for entry in table.live_files()} == {1}
+    assert {entry.file.schema_id for entry in table.state.live_files()} == {1}
 
 
 def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
@@ -172,7 +172,7 @@ def test_ranges_of_a_curve_are_files_of_about_a_size(spark, new_catalog, curve):
     builder.run(executor_module.SparkExecutor(spark))
     assert plain_rows(table) == before
     assert any(name.startswith("sample db.t") for name in names_of_jobs(spark))
-    counts = [entry.file.row_count for entry in table.live_files()]
+    counts = [entry.file.row_count for entry in table.state.live_files()]
     assert len(counts) > 3
     assert max(counts) < len(rows) / 2
     found = table.new_read_builder().with_filter("x < 2000 AND y < 2000").plan()

@@ -103,7 +103,7 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
     numbers = pa.array(range(300_000), pa.int64())
     values = pa.array([each * 7919 % 300_007 for each in range(300_000)], pa.int64())
     table.new_write_builder().write(pa.table({"id": numbers, "v": values}), EmbeddedExecutor(1))
-    [entry] = table.live_files()
+    [entry] = table.state.live_files()
     size = entry.file.file_size
 
     def is_little(where, limit):
@@ -128,7 +128,7 @@ def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, reads_
     table = new_catalog.create_table("db.t", Schema.of(columns))
     rows = pa.table({"id": range(600), "text": ["x" * 10_000] * 600})
     table.new_write_builder().write(rows, EmbeddedExecutor(1))
-    assert sum(entry.file.file_size for entry in table.live_files()) < 100_000
+    assert sum(entry.file.file_size for entry in table.state.live_files()) < 100_000
     frame = tables.to_spark(table.new_read_builder(), spark)
     assert not is_held(frame)
     assert frame.agg({"id": "sum"}).collect()[0][0] == sum(range(600))

@@ -95,7 +95,7 @@ def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
     assert ids(table) == list(range(3 * ROWS))
     assert [snapshot.commit_identifier for snapshot in table.snapshots()] == [0, 1, 2]
     assert len({snapshot.commit_user for snapshot in table.snapshots()}) == 1
-    named = {entry.file.file_name for entry in table.live_files()}
+    named = {entry.file.file_name for entry in table.state.live_files()}
     written = {path.name for path in Path(table.path.removeprefix("file:")).rglob("*.parquet")}
     assert written == named
 

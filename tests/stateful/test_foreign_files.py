@@ -184,7 +184,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
     @rule()
     def tag(self) -> None:
         self._next += 1
-        self._table.create_tag(f"tag-{self._next}")
+        self._table.tags.create(f"tag-{self._next}")
         self._tagged[f"tag-{self._next}"] = self._expected()
 
     @precondition(lambda self: self._table.tags.list())
@@ -193,9 +193,9 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(tag.name for tag in self._table.tags.list())))
         if name.startswith(HOLD_TAG_PREFIX):
             with pytest.raises(InvalidInputError):
-                self._table.delete_tag(name)
+                self._table.tags.delete(name)
             return
-        self._table.delete_tag(name)
+        self._table.tags.delete(name)
         self._tagged.pop(name, None)
 
     @rule()

@@ -240,7 +240,7 @@ class History:
 
     def analyze(self) -> None:
         self._number += 1
-        newest = self._table.reopened().schema.id
+        newest = self._table.refresh().schema.id
         FileStoreCommit(self._store).commit_statistics(
             Statistics(snapshot_id=1, schema_id=newest),
             commit_user=f"analyze-{self._number}",
@@ -260,7 +260,7 @@ class History:
 
     def tag(self) -> None:
         self._number += 1
-        self._table.create_tag(f"tag{self._number}", self._some_snapshot())
+        self._table.tags.create(f"tag{self._number}", self._some_snapshot())
 
     def delete_a_tag(self) -> None:
         names = [tag.name for tag in self._table.tags.list() if tag.name.startswith("tag")]
@@ -362,7 +362,7 @@ class TangledHistory(History):
         self._number += 1
         for branch in self._some_branch():
             number = self._rng.choice([each.id for each in branch.snapshots()])
-            branch.create_tag(f"tag{self._number}", number)
+            branch.tags.create(f"tag{self._number}", number)
 
     def delete_a_branchs_tag(self) -> None:
         for branch in self._some_branch():

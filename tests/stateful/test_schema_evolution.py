@@ -208,7 +208,7 @@ class EvolvingTable(RuleBasedStateMachine):
             plan = self._table.plan_alter(changes, executor=EXECUTOR)
         except InvalidInputError as error:
             note(f"refused: {error.message}")
-            assert self._table.reopened().schema == before
+            assert self._table.refresh().schema == before
             return
         unknown = [
             column

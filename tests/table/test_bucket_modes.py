@@ -141,7 +141,7 @@ def test_postponed_buckets_are_given_at_once_by_default(catalog):
     table = catalog.create_table("db.t", keyed(bucket="-2"))
     write(table, orders((1, "a", 1), (2, "a", 2)))
     assert read(table) == [(1, "a", 1), (2, "a", 2)]
-    assert {entry.total_buckets for entry in table.live_files()} == {1}
+    assert {entry.total_buckets for entry in table.state.live_files()} == {1}
 
 
 def test_rows_that_wait_are_not_read(catalog):
@@ -149,7 +149,7 @@ def test_rows_that_wait_are_not_read(catalog):
     table = catalog.create_table("db.t", keyed(**options))
     snapshot = write(table, orders((1, "a", 1), (2, "a", 2))).snapshot
     assert (snapshot.id, read(table)) == (1, [])
-    (entry,) = table.live_files()
+    (entry,) = table.state.live_files()
     assert (entry.bucket, entry.total_buckets, entry.file.row_count) == (-2, -2, 2)
 
 
@@ -159,7 +159,7 @@ def test_rows_that_wait_are_not_read(catalog):
 def test_level_0_is_seen_once_compacted(catalog, options):
     table = catalog.create_table("db.b", keyed(bucket="1", **options))
     write(table, orders((1, "a", 1)))
-    assert [entry.file.level for entry in table.live_files()] == [0]
+    assert [entry.file.level for entry in table.state.live_files()] == [0]
     assert read(table) == []
     with pytest.raises(InvalidInputError, match="compact it first"):
         table.rescale(EXECUTOR, buckets=3)
@@ -238,7 +238,7 @@ def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
     rows = rows_to_arrow(orders((5, "b", 5)), table.schema)
     table.new_write_builder().with_overwrite({}).write(rows, EXECUTOR)
     write(table, orders((5, "b", 6), (0, "b", 0)))
-    assert {entry.bucket for entry in table.live_files()} == {0}
+    assert {entry.bucket for entry in table.state.live_files()} == {0}
     assert read(table) == [(0, "b", 0), (5, "b", 6)]
 
 
@@ -252,7 +252,7 @@ def test_a_key_stays_in_its_first_partition(catalog, engine):
     if engine == "partial-update":
         assert read(table) == [(1, "a", 3), (2, "a", 4)]
     else:
-        assert [entry.file.row_count for entry in table.live_files()] == [2, 1]
+        assert [entry.file.row_count for entry in table.state.live_files()] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -267,5 +267,5 @@ def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
     table = catalog.create_table("db.t", keyed(**dynamic))
     for step in range(3):
         write(table, orders(*((n, "a", step) for n in range(5 + 10 * step))))
-    assert len({entry.bucket for entry in table.live_files()}) == buckets
+    assert len({entry.bucket for entry in table.state.live_files()}) == buckets
     assert read(table) == plain_rows(orders(*((n, "a", 2) for n in range(25))), ORDERS)

@@ -258,7 +258,7 @@ def files_below(table):
     """Return the files of a table that a commit writes."""
     listing, found = [table.path], []
     while listing:
-        for status in table.file_io.list_directory(listing.pop()):
+        for status in table.state.file_io.list_directory(listing.pop()):
             if status.is_directory:
                 listing.append(status.path)
             else:
@@ -304,7 +304,7 @@ def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, se
         builder.with_commit_identifier(1).commit(messages)
     assert gone.value.kind == "removed-files"
     assert table.latest_snapshot().id == COMMITS
-    assert read(table) == read(table.reopened())
+    assert read(table) == read(table.refresh())
 
 
 def test_a_table_made_anew_under_the_name_is_another(table_of, server):
@@ -318,7 +318,7 @@ def test_a_table_made_anew_under_the_name_is_another(table_of, server):
     with pytest.raises(NotFoundError):
         table.alter([add_column("more", "INT")])
     assert again.latest_snapshot() is None
-    assert again.reopened().schema.id == 0
+    assert again.refresh().schema.id == 0
 
 
 def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
@@ -326,9 +326,9 @@ def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
     server.loses_answer = True
     assert table.alter([add_column("more", "INT")]).schema.id == 1
     server.loses_answer = True
-    assert table.create_tag("one", 1).snapshot.id == 1
+    assert table.tags.create("one", 1).snapshot.id == 1
     server.loses_answer = True
-    assert table.create_tag("timed", time_retained=dt.timedelta(days=1)).snapshot.id == COMMITS
+    assert table.tags.create("timed", time_retained=dt.timedelta(days=1)).snapshot.id == COMMITS
     assert not server.loses_answer
 
 
@@ -354,10 +354,10 @@ def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
     wider = rows_of(5).append_column("late", pa.array([1] * 4, pa.int32()))
     writing = catalog.get_table("d.t", options={"write.merge-schema": "true"})
     writing.new_write_builder().with_schema_of(wider.schema).write(wider, EXECUTOR)
-    found = table.reopened()
+    found = table.refresh()
     assert (found.schema.id, found.schema.fields[-1].name) == (3, "late")
     assert found.latest_snapshot().schema_id == 3
-    assert found.created_ms == table.created_ms > 0
+    assert found.state.created_ms == table.state.created_ms > 0
     ids = found.system_table("schemas").to_arrow(EXECUTOR).column("schema_id").to_pylist()
     assert ids == [0, 1, 2, 3]
     with pytest.raises(InvalidInputError):
@@ -370,19 +370,22 @@ def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
             catalog.alter_table("d.t", [add_column("before", "INT")])
 
     assert table.alter_checked([add_column("more", "INT")], judged=meddle).base.id == 1
-    found = table.reopened()
+    found = table.refresh()
     assert [field.name for field in found.schema.fields][-2:] == ["before", "more"]
-    assert found.change_made_since([add_column("more", "INT")], table.created_ms) is not None
+    assert (
+        found.state.change_made_since([add_column("more", "INT")], table.state.created_ms)
+        is not None
+    )
 
 
 def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
-    table.create_tag("one", 1)
-    table.create_tag("kept", time_retained=dt.timedelta(days=1))
+    table.tags.create("one", 1)
+    table.tags.create("kept", time_retained=dt.timedelta(days=1))
     with pytest.raises(AlreadyExistsError):
-        table.create_tag("one")
-    assert table.create_tag("one", ignore_if_exists=True).snapshot.id == 1
+        table.tags.create("one")
+    assert table.tags.create("one", ignore_if_exists=True).snapshot.id == 1
     with pytest.raises(NotFoundError):
-        table.create_tag("none", 9)
+        table.tags.create("none", 9)
     assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("kept", 3), ("one", 1)]
     assert table.tags.get("kept").time_retained == dt.timedelta(days=1)
 
@@ -392,11 +395,11 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert (side.latest_snapshot().id, table.latest_snapshot().id) == (2, 3)
     assert list(table.branches.list()) == ["side"]
     side.alter([add_column("more", "INT")])
-    assert table.reopened().schema.id == 0
+    assert table.refresh().schema.id == 0
     newest = table.branches.fast_forward("side")
     assert newest.id == table.latest_snapshot().id == 2
     assert read(table) == read(side)
-    assert table.reopened().schema.id == 1
+    assert table.refresh().schema.id == 1
     table.branches.delete("side")
     assert list(table.branches.list()) == []
     with pytest.raises(NotFoundError):
@@ -407,7 +410,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert table.consumers.list() == {"me": 2}
     table.consumers.delete("me")
     assert table.consumers.next_snapshot("me") is None
-    table.delete_tag("one")
+    table.tags.delete("one")
     assert table.tags.get_or_none("one") is None
 
 
@@ -421,8 +424,8 @@ def test_what_changed_is_read_up_to_the_newest_and_no_further(table):
 
 
 def test_a_rollback_undoes_what_came_later(table):
-    table.create_tag("first", 1)
-    table.create_tag("last", 3)
+    table.tags.create("first", 1)
+    table.tags.create("last", 3)
     before = read(table, 2)
     done = table.rollback_to(2)
     assert (done.snapshot.id, done.snapshots, done.tags) == (2, (3,), ("last",))
@@ -446,7 +449,7 @@ def test_a_batch_is_judged_on_a_branch_of_its_own(table):
     assert table.latest_snapshot().id == COMMITS
     [branch] = table.branches.list()
     assert table.at_branch(branch).latest_snapshot().total_record_count == 4
-    assert table.drop_audited(before_millis=LATER.now_millis()) == [branch]
+    assert table.state.drop_audited(before_millis=LATER.now_millis()) == [branch]
     table.new_write_builder().with_audit(lambda batch: None).write(rows_of(8), EXECUTOR)
     assert table.latest_snapshot().id == COMMITS + 1
     assert list(table.branches.list()) == []
@@ -468,7 +471,7 @@ def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
         made = opened.create_table("d.t", schema)
         if kind != "row_tracking":
             made.new_write_builder().write(rows_of(0), EXECUTOR)
-            made.create_tag("one")
+            made.tags.create("one")
             made.branches.create("side", tag="one")
             made.consumers.reset("me", 1)
         shapes.add(opened.get_system_table(f"d.t${kind}").to_arrow(EXECUTOR).num_rows)
@@ -500,7 +503,7 @@ def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
     table = table_of(server)
     served = server._served(Identifier("d", "t"))
     (newest,) = served.newest.values()
-    table.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
+    table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
     for deleting in (
         lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),
         lambda: table.maintenance().run("expire_snapshots"),
@@ -512,7 +515,7 @@ def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
 
 def test_what_no_request_does_is_refused_with_the_way_out(table_of, server):
     table = table_of(server)
-    table.create_tag("one", 1)
+    table.tags.create("one", 1)
     for refused in (
         lambda: table.tags.rename("one", "two"),
         lambda: table.tags.replace("one", table.latest_snapshot()),

@@ -197,7 +197,7 @@ def test_vectors_mark_what_newer_levels_replace(catalog, engine, bitmap64):
         indexes = index_files_of(table)
         assert len(indexes) <= 1
         marked = sum(v.cardinality for index in indexes for v in index.deletion_vectors)
-        physical = sum(entry.file.row_count for entry in table.live_files())
+        physical = sum(entry.file.row_count for entry in table.state.live_files())
         assert physical - marked == len(rows_of(table))
         most = max(most, marked)
     assert most > 20
@@ -244,7 +244,7 @@ def test_small_append_files_become_large_ones(catalog, bucketed):
     assert table.latest_snapshot().total_record_count == 300
     read = table.new_read_builder().to_arrow().to_pylist()
     assert read == written
-    file = table.live_files()[0].file
+    file = table.state.live_files()[0].file
     assert (file.min_sequence_number, file.file_source) == (0, 1)
     assert compact(table).snapshot is None
 
@@ -256,7 +256,7 @@ def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     for number in range(4):
         rows = some_rows(np.random.default_rng(number), 50, 1000)
         write(table, rows)
-    files = [entry.file for entry in table.live_files()]
+    files = [entry.file for entry in table.state.live_files()]
     deleted = {files[0].file_name: range(20), files[1].file_name: [0], files[3].file_name: [49]}
     delete_rows(table, deleted)
     before = table.new_read_builder().to_arrow()
@@ -282,15 +282,17 @@ def test_files_of_others_and_full_files_are_left_alone(catalog):
     write(table, some_rows(np.random.default_rng(0), 400, 1000))
     for number in range(6):
         write(table, some_rows(np.random.default_rng(number), 5, 1000))
-    foreign = min(table.live_files(), key=lambda entry: entry.file.file_size).file
+    foreign = min(table.state.live_files(), key=lambda entry: entry.file.file_size).file
     path = f"{table.path}/bucket-0/{foreign.file_name}"
     replace_file(table, foreign, foreign._replace(external_path=path))
-    large = {entry.file.file_name for entry in table.live_files() if entry.file.file_size > 2900}
+    large = {
+        entry.file.file_name for entry in table.state.live_files() if entry.file.file_size > 2900
+    }
     assert large
     before = rows_of(table)
     compact(table, "full")
     assert rows_of(table) == before
-    left = {entry.file.file_name for entry in table.live_files()}
+    left = {entry.file.file_name for entry in table.state.live_files()}
     assert left >= large | {foreign.file_name}
 
 
@@ -309,7 +311,7 @@ def test_partitions_are_chosen_by_filter_and_by_age(catalog):
         write(table, pa.table({"id": [number] * 2, "p": ["a", "b"]}))
     builder = table.new_compaction_builder()
     chosen = builder.with_filter("p = 'a'").plan().units
-    assert [table.partition_text(unit.partition) for unit in chosen] == [{"p": "a"}]
+    assert [table.state.partition_text(unit.partition) for unit in chosen] == [{"p": "a"}]
     assert builder.with_partition_idle_time(dt.timedelta(hours=1)).plan().units == ()
     assert len(builder.with_partition_idle_time(dt.timedelta(0)).plan().units) == 2
     with pytest.raises(InvalidInputError) as raised:
@@ -340,10 +342,10 @@ def test_sequence_numbers_of_winners_are_kept(catalog):
     for _ in range(5):
         write(table, pa.table(rows))
     compact(table)
-    (file,) = (entry.file for entry in table.live_files())
+    (file,) = (entry.file for entry in table.state.live_files())
     assert (file.min_sequence_number, file.max_sequence_number) == (8, 9)
     write(table, some_rows(np.random.default_rng(0), 1, 1))
-    assert max(e.file.max_sequence_number for e in table.live_files()) == 10
+    assert max(e.file.max_sequence_number for e in table.state.live_files()) == 10
 
 
 def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
@@ -354,10 +356,10 @@ def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
     for _ in range(5):
         write(table, some_rows(rng, 20, 5000, deletes=0.5))
     compact(table)
-    middle = [entry.file for entry in table.live_files() if 0 < entry.file.level < 5]
+    middle = [entry.file for entry in table.state.live_files() if 0 < entry.file.level < 5]
     assert sum(file.delete_row_count for file in middle) > 0
     compact(table, "full")
-    assert all(entry.file.delete_row_count == 0 for entry in table.live_files())
+    assert all(entry.file.delete_row_count == 0 for entry in table.state.live_files())
 
 
 def test_files_of_older_schemas_become_files_of_the_newest(catalog):
@@ -376,7 +378,7 @@ def test_files_of_older_schemas_become_files_of_the_newest(catalog):
     before = rows_of(table)
     compact(table, "full")
     assert rows_of(table) == before
-    assert {entry.file.schema_id for entry in table.live_files()} == {table.schema.id}
+    assert {entry.file.schema_id for entry in table.state.live_files()} == {table.schema.id}
 
 
 def test_one_user_and_identifier_compact_once(catalog):
@@ -412,7 +414,7 @@ def test_every_file_can_be_written_anew(catalog, keyed):
     other = table.copy({"file.format": "orc", "compaction.force-rewrite-all-files": "true"})
     assert [unit.reason for unit in full_plan(other).units] == ["rewrite"]
     compact(other, "full")
-    assert {entry.file.file_format for entry in table.live_files()} == {"orc"}
+    assert {entry.file.file_format for entry in table.state.live_files()} == {"orc"}
     assert rows_of(table) == before
 
 

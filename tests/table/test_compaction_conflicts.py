@@ -52,7 +52,7 @@ def data_files(table):
 
 
 def live_names(table):
-    return {entry.file.file_name for entry in table.live_files()}
+    return {entry.file.file_name for entry in table.state.live_files()}
 
 
 def test_a_writer_is_not_in_the_way(catalog):
@@ -79,11 +79,11 @@ def test_another_compaction_costs_its_own_partition_only(catalog):
     executor = Meddling(other)
     outcome = table.new_compaction_builder().with_strategy("full").run(executor)
     assert executor.task_counts == [2, 0]
-    assert [table.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
+    assert [table.state.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
     assert outcome.snapshot.id == kept["a"].snapshot.id + 1
     assert rows_of(table) == before
     assert data_files(table) - live_names(table) == {
-        entry.file.file_name for entry in table.live_files(table.snapshot(3))
+        entry.file.file_name for entry in table.state.live_files(table.snapshot(3))
     }
 
 
@@ -115,7 +115,7 @@ def test_a_bucket_that_never_rests_is_left_out(catalog):
     outcome = table.new_compaction_builder().with_strategy("full").run(executor)
     assert executor.task_counts == [2, 1, 1, 1, 0]
     assert outcome.left_out == 1
-    assert [table.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
+    assert [table.state.partition_text(b.partition)["p"] for b in outcome.buckets] == ["b"]
     assert [row["n"] for row in rows_of(table) if row["id"] == 1] == [9, 9]
 
 
@@ -129,8 +129,8 @@ def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
         table.new_write_builder().write(some_rows(rng, 900 if large else 60, 10**6), EXECUTOR)
     before = rows_of(table)
     first, _ = table.new_compaction_builder().with_strategy("full").plan().units
-    file = next(entry for entry in table.live_files() if entry.file == first.files[0])
-    gone = pq.read_table(table.file_path(file))["id"][0]
+    file = next(entry for entry in table.state.live_files() if entry.file == first.files[0])
+    gone = pq.read_table(table.state.file_path(file))["id"][0]
 
     def other():
         table.new_row_change_builder().delete(f"id = {gone}", EXECUTOR)
@@ -140,7 +140,7 @@ def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
     assert executor.task_counts == [2, 1]
     assert outcome.left_out == 0
     assert rows_of(table) == [row for row in before if row["id"] != gone.as_py()]
-    assert len(table.live_files()) < 12
+    assert len(table.state.live_files()) < 12
 
 
 def test_rows_marked_meanwhile_do_not_come_back(catalog):

@@ -18,7 +18,7 @@ def postponed(catalog, name="t", **options):
 
 
 def buckets_of(table):
-    return sorted({entry.bucket for entry in table.live_files()})
+    return sorted({entry.bucket for entry in table.state.live_files()})
 
 
 def row(key, text, kind="+I"):
@@ -34,7 +34,7 @@ def test_waiting_rows_are_seen_after_a_compaction(catalog):
     assert outcome.snapshot.commit_kind is CommitKind.COMPACT
     assert len(rows_of(table)) == 30
     assert buckets_of(table) == [0, 1, 2]
-    assert {entry.total_buckets for entry in table.live_files()} == {3}
+    assert {entry.total_buckets for entry in table.state.live_files()} == {3}
 
 
 def test_rows_of_a_key_are_replayed_in_order(catalog):
@@ -48,7 +48,7 @@ def test_rows_of_a_key_are_replayed_in_order(catalog):
     write(table, row(1, "third"))
     compact(table, "full")
     assert [(found["id"], found["t"]) for found in rows_of(table)] == [(1, "third")]
-    assert [entry.file.level for entry in table.live_files()] == [5]
+    assert [entry.file.level for entry in table.state.live_files()] == [5]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -85,7 +85,7 @@ def test_a_dry_plan_tells_who_waits(catalog):
     write(table, row(1, "a"))
     plan = table.new_compaction_builder().plan()
     assert [(unit.reason, unit.row_count) for unit in plan.waiting] == [("waiting-rows", 1)]
-    assert table.shape().waiting_files == 1
+    assert table.state.shape().waiting_files == 1
 
 
 def test_the_commit_is_found_again(catalog):

@@ -55,7 +55,7 @@ def test_readers_skip_files_afterwards(catalog):
     wanted = table.new_read_builder().with_filter("n = 500")
     assert len(wanted.plan().splits[0].data_files) == 4
     sort(table)
-    assert len(table.live_files()) > 4
+    assert len(table.state.live_files()) > 4
     assert sum(len(split.data_files) for split in wanted.plan().splits) <= 2
 
 
@@ -67,7 +67,7 @@ def test_partitions_are_sorted_by_themselves(catalog):
     before = rows_of(table)
     outcome = sort(table)
     assert len(outcome.buckets) == 2
-    assert len(table.live_files()) == 2
+    assert len(table.state.live_files()) == 2
     assert rows_of(table) == before
 
 
@@ -86,7 +86,7 @@ def test_rows_that_come_meanwhile_stay(catalog):
 
 def test_deleted_rows_and_their_vectors_go(catalog):
     table = written(catalog, options={"deletion-vectors.enabled": "true"})
-    delete_rows(table, {entry.file.file_name: [0, 7] for entry in table.live_files()})
+    delete_rows(table, {entry.file.file_name: [0, 7] for entry in table.state.live_files()})
     before = rows_of(table)
     assert len(before) == 1592
     sort(table)

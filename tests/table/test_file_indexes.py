@@ -130,7 +130,7 @@ def test_a_damaged_index_file_is_named_and_can_be_left_aside(catalog, kept_bytes
         ids(table, "kind = 0 AND amount = 3")
     assert (caught.value.kind, caught.value.details["path"]) == ("file-index", str(path))
     options = {"file-index.read.enabled": "false"}
-    without = Table(FileStore.open(table.file_io, table.path, options=options))
+    without = Table(FileStore.open(table.state.file_io, table.path, options=options))
     assert ids(without, "kind = 0 AND amount = 3") == [3]
 
 
@@ -187,7 +187,7 @@ JAVA = sorted((Path(__file__).parents[3] / "shared" / "tables").glob("*/*bitmap*
 def test_tables_with_indexes_of_java_have_the_same_rows_with_and_without_them(path):
     table = open_table(str(path))
     options = {"file-index.read.enabled": "false"}
-    without = Table(FileStore.open(table.file_io, table.path, options=options))
+    without = Table(FileStore.open(table.state.file_io, table.path, options=options))
     for field in table.schema.fields:
         values = without.new_read_builder().with_columns([field.name]).to_arrow().column(0)
         for value in [*values.unique().to_pylist(), "nothing", -77]:

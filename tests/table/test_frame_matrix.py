@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.table.frames.frames import to_rows
-from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from tests.testkit.frame_matrix import COLUMN_TYPES, POLARS_DTYPES, Source, is_same, sources
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "frame_matrix.csv"

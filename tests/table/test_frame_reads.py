@@ -94,9 +94,9 @@ def table(tmp_path):
 
 def lose(table, day):
     """Delete the files of a day: who reads it fails."""
-    for entry in table.live_files():
-        if table.partition_text(entry.partition) == {"day": day}:
-            Path(table.file_path(entry)).unlink()
+    for entry in table.state.live_files():
+        if table.state.partition_text(entry.partition) == {"day": day}:
+            Path(table.state.file_path(entry)).unlink()
 
 
 def ids(rows):

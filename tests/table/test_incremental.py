@@ -96,8 +96,8 @@ def test_between_equal_moments_nothing_changed(table):
 
 
 def test_tags_are_compared_by_their_states(table):
-    table.create_tag("old", 1)
-    table.create_tag("new", 3)
+    table.tags.create("old", 1)
+    table.tags.create("new", 3)
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     changes = table.new_read_builder().between("old", "new").with_row_kinds()
     assert told(changes, "id") == [("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)]
@@ -132,7 +132,7 @@ def test_compactions_are_left_out_and_overwrites_are_named(catalog):
     table = plain(catalog)
     for number in range(3):
         write(table, [(number, 0.0)])
-    files = table.live_files()
+    files = table.state.live_files()
     path = f"{table.path}/snapshot/snapshot-2"
     data = LocalFileIO().read_bytes(path)
     LocalFileIO().replace(path, data.replace(b'"APPEND"', b'"OVERWRITE"'))
@@ -159,7 +159,7 @@ def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
     write(table, [(1, 1.0)])
     write(table, [(2, 2.0)])
     backwards = table.new_read_builder().between("late", "early")
-    table.create_tag("late", 2)
+    table.tags.create("late", 2)
     early = LocalFileIO().read_bytes(f"{table.path}/snapshot/snapshot-1")
     LocalFileIO().write_bytes(f"{table.path}/tag/tag-early", early.replace(b'"id":1', b'"id":3'))
     assert told(backwards.with_row_kinds()) == [("-D", 2, 2.0)]

@@ -46,7 +46,7 @@ def test_a_branch_of_java_is_read_by_its_name():
     branch = table.at_branch("test")
     assert branch.latest_snapshot() is not None
     assert branch.new_read_builder().to_arrow(EXECUTOR).num_rows > 0
-    assert branch.system_table("files").to_arrow().num_rows == len(branch.live_files())
+    assert branch.system_table("files").to_arrow().num_rows == len(branch.state.live_files())
 
 
 @pytest.mark.parametrize("name", sorted(INDEX), ids=short)
@@ -55,4 +55,4 @@ def test_system_tables_of_any_table_are_read(name):
     for kind in ("files", "manifests", "partitions", "buckets", "table_indexes", "schemas"):
         system = table.system_table(kind)
         assert system.to_arrow().schema == system.arrow_schema
-    assert table.system_table("files").to_arrow().num_rows == len(table.live_files())
+    assert table.system_table("files").to_arrow().num_rows == len(table.state.live_files())

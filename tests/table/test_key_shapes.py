@@ -108,6 +108,6 @@ def test_blanks_of_char_do_not_outlive_a_change_to_orc(catalog):
     table.alter([set_option("file.format", "orc")])
     table = catalog.get_table("db.t")
     compact(table, "full")
-    (entry,) = table.live_files()
+    (entry,) = table.state.live_files()
     assert entry.file.file_format == "orc"
     assert table.new_read_builder().with_filter("c = 'ab'").count() == 2

@@ -76,6 +76,6 @@ def test_avro_files_name_the_schema_that_is_gone(catalog):
 def test_no_earlier_snapshot_is_advised_where_there_is_none(catalog):
     table = catalog.create_table("db.t", Schema.of({"k": "INT"}))
     table.new_write_builder().write(ROWS.select(["k"]))
-    LocalFileIO().delete_file(table.file_path(table.live_files()[0]))
+    LocalFileIO().delete_file(table.state.file_path(table.state.live_files()[0]))
     with pytest.raises(NotFoundError, match="There is no earlier snapshot: restore the file"):
         table.new_read_builder().to_arrow()

@@ -41,8 +41,8 @@ def table(catalog):
     for number in (1, 2, 3):
         write(made, number)
         change(made, number, time_millis=number * 10_000, watermark=number * 100)
-    made.create_tag("v1", 1)
-    made.create_tag("2", 3)
+    made.tags.create("v1", 1)
+    made.tags.create("2", 3)
     return made
 
 
@@ -200,8 +200,8 @@ def test_a_consumer_that_is_lost_is_told_the_way_out(table):
 
 def expire(table, number):
     """Do what an expiration does to a snapshot: its file goes, and what only it needed."""
-    for entry in table.live_files(table.snapshot(number)):
-        LocalFileIO().delete_file(table.file_path(entry))
+    for entry in table.state.live_files(table.snapshot(number)):
+        LocalFileIO().delete_file(table.state.file_path(entry))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-{number}")
 
 
@@ -218,7 +218,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_named(table):
 
 
 def test_a_file_somebody_deleted_is_no_expiration(table):
-    path = table.file_path(table.live_files()[0])
+    path = table.state.file_path(table.state.live_files()[0])
     LocalFileIO().delete_file(path)
     with pytest.raises(NotFoundError, match="something else than an expiration") as caught:
         table.new_read_builder().to_arrow(EXECUTOR)

@@ -114,7 +114,10 @@ def test_buckets_are_rescaled(catalog):
     _write(wide.new_write_builder().with_overwrite(), *rows[:20])
     _write(wide.new_write_builder(), (FIRST, 1, 20), (SECOND, 1, 20))
     assert _read(wide) == sorted([*rows, (FIRST, 1, 20), (SECOND, 1, 20)])
-    counts = {(wide.partition_text(e.partition)["dt"], e.total_buckets) for e in wide.live_files()}
+    counts = {
+        (wide.state.partition_text(e.partition)["dt"], e.total_buckets)
+        for e in wide.state.live_files()
+    }
     assert len(counts) == 2
     assert {count for _, count in counts} == {2, 8}
 

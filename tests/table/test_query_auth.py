@@ -79,7 +79,7 @@ def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
         with pytest.raises(UnsupportedFeatureError, match="is not altered") as refused:
             alter([set_option(option, "true")])
         assert refused.value.kind == kind
-    assert table.reopened().schema == table.schema
+    assert table.refresh().schema == table.schema
 
 
 def test_what_others_made_unreadable_may_be_altered(tmp_path):

@@ -169,7 +169,7 @@ def test_a_rescale_ends_it(new_catalog, change, bucket):
     assert content(table) == model
     assert table.rescale(EMBEDDED) is not None
     assert content(table) == model
-    assert {e.file.schema_id for e in table.live_files()} == {table.schema.id}
+    assert {e.file.schema_id for e in table.state.live_files()} == {table.schema.id}
     if bucket != "-1":
         assert table.rescale(EMBEDDED) is None
     table.new_write_builder().write(more, EMBEDDED)
@@ -208,7 +208,7 @@ def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_c
     retype(twin, "k", "BIGINT NOT NULL")
     twin = new_catalog.get_table("db.t")
     twin.rescale(EMBEDDED)
-    (entry,) = twin.live_files()
+    (entry,) = twin.state.live_files()
     compacted = Path(twin.path, "bucket-0", entry.file.file_name).read_bytes()
     new_catalog.drop_table("db.t")
 
@@ -312,5 +312,5 @@ def test_sums_that_may_hold_others_are_refused(new_catalog):
 def test_system_tables_show_the_files_of_both_types(new_catalog, name):
     table, _ = mixed_table(new_catalog, "INT->STRING", seeded(1))
     shown = table.system_table(name).to_arrow(EMBEDDED)
-    assert shown.num_rows == len(table.live_files())
+    assert shown.num_rows == len(table.state.live_files())
     assert all(row["min_key"] and row["max_key"] for row in shown.to_pylist())

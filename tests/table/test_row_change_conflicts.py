@@ -52,7 +52,7 @@ def test_others_change_the_same_rows_meanwhile(row_table):
     found = {row[1]: row[2] for row in read(row_table)}
     assert not {6, 7} & set(found)
     assert found[8] == 99
-    live = {entry.file.file_name for entry in row_table.live_files()}
+    live = {entry.file.file_name for entry in row_table.state.live_files()}
     # Files of older snapshots are left, no orphans of ours.
     assert len(data_files(row_table) - names - live) <= 10
 

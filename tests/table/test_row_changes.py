@@ -76,7 +76,7 @@ def test_all_rows_are_deleted_and_come_again(row_table):
     assert outcome.rows_matched == 16
     assert read(row_table) == []
     if not row_table.schema.has_primary_key:
-        assert row_table.live_files() == []
+        assert row_table.state.live_files() == []
         assert index_files_of(row_table) == []
     write(row_table, *FIRST)
     assert read(row_table) == sorted(FIRST, key=repr)
@@ -122,9 +122,9 @@ def test_files_whose_statistics_decide_are_not_opened(catalog):
     table = create(catalog, "rewrite-bucketed")
     write(table, *FIRST)
     write(table, *SECOND)
-    for entry in table.live_files():
+    for entry in table.state.live_files():
         if entry.file.min_sequence_number and entry.file.row_count <= 2:
-            Path(table.file_path(entry)).write_bytes(b"damaged")
+            Path(table.state.file_path(entry)).write_bytes(b"damaged")
     assert changing(table).delete("id >= 20").rows_matched == 4
     assert read(table) == sorted(FIRST, key=repr)
 
@@ -154,7 +154,7 @@ def test_files_with_nulls_or_nan_are_opened(catalog):
     assert changing(table).delete("id >= 1 AND id < 2").rows_matched == 1
     assert changing(table).delete("x < 5").rows_matched == 1
     assert changing(table).delete("id > 0").rows_matched == 1
-    assert table.live_files() == []
+    assert table.state.live_files() == []
 
 
 def test_files_of_an_older_schema(catalog):

@@ -79,7 +79,7 @@ def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
     builder = table.new_write_builder()
     altered = table.alter([update_column_type("v", "STRING"), rename_column("v", "w")])
     outcome = builder.write(rows(k=[2, 3], v=[7, 8]), EMBEDDED)
-    newest = table.live_files()[-1].file
+    newest = table.state.live_files()[-1].file
     assert (newest.schema_id, outcome.snapshot.schema_id) == (0, 1)
     assert read(altered) == [(1, "10"), (2, "7"), (3, "8")]
     assert read(altered, "w = '8'") == [(3, "8")]
@@ -157,7 +157,7 @@ def test_loss_is_refused_or_allowed(table):
     assert caught.value.details["column"] == "v"
     assert len(table.schemas()) == 1
     table.alter_checked(change, on_overflow=OnOverflow.ALLOW)
-    assert read(table.reopened()) == [(1, 10), (2, 44)]
+    assert read(table.refresh()) == [(1, 10), (2, 44)]
 
 
 def test_what_is_written_while_a_change_is_judged_is_judged_again(table):
@@ -183,7 +183,7 @@ def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
 
     made = table.alter_checked([rename_column("v", "w")], judged=judged)
     assert (len(plans), made.new.id) == (2, 2)
-    assert table.reopened().schema.field_names == ("k", "w", "x")
+    assert table.refresh().schema.field_names == ("k", "w", "x")
 
 
 def test_who_is_always_overtaken_gives_up(table):
@@ -196,13 +196,13 @@ def test_who_is_always_overtaken_gives_up(table):
 
 def test_a_change_that_was_made_is_found(table):
     changes = [add_column("x", "INT"), set_option("write-only", "true")]
-    assert table.change_made_since(changes, 0) is None
+    assert table.state.change_made_since(changes, 0) is None
     table.alter(changes)
-    made = table.change_made_since(changes, 0)
+    made = table.state.change_made_since(changes, 0)
     assert made is not None
     assert made.id == 1
-    assert table.change_made_since(changes, made.time_millis + 1) is None
-    assert table.change_made_since([add_column("y", "INT")], 0) is None
+    assert table.state.change_made_since(changes, made.time_millis + 1) is None
+    assert table.state.change_made_since([add_column("y", "INT")], 0) is None
 
 
 def test_keys_are_refused_types(catalog):

@@ -26,7 +26,7 @@ def write(table, rows):
 
 
 def rows_of(table):
-    return table.reopened().new_read_builder().to_arrow(EXECUTOR).to_pylist()
+    return table.refresh().new_read_builder().to_arrow(EXECUTOR).to_pylist()
 
 
 def ints(*values):
@@ -34,7 +34,7 @@ def ints(*values):
 
 
 def types_of(table):
-    return {field.name: str(field.type) for field in table.reopened().schema.fields}
+    return {field.name: str(field.type) for field in table.refresh().schema.fields}
 
 
 def test_a_new_column_is_refused_by_name_unless_asked_for(catalog):
@@ -57,7 +57,7 @@ def test_new_columns_are_added_and_absent_ones_are_null(catalog):
         {"id": 2, "v": None, "w": "x", "at": dt.date(2024, 1, 2)},
         {"id": 3, "v": None, "w": "y", "at": None},
     ]
-    assert len(table.reopened().schemas()) == 2
+    assert len(table.refresh().schemas()) == 2
 
 
 def test_a_type_is_widened_only_when_asked_for(catalog):
@@ -67,7 +67,7 @@ def test_a_type_is_widened_only_when_asked_for(catalog):
     wide = table_of(catalog, name="db.wide", options=WIDENING)
     write(wide, pa.table({"id": ints(1), "v": ints(7)}))
     write(wide, pa.table({"id": ints(2), "v": pa.array([2**40])}))
-    write(wide.reopened(), pa.table({"id": ints(3), "v": ints(9)}))
+    write(wide.refresh(), pa.table({"id": ints(3), "v": ints(9)}))
     assert [row["v"] for row in rows_of(wide)] == [7, 2**40, 9]
     assert types_of(wide)["v"] == "BIGINT"
 
@@ -127,7 +127,7 @@ def test_a_writer_that_opened_the_table_before_the_change_goes_on(catalog):
     write(first, pa.table({"id": ints(1), "v": ints(1), "w": ints(1)}))
     write(second, pa.table({"id": ints(2), "v": ints(2), "w": ints(2)}))
     assert [row["w"] for row in rows_of(first)] == [1, 2]
-    assert len(first.reopened().schemas()) == 2
+    assert len(first.refresh().schemas()) == 2
 
 
 def with_default(table, text, name="v"):

@@ -75,7 +75,7 @@ def check_whole(table):
     lives = [item for item in listed if item.status == "Success"]
     loads = Counter(f.file_name for item in lives if isinstance(item, Load) for f in item.files)
     others = Counter(f.file_name for item in lives if isinstance(item, Segment) for f in item.files)
-    entries = table.live_files()
+    entries = table.state.live_files()
     own = {entry.file.file_name for entry in entries if not is_foreign(options, entry.file)}
     foreign = {entry.file.file_name for entry in entries} - own
     assert {name for name in loads if name in own} == own
@@ -330,7 +330,7 @@ def test_branches_have_numbers_of_their_own_and_change_none(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     append(table)
     add(table, tmp_path / "p")
-    table.create_tag("t")
+    table.tags.create("t")
     table.branches.create("b", tag="t")
     branch = table.at_branch("b")
     append(branch)

@@ -293,8 +293,8 @@ def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path
             else 2,
         )
 
-    assert (table.physical_rows(), table.physical_rows(before)) == (11, 1)
-    assert len(table.live_files()) == 2
+    assert (table.state.physical_rows(), table.state.physical_rows(before)) == (11, 1)
+    assert len(table.state.live_files()) == 2
     assert [sums(kind) for kind in ("partitions", "buckets", "files", "file_key_ranges")] == (
         [(11, 2)] * 4
     )
@@ -302,7 +302,7 @@ def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path
     shown = [(row["record_count"], row["file_count"]) for row in of_all if row["table_name"] == "c"]
     assert shown == [(11, 2)]
     table.segments().delete([1])
-    assert table.physical_rows() == 1
+    assert table.state.physical_rows() == 1
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])

@@ -84,7 +84,7 @@ def test_s1_columns_of_the_table_are_taken_where_they_lie(table, landing):
     assert read(table) == [(1, "x"), (2, None)]
     assert outcome.snapshot.total_record_count == 2
     assert outcome.snapshot.properties["segment.ids"] == "0"
-    [file] = [entry.file for entry in table.live_files()]
+    [file] = [entry.file for entry in table.state.live_files()]
     assert file.external_path == f"file:{landing}/x/1.parquet"
     assert file.value_stats_cols == ("a", "b")
     assert file.value_stats.null_counts == (0, 1)
@@ -286,20 +286,20 @@ def test_s21_letter_case_and_blanks_of_the_option_do_not_count(partitioned, land
 
 
 def test_s22_rows_cannot_change_beside_another_format(table, landing):
-    store = FileStore.open(table.file_io, table.path)
+    store = FileStore.open(table.state.file_io, table.path)
     write(landing / "o" / "1.orc", rows((1, "x")))
     add(table, landing / "o", "orc")
     with pytest.raises(UnsupportedFeatureError, match="Unsupported update operation on table"):
-        check_row_changes(store, table.live_files(), "update")
+        check_row_changes(store, table.state.live_files(), "update")
     table.segments().delete([0])
-    check_row_changes(store, table.live_files(), "update")
+    check_row_changes(store, table.state.live_files(), "update")
     write(landing / "p" / "1.parquet", rows((1, "x")))
     add(table, landing / "p")
-    check_row_changes(store, table.live_files(), "delete")
+    check_row_changes(store, table.state.live_files(), "delete")
     write(landing / "c" / "1.csv", rows((1, "x")))
     add(table, landing / "c", "csv")
     with pytest.raises(UnsupportedFeatureError, match=r"Unsupported delete operation.*csv"):
-        check_row_changes(store, table.live_files(), "delete")
+        check_row_changes(store, table.state.live_files(), "delete")
 
 
 def test_s24_deleting_and_cleaning_forget_metadata_alone(table, landing):
@@ -489,6 +489,6 @@ def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landi
 def test_live_files_of_a_snapshot_do_not_name_text_files(table, landing):
     write(landing / "1.csv", rows((1, "x")))
     outcome = add(table, landing, "csv")
-    store = FileStore.open(table.file_io, table.path)
+    store = FileStore.open(table.state.file_io, table.path)
     assert FileStoreScan(store).live_files(outcome.snapshot) == []
     assert outcome.snapshot.total_record_count == 0

@@ -80,7 +80,7 @@ def test_m5_the_counter_continues_over_commits(tmp_path):
     write(table, ("+I", SECOND, "a1"), ("+I", SECOND, "a2"))
     write(table, ("+I", SECOND, "a3"))
     assert values(table) == ["a3"]
-    numbers = [entry.file.max_sequence_number for entry in table.live_files()]
+    numbers = [entry.file.max_sequence_number for entry in table.state.live_files()]
     assert sorted(numbers) == [SECOND * 1_000_000 + 1, SECOND * 1_000_000 + 2]
 
 

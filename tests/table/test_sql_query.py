@@ -47,9 +47,9 @@ def test_tables_are_joined_and_counted(catalog):
 
 def test_filters_and_columns_reach_the_scan(catalog):
     table = catalog.get_table("db.orders")
-    for entry in table.live_files():
-        if table.partition_text(entry.partition) == {"day": "2024-01-02"}:
-            Path(table.file_path(entry)).unlink()
+    for entry in table.state.live_files():
+        if table.state.partition_text(entry.partition) == {"day": "2024-01-02"}:
+            Path(table.state.file_path(entry)).unlink()
     few = "select sum(id) as s from db.orders where day < '2024-01-02'"
     assert catalog.sql(few).to_arrow()["s"].to_pylist() == [3]
     with pytest.raises(NotFoundError, match="data-"):
@@ -58,7 +58,7 @@ def test_filters_and_columns_reach_the_scan(catalog):
 
 def test_a_moment_and_system_tables_are_read(catalog):
     table = catalog.get_table("db.orders")
-    table.create_tag("first", 1)
+    table.tags.create("first", 1)
     count = "select count(*) as n from db.orders {} o"
 
     def counted(moment):

@@ -144,7 +144,7 @@ def test_tables_are_kept_up(catalog):
     compact = "CALL sys.compact(table => 'db.t', where => 'p = \"b\"')"
     assert shown(catalog, compact) == [(True,)]
     table = catalog.get_table("db.t")
-    assert sorted(entry.file.level > 0 for entry in table.live_files()) == [False, True]
+    assert sorted(entry.file.level > 0 for entry in table.state.live_files()) == [False, True]
     before = len(table.snapshots())
     expire = "CALL sys.expire_snapshots(table => 'db.t', retain_max => 1, retain_min => 1)"
     assert shown(catalog, expire) == [(before - 1,)]

@@ -83,7 +83,7 @@ def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog
 
     table.new_write_builder().with_last_check(alter).write(rows(2, 3), EXECUTOR)
     assert read(catalog) == [{"id": 2, "v": 3}]
-    (entry,) = table.live_files()
+    (entry,) = table.state.live_files()
     assert entry.file.schema_id == 1
 
 

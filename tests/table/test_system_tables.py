@@ -124,8 +124,8 @@ def test_a_moment_counts_for_system_tables_too(catalog, table):
 
 
 def test_names_and_progress(catalog, table):
-    table.create_tag("v1", 1, time_retained=dt.timedelta(hours=36, milliseconds=5))
-    table.create_tag("v2")
+    table.tags.create("v1", 1, time_retained=dt.timedelta(hours=36, milliseconds=5))
+    table.tags.create("v2")
     table.branches.create("b", tag="v1")
     table.consumers.advance("etl", 3)
     tags = rows(table, "tags")

@@ -183,10 +183,10 @@ def test_text_segments_reach_who_reads_changes(changing):
 def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing):
     table, add = changing
     number = add(7)
-    table.create_tag("before")
+    table.tags.create("before")
     table.consumers.advance("etl", 3)
     table.segments().delete([number])
-    table.create_tag("after")
+    table.tags.create("after")
     read = table.new_read_builder()
     with pytest.raises(InvalidInputError, match="overwrote rows") as caught:
         read.with_consumer("etl").plan()
@@ -207,13 +207,13 @@ def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing
 def test_a_refresh_of_a_text_segment_is_refused_to_who_read_it_before(changing, tmp_path):
     table, add = changing
     number = add(7)
-    table.create_tag("before")
+    table.tags.create("before")
     table.consumers.advance("etl", 3)
     [folder] = [tmp_path / "7"]
     [file] = folder.iterdir()
     write(folder / f"2{file.suffix}", rows((8, "text")))
     table.segments().refresh([number])
-    table.create_tag("after")
+    table.tags.create("after")
     read = table.new_read_builder().with_row_kinds()
     for late in (read.with_consumer("etl"), read.between("before", "after")):
         with pytest.raises(InvalidInputError, match="was refreshed") as caught:
@@ -234,7 +234,7 @@ def test_a_text_file_that_changed_is_named_to_who_reads_changes(changing, tmp_pa
 def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
     table, add = changing
     number = add(7)
-    table.create_tag("fork")
+    table.tags.create("fork")
     table.branches.create("b", tag="fork")
     table.branches.create("empty")
     add(8)

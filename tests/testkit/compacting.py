@@ -63,7 +63,7 @@ def some_rows(rng, count, keys, *, deletes=0.0, nulls=0.2):
 
 
 def levels_of(table):
-    return sorted(entry.file.level for entry in table.live_files())
+    return sorted(entry.file.level for entry in table.state.live_files())
 
 
 def index_files_of(table):
@@ -98,7 +98,7 @@ def replace_file(table, before, after):
 
 
 def commit(table, increment):
-    entry = table.live_files()[0]
+    entry = table.state.live_files()[0]
     message = CommitMessage(
         partition=entry.partition,
         bucket=entry.bucket,
@@ -119,7 +119,7 @@ def changelog_of(table, snapshot):
     for meta in store.manifests.read_list(snapshot.changelog_manifest_list):
         for entry in store.manifests.read(meta):
             assert entry.file.file_name.startswith("changelog-")
-            read = pq.read_table(table.file_path(entry)).to_pylist()
+            read = pq.read_table(table.state.file_path(entry)).to_pylist()
             assert len(read) == entry.file.row_count
             rows += [
                 {name: row[name] for name in table.schema.field_names}

@@ -70,7 +70,7 @@ class Deeds:
     def compact(self) -> Any:
         table = self.catalog.get_table("db.t")
         table.new_compaction_builder().with_strategy("full").run(self.executor)
-        levels = {entry.file.level for entry in table.live_files()}
+        levels = {entry.file.level for entry in table.state.live_files()}
         plan = table.new_read_builder().with_filter("id >= 998").plan()
         frame = self.executor.to_dataframe(plan.context, plan.splits)
         found = sorted((row.id, row.n) for row in frame.collect())

@@ -143,7 +143,7 @@ def _parquet(at, table):
 
 def _fallback_branch(at):
     table = at.written()
-    table.create_tag("v1")
+    table.tags.create("v1")
     table.branches.create("old", tag="v1")
     table.at_branch("old").alter([UpdateColumnComment(field_names=("v",), new_comment="x")])
     changed = FileStore.open(LocalFileIO(), table.path, options={"branch": "old"})
@@ -377,7 +377,7 @@ def _load_with_marked_rows(at):
 def _compacted_segment(at):
     table = at.table()
     _segment(table, at.folder())
-    [entry] = table.live_files()
+    [entry] = table.state.live_files()
     message = CommitMessage(
         partition=entry.partition,
         bucket=entry.bucket,

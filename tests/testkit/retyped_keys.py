@@ -29,7 +29,7 @@ def write_on(table, rows):
     store = FileStore.open(LocalFileIO(), table.path)
     latest = store.newest()
     numbers = {}
-    for entry in [] if latest is None else table.live_files(latest):
+    for entry in [] if latest is None else table.state.live_files(latest):
         place = (entry.partition, entry.bucket)
         numbers[place] = max(numbers.get(place, -1), entry.file.max_sequence_number)
     context = WriteContext(

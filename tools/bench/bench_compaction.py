@@ -70,8 +70,8 @@ def decode_and_encode(table: Table, left_rows: int, target: Path) -> None:
     """Read every file, and write as many rows as a compaction leaves, by pyarrow alone."""
     writer: pq.ParquetWriter | None = None
     left = left_rows
-    for entry in table.live_files():
-        read = pq.read_table(table.file_path(entry))
+    for entry in table.state.live_files():
+        read = pq.read_table(table.state.file_path(entry))
         if writer is None:
             writer = pq.ParquetWriter(
                 target,
@@ -141,7 +141,7 @@ def measure(options: argparse.Namespace, home: Path) -> None:
         table = upserted(home, options.scale)
     else:
         table = random_runs(home, options.rows, options.buckets)
-    files = [entry.file for entry in table.live_files()]
+    files = [entry.file for entry in table.state.live_files()]
     size, rows = sum(file.file_size for file in files), sum(file.row_count for file in files)
     before, _ = timed(lambda: table.new_read_builder().to_arrow())
     left = table.new_read_builder().with_columns(["id"]).to_arrow().num_rows
@@ -204,7 +204,7 @@ def measure_java(
                 copy = copied()
                 wall, cpu = java.call("compact_seconds", table="db.copy", writers=writers)
                 runs.append((wall, cpu))
-                found = sum(entry.file.row_count for entry in copy.live_files())
+                found = sum(entry.file.row_count for entry in copy.state.live_files())
                 if found != left:
                     raise AssertionError(f"Java left {found} rows of {left} keys")
         for name, seconds in (("first", runs[0]), ("warm", median(runs[1:]))):

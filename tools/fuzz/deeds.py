@@ -147,17 +147,17 @@ def overwrite(game: Game, chance: Random) -> None:
 def _some_partition(game: Game, chance: Random) -> tuple[dict[str, str], PlainRow] | None:
     """Return a partition as a spec of texts, and its values."""
     table = game.table()
-    entries = sorted({entry.partition for entry in table.live_files()})
+    entries = sorted({entry.partition for entry in table.state.live_files()})
     if not entries:
         return None
     partition = chance.choice(entries)
-    spec = table.partition_text(partition)
+    spec = table.state.partition_text(partition)
     names = table.schema.partition_keys
     roots = {table.schema.column(name).type.root for name in names}
     if game.drawn.zone != "UTC" and TypeRoot.TIMESTAMP_LTZ in roots:
         return None
     where = {name: spec[name] for name in names}
-    files = [entry for entry in table.live_files() if entry.partition == partition]
+    files = [entry for entry in table.state.live_files() if entry.partition == partition]
     del files
     keys = [table.schema.field_names.index(name) for name in names]
     for row in game.rows:
@@ -177,7 +177,7 @@ def _text_of(game: Game, rows: Any, table: Any) -> dict[str, str]:
         field = table.schema.column(name)
         plain = plain_rows(rows.select([name]), [field])[0][0]
         values.append(None if plain is None else internal(plain, data_type))
-    found: dict[str, str] = table.partition_text(serialize_row(values, types))
+    found: dict[str, str] = table.state.partition_text(serialize_row(values, types))
     return found
 
 

@@ -25,7 +25,7 @@ def tag(game: Game, chance: Random) -> None:
     game.act(
         Deed(
             f"tags {name}",
-            lambda table: game.ours.open(table).create_tag(name, newest(table)),
+            lambda table: game.ours.open(table).tags.create(name, newest(table)),
             lambda table: game.java.call(
                 "change", table=table, action="create_tag", name=name, snapshot=newest(table)
             ),

@@ -195,9 +195,10 @@ class Soak:
         for number in range(before + 1, self._newest_log() + 1):
             if table.snapshot(number).commit_kind == "COMPACT":
                 at = {
-                    entry.file.file_name for entry in table.live_files(table.snapshot(number - 1))
+                    entry.file.file_name
+                    for entry in table.state.live_files(table.snapshot(number - 1))
                 }
-                for entry in table.live_files(table.snapshot(number)):
+                for entry in table.state.live_files(table.snapshot(number)):
                     written += entry.file.file_size * (entry.file.file_name not in at)
         return written
 
@@ -211,8 +212,8 @@ class Soak:
     def _figures(self, day: int) -> Day:
         catalog = self.deployment.paimon.catalog()
         tables = {name: catalog.get_table(f"soak.{name}") for name in self.deployment.truth}
-        live = sum(e.file.file_size for t in tables.values() for e in t.live_files())
-        log = sum(entry.file.file_size for entry in tables["log"].live_files())
+        live = sum(e.file.file_size for t in tables.values() for e in t.state.live_files())
+        log = sum(entry.file.file_size for entry in tables["log"].state.live_files())
         listed = [*os.walk(self.home / "warehouse"), *os.walk(self.home / "archive")]
         sizes = [Path(f"{at}/{name}").stat().st_size for at, _, names in listed for name in names]
         data = [
@@ -231,7 +232,7 @@ class Soak:
             disk_over_live=sum(sizes) / live,
             metadata_bytes=sum(sizes) - sum(data),
             files=len(sizes),
-            live_files=sum(len(table.live_files()) for table in tables.values()),
+            live_files=sum(len(table.state.live_files()) for table in tables.values()),
             directories=len(listed),
             snapshots=sum(
                 len(list(Path(t.path, "snapshot").glob("snapshot-*"))) for t in tables.values()

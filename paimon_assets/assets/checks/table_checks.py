@@ -118,7 +118,7 @@ def build_small_files_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         snapshot = run.table.latest_snapshot()
-        shape, due = run.table.shape(snapshot), debt.due(run.table, snapshot)
+        shape, due = run.table.state.shape(snapshot), debt.due(run.table, snapshot)
         amplification = f"read amplification {shape.read_amplification:.2f}"
         text = f"{counted(len(shape.file_sizes), 'file')}, {amplification}."
         if due is not None:

@@ -313,7 +313,7 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
     if latest is not None and snapshot is not None:
         _remember(memory, latest, snapshot)
     if snapshot is None and latest is not None:
-        name = table.pointed_ledger(key)
+        name = table.state.pointed_ledger(key)
         if name is not None:
             return replace(latest, properties={**latest.properties, key: name})
     if snapshot is None and oldest is not None and oldest.id > 1:
@@ -348,7 +348,7 @@ def _refuse_lost_ledger(table: Table, source: str) -> None:
 
 
 def _stored(table: Table) -> Iterator[tuple[str, Ledger]]:
-    for status in table.file_io.list_directory(_directory(table)):
+    for status in table.state.file_io.list_directory(_directory(table)):
         if status.name.startswith("ledger-") and status.name.endswith(".json"):
             yield status.name, _read(table, status.name)
 
@@ -380,14 +380,14 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
         forgotten_to=max([ledger.forgotten_to, *(part.last for part in dropped)]),
     )
     name = f"ledger-{uuid4()}.json"
-    table.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(forgetting))
+    table.state.file_io.write_bytes(f"{_directory(table)}/{name}", ledger_to_json(forgetting))
     return name
 
 
 def _written(table: Table, part: Part) -> Part:
     name = f"ledger-{uuid4()}.parquet"
     data = part_to_bytes(_rows_of(part, table))
-    table.file_io.write_bytes(f"{_directory(table)}/{name}", data)
+    table.state.file_io.write_bytes(f"{_directory(table)}/{name}", data)
     return replace(part, file=name, rows=None)
 
 
@@ -398,7 +398,7 @@ def _rows_of(part: Part, table: Table | None) -> pa.Table:
         raise ValueError(f"part '{part.file}' lies below a table")
     path = f"{_directory(table)}/{part.file}"
     try:
-        return part_from_bytes(table.file_io.read_bytes(path))
+        return part_from_bytes(table.state.file_io.read_bytes(path))
     except (pa.ArrowException, ValueError) as error:
         raise _damaged(path, error) from error
 
@@ -409,7 +409,7 @@ def _directory(table: Table) -> str:
 
 def _read(table: Table, name: str) -> Ledger:
     path = f"{_directory(table)}/{name}"
-    return ledger_from_json(table.file_io.read_bytes(path), path)
+    return ledger_from_json(table.state.file_io.read_bytes(path), path)
 
 
 def ledger_to_json(ledger: Ledger) -> bytes:

@@ -53,7 +53,7 @@ _LINES_SHOWN = 200
 
 def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
     """Return what a compaction would do: a line for each task, and what it is expected to bring."""
-    units, shape = plan.units, table.shape(plan.snapshot)
+    units, shape = plan.units, table.state.shape(plan.snapshot)
     lines = [*plan.waiting, *units]
     metadata: Metadata = {
         "paimon/picture": picture({"now": shape}),
@@ -98,7 +98,7 @@ def outcome_metadata(
     table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
 ) -> Metadata:
     """Return what a compaction did: the table before and after its snapshot, in numbers."""
-    after, before = table.shape(snapshot), _shape_at(table, snapshot.id - 1)
+    after, before = table.state.shape(snapshot), _shape_at(table, snapshot.id - 1)
     panels = {"after": after} if before is None else {"before": before, "after": after}
     metadata: Metadata = {
         "paimon/picture": picture(panels),
@@ -154,7 +154,7 @@ def _shape_at(table: Table, snapshot_id: int) -> TableShape | None:
     if snapshot_id < 1:
         return None
     try:
-        return table.shape(table.snapshot(snapshot_id))
+        return table.state.shape(table.snapshot(snapshot_id))
     except NotFoundError:  # expired meanwhile
         return None
 
@@ -167,7 +167,7 @@ def _expected_amplification(shape: TableShape, units: Iterable[PlannedUnit]) -> 
 
 
 def _plan_line(table: Table, unit: PlannedUnit) -> Mapping[str, Any]:
-    partition = table.partition_text(unit.partition)
+    partition = table.state.partition_text(unit.partition)
     return {
         "partition": ", ".join(f"{name}={value}" for name, value in partition.items()),
         "bucket": unit.bucket,

@@ -74,7 +74,7 @@ class FileDebt:
         Cost:
             The manifests; twice or three times where something is due.
         """
-        reasons = self.reasons(table.shape(snapshot))
+        reasons = self.reasons(table.state.shape(snapshot))
         if not reasons:
             return None
         builder = table.new_compaction_builder()

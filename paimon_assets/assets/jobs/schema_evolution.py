@@ -138,7 +138,7 @@ def _run(
         # The asset's page shows the new columns.
         metadata = {**effect, "paimon/schema_id": schema.id}
         text = f"Schema {schema.id}."
-        context.log_event(materialization_of(key, text, metadata, table.reopened()))
+        context.log_event(materialization_of(key, text, metadata, table.refresh()))
 
     if config.dry_run:
         plan = table.plan_alter(changes, executor=paimon.new_executor)
@@ -147,7 +147,7 @@ def _run(
         metadata = {"paimon/dry_run": True, **effect}
         context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
         return
-    earlier = table.change_made_since(changes, _began_millis(context))
+    earlier = table.state.change_made_since(changes, _began_millis(context))
     if earlier is not None:
         context.log.info("Schema %d was made by an earlier try of this run.", earlier.id)
         report(earlier)

@@ -140,7 +140,7 @@ class BatchAudit:
             read = batch_read(self._table.new_read_builder().store, earlier)
         elif replaced is not None:
             read = replaced.at_snapshot(earlier.id)
-            rows = self._table.physical_rows(earlier)
+            rows = self._table.state.physical_rows(earlier)
         else:
             return
         self._judge(read, rows, self._snapshot_metadata())

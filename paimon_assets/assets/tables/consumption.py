@@ -79,7 +79,7 @@ class Consumed:
         last = snapshot_or_none(self.table, self.next_snapshot - 1)
         return Position(
             next_snapshot=self.next_snapshot,
-            created_ms=self.table.created_ms,
+            created_ms=self.table.state.created_ms,
             last="" if last is None else last.name,
         )
 
@@ -116,7 +116,7 @@ def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consu
         return consumed
     text = _newest_text(output, consumed.key, newest, until=Recorded())
     position = None if text is None else Position.of_text(text)
-    if position is not None and position.created_ms == table.created_ms:
+    if position is not None and position.created_ms == table.state.created_ms:
         _refuse_rolled_back(position, table, consumer)
         start = position.next_snapshot
         if known is not None and known > start:

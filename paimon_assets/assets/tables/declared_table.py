@@ -114,7 +114,7 @@ def ensure_table(
         verify_schema(identifier, schema, change.result, policy, change.unreachable)
         if change.changes:
             table.alter_checked(change.changes, executor=executor)
-            table = table.reopened()
+            table = table.refresh()
     verify_schema(identifier, schema, table.schema, policy)
     if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
         table = table.copy({WRITE_FILL_MISSING.key: "true"})
@@ -138,7 +138,7 @@ def _with_operational_options(identifier: Identifier, table: Table, declared: Sc
     others = {key: value for key, value in declared.options.items() if key not in changed}
     verify_schema(identifier, replace(declared, options=others), table.schema)
     table.alter([SetOption(key=key, value=value) for key, value in changed.items()])
-    return table.reopened()
+    return table.refresh()
 
 
 def _changes(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> Reconciliation:

@@ -83,6 +83,7 @@ from paimon_assets.assets.translator import (
     pool_of,
     refuse_shared_tables,
 )
+from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
@@ -102,7 +103,6 @@ from paimon_assets.engine.table.frames.frames import (
     to_rows,
 )
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
-from paimon_assets.engine.table.schema.schema_inference import infer_schema
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 

@@ -394,7 +394,7 @@ def result_of_write(
     table = ensured.table
     snapshot = None if outcome is None else outcome.snapshot
     if snapshot is not None and snapshot.schema_id != table.schema.id:
-        table = table.reopened()  # the write has merged the rows' columns
+        table = table.refresh()  # the write has merged the rows' columns
     metadata = {**_schema_changes(step, table, ensured.schema_before), **metadata}
     if isinstance(outcome, DeleteOutcome):
         metadata = {"paimon/rows_deleted": outcome.rows_deleted, **metadata}

@@ -1,11 +1,11 @@
 """The API of a table. It opens no data file: control plans and an Executor works.
 
 Concept → modules:
-    catalogs and tables, light to import           api, table, table_state, table_name
+    catalogs and tables, light to import           api, table, table_state, table_name, tags
     frames of other libraries ⇄ rows               frames/
     reads                                          read/
     writes and row changes                         write/
-    changes of schema, schemas taken from rows     schema/
+    changes of schema                              schema/
     segments                                       segments/
     compaction, maintenance, ANALYZE, rescaling    upkeep/
     system tables                                  system/

@@ -224,9 +224,19 @@ class TableCatalog:
         return self._catalog.list_tables(database)
 
     def create_table(
-        self, identifier: str | Identifier, schema: Schema, *, ignore_if_exists: bool = False
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema | Mapping[str, str],
+        *,
+        ignore_if_exists: bool = False,
     ) -> Table:
         """Create a table and open it.
+
+        Args:
+            identifier: Its name.
+            schema: Its columns, keys and options; what `Schema.of` takes as columns does for a
+                table without keys.
+            ignore_if_exists: Whether a table of this name is opened as it is.
 
         Raises:
             InvalidInputError: The schema breaks a rule; nothing was written.
@@ -237,8 +247,10 @@ class TableCatalog:
                 `done-but-unread`: it is there, only it cannot be opened.
         """
         from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
-        from paimon_assets.engine.spec.schema.schema import first_table_schema
+        from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
+        if not isinstance(schema, Schema):
+            schema = Schema.of(schema)
         name = _user_identifier(identifier)
         TableName.refuse_parts(name)
         first = first_table_schema(schema, time_millis=0)
@@ -272,6 +284,9 @@ class TableCatalog:
                 details={"table": str(name)},
             )
         return self._open(parts, options)
+
+    load_table = get_table
+    """The same under the name that other table libraries have."""
 
     def get_system_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None

@@ -2,47 +2,252 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState
+from paimon_assets.engine.table.tags import Tags
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from paimon_assets.engine.contract.executor import RewritingExecutor
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from paimon_assets.engine.contract.executor import Executor, RewritingExecutor
     from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
     from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
-    from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
+    from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.control.managers.branch_manager import BranchManager
     from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
-    from paimon_assets.engine.control.managers.tag_manager import TagManager
     from paimon_assets.engine.control.rollback import Rollback
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-    from paimon_assets.engine.spec.metadata.tag import Tag
+    from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
+    from paimon_assets.engine.table.frames.frames import Frame
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
     from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments
     from paimon_assets.engine.table.system.system_table import SystemTable
     from paimon_assets.engine.table.upkeep.analyze import AnalyzeOutcome
-    from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+    from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionOutcome
     from paimon_assets.engine.table.upkeep.maintenance import Maintenance
-    from paimon_assets.engine.table.write.row_change import RowChangeBuilder
-    from paimon_assets.engine.table.write.write_builder import WriteBuilder
+    from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
+    from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 
-class Table(TableState):
+class Table:
     """One table, opened with its newest schema.
+
+    `to_arrow`, `scan`, `append`, `upsert`, `overwrite`, `delete`, `compact` and `count` do the
+    usual in one call; the builders (`new_read_builder`, …) have all choices.
 
     Methods that read or write may also raise `StorageError`, if the storage failed, and
     `FormatError`, if a file is damaged.
     """
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}: {self.schema!r})"
+
+    @property
+    def name(self) -> str:
+        """`database.table`, or the path of a bare directory."""
+        return self._store.label
+
+    @property
+    def path(self) -> str:
+        """The table's directory."""
+        return self._store.table_path
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema when the table was opened."""
+        return self._store.schema
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """Return the newest snapshot, None if nothing was committed yet."""
+        return self._store.snapshots.latest()
+
+    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+        """Return one snapshot; the newest for None."""
+        if snapshot_id is None:
+            return self.latest_snapshot()
+        return self._store.snapshots.snapshot(snapshot_id)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return all snapshots that have not expired, oldest first. Cost: reads each."""
+        return list(self._store.snapshots.all())
+
+    def schemas(self) -> list[TableSchema]:
+        """Return all schemas, oldest first."""
+        return [self._store.schemas.schema(number) for number in self._store.schemas.list_ids()]
+
+    @property
+    def state(self) -> TableState:
+        """Its files, sizes and bookkeeping; not part of the public API."""
+        return TableState(self._store)
+
+    @property
+    def tags(self) -> Tags:
+        """Names of snapshots, which keep them."""
+        return Tags(self._store)
+
+    def history(self) -> pa.Table:
+        """Return the snapshots that have not expired, newest last: the system table `snapshots`."""
+        return self.system_table("snapshots").to_arrow()
+
+    def refresh(self) -> Self:
+        """Load the newest schema into this table, and return it; dynamic options stay.
+
+        Raises:
+            NotFoundError: The table or the branch was dropped, or renamed.
+        """
+        self._store = self._store.reopened()
+        return self
+
+    def scan(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Predicate | str | pc.Expression | None = None,
+        *,
+        limit: int | None = None,
+    ) -> ReadBuilder:
+        """Return a read, which `to_arrow`, `to_batches`, `to_polars`, `count`, … carry out.
+
+        Args:
+            columns: Names; all of the table by default.
+            where: Rows to return, such as `price > 3 AND dt = '2024-01-01'`; all by default.
+            limit: At most so many rows.
+
+        Raises:
+            InvalidInputError: `where` does not parse.
+        """
+        return self.new_read_builder().with_columns(columns).with_filter(where).with_limit(limit)
+
+    def to_arrow(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Predicate | str | pc.Expression | None = None,
+        *,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read into memory; arguments as `scan`, errors as `ReadBuilder.plan` and `read`."""
+        return self.scan(columns, where, limit=limit).to_arrow()
+
+    def to_pandas(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Predicate | str | pc.Expression | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Any:
+        """Read into a pandas DataFrame; arguments and errors as `to_arrow`."""
+        return self.scan(columns, where, limit=limit).to_pandas()
+
+    def to_polars(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Predicate | str | pc.Expression | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Any:
+        """Read into a polars DataFrame; arguments and errors as `to_arrow`."""
+        return self.scan(columns, where, limit=limit).to_polars()
+
+    def count(self, where: Predicate | str | pc.Expression | None = None) -> int:
+        """Return the number of rows; from metadata alone where nothing is merged or filtered."""
+        return self.scan(where=where).count()
+
+    def append(self, rows: Frame, executor: Executor[Any] | None = None) -> WriteOutcome:
+        """Add rows to a table without a primary key, as one snapshot.
+
+        Args:
+            rows: Of pyarrow, pandas, polars or duckdb, or anything with `__arrow_c_stream__`.
+            executor: Who writes; this process by default.
+
+        Raises:
+            InvalidInputError: The table has a primary key (kind `primary-key`).
+            PaimonError: As `WriteBuilder.write`.
+        """
+        if self.schema.primary_keys:
+            raise InvalidInputError(
+                f"Table '{self.name}' has a primary key ({', '.join(self.schema.primary_keys)});"
+                " rows of keys that exist take their place. Use upsert.",
+                kind="primary-key",
+                details={"table": self.name},
+            )
+        return self.new_write_builder().write(rows, executor)
+
+    def upsert(
+        self,
+        rows: Frame,
+        *,
+        on: Sequence[str] | None = None,
+        executor: Executor[Any] | None = None,
+    ) -> WriteOutcome | RowChangeOutcome:
+        """Update the rows that exist and insert the others, as one snapshot.
+
+        Args:
+            rows: As `append`.
+            on: Columns by which rows are the same; the primary key by default.
+            executor: Who writes; this process by default.
+
+        Raises:
+            InvalidInputError: Neither `on` nor a primary key (kind `primary-key`).
+            PaimonError: As `WriteBuilder.write`; with `on`, as `RowChangeBuilder.merge`.
+
+        Cost:
+            By primary key a write, without a look at the table; with `on`, its columns are read.
+        """
+        if on is not None:
+            return self.new_row_change_builder().merge(rows, on=on, executor=executor)
+        if not self.schema.primary_keys:
+            raise InvalidInputError(
+                f"Table '{self.name}' has no primary key; say by which columns rows are the same:"
+                " upsert(rows, on=['id']).",
+                kind="primary-key",
+                details={"table": self.name},
+            )
+        return self.new_write_builder().write(rows, executor)
+
+    def overwrite(
+        self,
+        rows: Frame,
+        partition: PartitionSpec | None = None,
+        executor: Executor[Any] | None = None,
+    ) -> WriteOutcome:
+        """Replace partitions by rows, as one snapshot.
+
+        Args:
+            rows: As `append`.
+            partition: As `WriteBuilder.with_overwrite`: by default the partitions that the rows lie
+                in, of a table without partitions all rows; `{}` means the whole table.
+            executor: Who writes; this process by default.
+
+        Raises:
+            PaimonError: As `WriteBuilder.with_overwrite` and `write`.
+        """
+        return self.new_write_builder().with_overwrite(partition).write(rows, executor)
+
+    def delete(
+        self, where: Predicate | str, executor: TaskRunner | None = None
+    ) -> RowChangeOutcome:
+        """Delete rows, as one snapshot; arguments and errors as `RowChangeBuilder.delete`."""
+        return self.new_row_change_builder().delete(where, executor)
+
+    def compact(
+        self, *, full: bool = False, executor: TaskRunner | None = None
+    ) -> CompactionOutcome:
+        """Compact what is due, or with `full` everything; errors as `CompactionBuilder.run`."""
+        builder = self.new_compaction_builder()
+        return (builder.with_strategy("full") if full else builder).run(executor)
 
     def new_read_builder(self) -> ReadBuilder:
         """Begin to describe a read."""
@@ -58,7 +263,9 @@ class Table(TableState):
 
     def new_compaction_builder(self) -> CompactionBuilder:
         """Begin to describe a compaction."""
-        from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+        from paimon_assets.engine.table.upkeep.compaction import (
+            CompactionBuilder,
+        )
 
         return CompactionBuilder(store=self._store)
 
@@ -93,17 +300,6 @@ class Table(TableState):
 
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
-    def delete_tag(self, name: str) -> DeletedTag:
-        """Delete a tag, with the files that only it kept; see `control.maintenance.tag_files`.
-
-        Raises:
-            NotFoundError: There is no tag of this name.
-            InvalidInputError: The tag keeps segment files from other engines (kind `tag-hold`).
-        """
-        from paimon_assets.engine.control.maintenance.tag_files import delete_tag
-
-        return delete_tag(self._store, name)
-
     def alter(self, changes: Sequence[SchemaChange]) -> Table:
         """Change the schema, all changes or none, and return the table as it is then.
 
@@ -127,7 +323,7 @@ class Table(TableState):
         new = evolved(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=new.time_millis)
         with after("changed", self._store.label):
-            return self.reopened()
+            return Table(self._store.reopened())
 
     def plan_alter(
         self, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
@@ -165,26 +361,6 @@ class Table(TableState):
         return change_schema(
             self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
         )
-
-    def change_made_since(
-        self, changes: Sequence[SchemaChange], since_millis: int
-    ) -> TableSchema | None:
-        """Return the schema these changes made at or after a time, if they were made then.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
-        from paimon_assets.engine.table.schema.schema_changes import change_made_since
-
-        return change_made_since(self._store, changes, since_millis)
-
-    def reopened(self) -> Table:
-        """Return the table with its newest schema, and the dynamic options it was opened with.
-
-        Raises:
-            NotFoundError: The table or the branch was dropped, or renamed.
-        """
-        return Table(self._store.reopened())
 
     def truncate(self) -> Snapshot:
         """Empty the table in one snapshot; older snapshots keep their rows until they expire.
@@ -252,11 +428,6 @@ class Table(TableState):
         return SystemTable.of(self._store, kind)
 
     @property
-    def tags(self) -> TagManager:
-        """Names of snapshots, which keep them."""
-        return self._store.tags
-
-    @property
     def branches(self) -> BranchManager:
         """Branches made from this one."""
         return self._store.branches
@@ -265,56 +436,6 @@ class Table(TableState):
     def consumers(self) -> ConsumerManager:
         """How far readers have come (`ReadBuilder.with_consumer`)."""
         return self._store.consumers
-
-    def drop_audited(self, *, before_millis: int) -> list[str]:
-        """Drop the branches of batches kept out before a time, return their names.
-
-        Files that nothing else names go with them; see `control.maintenance.refused_batches`.
-
-        Raises:
-            NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
-            StorageError: A file could not be deleted; what is left are orphans.
-        """
-        from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
-
-        return list(drop_refused(self._store, before_millis=before_millis).branches)
-
-    def create_tag(
-        self,
-        name: str,
-        snapshot_id: int | None = None,
-        *,
-        time_retained: dt.timedelta | None = None,
-        ignore_if_exists: bool = False,
-    ) -> Tag:
-        """Give a snapshot a name; the newest by default. See `TagManager.create`.
-
-        Raises:
-            NotFoundError: No such snapshot, or the table has none yet.
-            AlreadyExistsError: There is a tag of this name.
-            InvalidInputError: The name or the time is none.
-            CommitUnknownError: The storage's answer was lost; look whether the tag is there.
-        """
-        snapshot = self.snapshot(snapshot_id)
-        if snapshot is None:
-            raise NotFoundError(
-                f"Table '{self.name}' has no snapshot to tag yet.",
-                kind="snapshot-not-found",
-                details={"table": self.name},
-            )
-        return self.tags.create(
-            name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists
-        )
-
-    def pointed_ledger(self, key: str) -> str | None:
-        """Return the ledger that counts if no snapshot names one; see `control.ledgers`.
-
-        Raises:
-            FormatError: The pointer is damaged; names the file.
-        """
-        from paimon_assets.engine.control.ledgers import pointed_ledger
-
-        return pointed_ledger(self._store, key)
 
     def rollback_to(self, target: int | str) -> Rollback:
         """Undo everything after a snapshot; files of what was undone stay as orphans.
@@ -346,7 +467,7 @@ class Table(TableState):
         _ = self._store.dynamic_options  # known from the schema that may go
         rollback_schema(self._store, schema_id)
         with after("changed", self._store.label):
-            return self.reopened()
+            return Table(self._store.reopened())
 
     def rescale(
         self,

@@ -1,4 +1,4 @@
-"""TableState: what a table holds, as its metadata says; reads it, and changes nothing.
+"""TableState: files, sizes and bookkeeping of a table, for the code that looks after it.
 
 Light to import, as `table.table` is: each method imports what does its work.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.fileio.base import FileIO
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot
     from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TableState:
-    """The state of one table, opened with its newest schema.
+    """Files, sizes and bookkeeping of one table (`Table.state`).
 
     Methods may also raise `StorageError`, if the storage failed, and `FormatError`, if a file is
     damaged.
@@ -26,19 +29,6 @@ class TableState:
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name}: {self.schema!r})"
-
-    @property
-    def name(self) -> str:
-        """`database.table`, or the path of a bare directory."""
-        return self._store.label
-
-    @property
-    def path(self) -> str:
-        """The table's directory."""
-        return self._store.table_path
 
     @property
     def created_ms(self) -> int:
@@ -50,32 +40,9 @@ class TableState:
         return self._store.created_ms
 
     @property
-    def schema(self) -> TableSchema:
-        """The newest schema when the table was opened."""
-        return self._store.schema
-
-    @property
     def file_io(self) -> FileIO:
         """The storage the table lies on."""
         return self._store.file_io
-
-    def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet."""
-        return self._store.snapshots.latest()
-
-    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        """Return one snapshot; the newest for None."""
-        if snapshot_id is None:
-            return self.latest_snapshot()
-        return self._store.snapshots.snapshot(snapshot_id)
-
-    def snapshots(self) -> list[Snapshot]:
-        """Return all snapshots that have not expired, oldest first. Cost: reads each."""
-        return list(self._store.snapshots.all())
-
-    def schemas(self) -> list[TableSchema]:
-        """Return all schemas, oldest first."""
-        return [self._store.schemas.schema(number) for number in self._store.schemas.list_ids()]
 
     def data_version(self, snapshot: Snapshot) -> str:
         """Return the name of the commit that last changed a row, as of a snapshot.
@@ -91,7 +58,7 @@ class TableState:
         """Return the live data files of a snapshot; of the newest one for None."""
         from paimon_assets.engine.control.scan.segment_scan import readable_files
 
-        chosen = snapshot or self.latest_snapshot()
+        chosen = snapshot or self._store.snapshots.latest()
         return [] if chosen is None else readable_files(self._store, chosen)
 
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
@@ -101,14 +68,14 @@ class TableState:
         """
         from paimon_assets.engine.control.scan.segment_scan import physical_rows
 
-        chosen = snapshot or self.latest_snapshot()
+        chosen = snapshot or self._store.snapshots.latest()
         return 0 if chosen is None else physical_rows(self._store, chosen)
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
         """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
         from paimon_assets.engine.table.upkeep.table_shape import table_shape
 
-        return table_shape(self._store, snapshot or self.latest_snapshot())
+        return table_shape(self._store, snapshot or self._store.snapshots.latest())
 
     def file_path(self, entry: ManifestEntry) -> str:
         """Return the full path of a live file."""
@@ -121,4 +88,39 @@ class TableState:
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
         """Return a partition's columns and internal values (`spec.types.literals`)."""
         values = self._store.partitions.values(partition)
-        return dict(zip(self.schema.partition_keys, values, strict=True))
+        return dict(zip(self._store.schema.partition_keys, values, strict=True))
+
+    def drop_audited(self, *, before_millis: int) -> list[str]:
+        """Drop the branches of batches kept out before a time, return their names.
+
+        Files that nothing else names go with them; see `control.maintenance.refused_batches`.
+
+        Raises:
+            NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
+            StorageError: A file could not be deleted; what is left are orphans.
+        """
+        from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
+
+        return list(drop_refused(self._store, before_millis=before_millis).branches)
+
+    def pointed_ledger(self, key: str) -> str | None:
+        """Return the ledger that counts if no snapshot names one; see `control.ledgers`.
+
+        Raises:
+            FormatError: The pointer is damaged; names the file.
+        """
+        from paimon_assets.engine.control.ledgers import pointed_ledger
+
+        return pointed_ledger(self._store, key)
+
+    def change_made_since(
+        self, changes: Sequence[SchemaChange], since_millis: int
+    ) -> TableSchema | None:
+        """Return the schema these changes made at or after a time, if they were made then.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
+        from paimon_assets.engine.table.schema.schema_changes import change_made_since
+
+        return change_made_since(self._store, changes, since_millis)

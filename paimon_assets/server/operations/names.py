@@ -72,7 +72,7 @@ def get_tag(service: Service, request: Request) -> Answer:
 
 def delete_tag(service: Service, request: Request) -> Answer:
     """Delete a tag, with the files that only it kept."""
-    service.table(request, Action.UPDATE).managed(service).table.delete_tag(request.names["tag"])
+    service.table(request, Action.UPDATE).managed(service).table.tags.delete(request.names["tag"])
     return None
 
 

@@ -101,7 +101,7 @@ def test_java_compacts_our_table_and_we_go_on(
     assert java.call("compact", table=table) > 0
 
     opened = open_catalog(str(shared_warehouse)).get_table(table)
-    assert {entry.file.level for entry in opened.live_files()} != {0}
+    assert {entry.file.level for entry in opened.state.live_files()} != {0}
     expected = plain_rows(rows_to_arrow(_model(case).rows(), case.schema), case.columns)
     assert plain_rows(ours.read(shared_warehouse, table), case.columns) == expected
 

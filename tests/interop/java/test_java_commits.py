@@ -53,7 +53,7 @@ def test_java_goes_on_after_what_we_commit(java: Oracle, shared_warehouse: Path)
         builder.write(_rows(*rows), EmbeddedExecutor())
 
     first = _rows(("a", 1, 1), ("a", 2, 1), ("b", 1, 1), ("c", 1, 1))
-    table.new_write_builder().write(first, AllKindsExecutor(table.file_io))
+    table.new_write_builder().write(first, AllKindsExecutor(table.state.file_io))
     write(table.new_write_builder().with_overwrite(), ("a", 1, 2), ("a", 3, 2))
     table.drop_partitions([{"day": "c"}])
     write(table.new_write_builder(), ("b", 1, 3), ("a", 3, 3))

@@ -49,8 +49,8 @@ def _same(java: Oracle, table: Table, name: str = "", **options: str) -> list[An
 def test_tags_are_read_by_both(maker: str, java: Oracle, shared_warehouse: Path) -> None:
     ours, table = _created(shared_warehouse, f"tags_{maker}")
     if maker == "we":
-        table.create_tag("t1", 1)
-        table.create_tag("t2", 2)
+        table.tags.create("t1", 1)
+        table.tags.create("t2", 2)
     else:
         for number in (1, 2):
             name = f"t{number}"
@@ -76,7 +76,7 @@ def test_branches_are_read_written_and_forwarded_by_both(
     maker: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     ours, table = _created(shared_warehouse, f"branches_{maker}")
-    table.create_tag("t2", 2)
+    table.tags.create("t2", 2)
     if maker == "we":
         table.branches.create("b", tag="t2")
         table.branches.create("empty")
@@ -110,7 +110,7 @@ def test_both_go_on_after_a_rollback(
     maker: str, target: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     ours, table = _created(shared_warehouse, f"rollback_{target}_{maker}")
-    table.create_tag("t1", 1)
+    table.tags.create("t1", 1)
     wanted = _ours(table, **{"scan.snapshot-id": "1"})
     if maker == "we":
         table.rollback_to(1 if target == "snapshot" else "t1")
@@ -134,7 +134,7 @@ def test_we_read_and_go_on_after_java_expired_snapshots(
     )
     for step in COMPACTED[:-1]:
         ours.do(table.name, step)
-    table.create_tag("t1", 1)
+    table.tags.create("t1", 1)
     first = _same(java, table, **{"scan.tag-name": "t1"})
     expected = _same(java, table)
     assert java.call("change", table=table.name, action="expire", keep=1) > 0

@@ -56,7 +56,7 @@ def test_all_is_read_after_maintenance(
     other = sides[next(name for name in MAKERS if name != maker)]
     for step in COMPACTED[:-1]:
         sides["we"].do(table.name, step)
-    table.create_tag("t2", 2)
+    table.tags.create("t2", 2)
     tagged = _same(java, table, **{"scan.tag-name": "t2"})
     expected = _same(java, table)
     for chore in CHORES:
@@ -79,7 +79,7 @@ def test_all_is_read_after_maintenance(
     if maker == "we":
         java.call("change", table=table.name, action="delete_tag", name="t2")
     else:
-        table.delete_tag("t2")
+        table.tags.delete("t2")
     sides[maker].do(table.name, Keep(Chore.CLEAN_ORPHANS))
     assert _same(java, table) == expected
 
@@ -114,7 +114,7 @@ def test_each_finds_the_same_orphans(maker: str, java: Oracle, shared_warehouse:
     sides, table = _created(java, shared_warehouse, f"orphans_{maker}", KINDS["dynamic"])
     for number, step in enumerate(COMPACTED):
         sides[MAKERS[number % 2]].do(table.name, step)
-    table.create_tag("t2", 2)
+    table.tags.create("t2", 2)
     sides["we"].do(table.name, Keep(Chore.EXPIRE))
     home = Path(table.path)
     sides[maker].do(table.name, Keep(Chore.CLEAN_ORPHANS))  # Java's compaction may leave some

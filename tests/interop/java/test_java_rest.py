@@ -140,8 +140,8 @@ def test_tags_branches_and_rollback(catalog, rest, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
     write(table, [1], "a")
     write(table, [2], "b")
-    table.create_tag("one", 1)
-    table.create_tag("two", 2, time_retained=dt.timedelta(hours=1))
+    table.tags.create("one", 1)
+    table.tags.create("two", 2, time_retained=dt.timedelta(hours=1))
     assert rest.list_tags(Identifier(db, "t")) == ["one", "two"]
     assert rest.get_tag(Identifier(db, "t"), "two").time_retained == dt.timedelta(hours=1)
     with pytest.raises(AlreadyExistsError) as taken:

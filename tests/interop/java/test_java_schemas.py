@@ -153,7 +153,7 @@ def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, shared_wareh
     tables[0] = tables[0].alter(CHANGES[case])
     changes = changes_to_json(CHANGES[case])
     java.call("alter", table=tables[1].name, changes=changes)
-    tables[1] = tables[1].reopened()
+    tables[1] = tables[1].refresh()
     assert _schema(tables[0]) == _schema(tables[1])
     if case == "types":  # texts such as w1 are no numbers
         return

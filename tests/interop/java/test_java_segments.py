@@ -44,7 +44,7 @@ def _imported(
             write(folder / part / f"day={day}" / f"same-name.{suffix}", data)
         source = SegmentSource(path=str(folder / part), format=suffix, partition="day:int")
         table.segments().add(source, ours.executor)
-    table = table.reopened()
+    table = table.refresh()
     ours.do(table.name, OWN)
     return ours, table
 
@@ -118,7 +118,7 @@ def test_java_spares_files_whose_hold_went_with_all_that_named_them(
     ours, table = _imported(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
     before = states(tmp_path)
     for name in ("early", "late"):
-        table.create_tag(name)
+        table.tags.create(name)
         ours.do(table.name, OWN)
     table.segments().delete([0])
     table.segments().delete([1])
@@ -144,7 +144,7 @@ def test_we_read_after_java_compacted_around_segments(
 ) -> None:
     ours, table = _imported(shared_warehouse, tmp_path, "around", ROWS, "parquet")
     expected = _same(java, table)
-    table.create_tag("keep")
+    table.tags.create("keep")
     before = states(tmp_path)
     JavaSide(java, ours).do(table.name, Compact())
     assert _same(java, table) == expected

@@ -13,7 +13,7 @@ from tests.testkit.faults.writers import SURVIVED, OneStorageExecutor
 def compact(table: Table) -> CompactionOutcome:
     """Compact as the mortal compactor."""
     builder = table.new_compaction_builder().with_commit_user("mortal")
-    return builder.run(OneStorageExecutor(table.file_io))
+    return builder.run(OneStorageExecutor(table.state.file_io))
 
 
 def compact_until_killed(table_path: str, steps: int) -> None:

@@ -68,27 +68,29 @@ def rows_of(*ids: int) -> pa.Table:
 
 
 def _write(table: Table, _: object) -> object:
-    return table.new_write_builder().write(rows_of(100, 101), OneStorageExecutor(table.file_io))
+    return table.new_write_builder().write(
+        rows_of(100, 101), OneStorageExecutor(table.state.file_io)
+    )
 
 
 def _overwrite(table: Table, _: object) -> object:
     writer = table.new_write_builder().with_overwrite()
-    return writer.write(rows_of(200), OneStorageExecutor(table.file_io))
+    return writer.write(rows_of(200), OneStorageExecutor(table.state.file_io))
 
 
 def _delete(table: Table, _: object) -> object:
     builder = table.new_row_change_builder()
-    return builder.delete("id = 3", OneStorageExecutor(table.file_io))
+    return builder.delete("id = 3", OneStorageExecutor(table.state.file_io))
 
 
 def _compact(table: Table, _: object) -> object:
     builder = table.new_compaction_builder().with_strategy("full")
-    return builder.run(OneStorageExecutor(table.file_io))
+    return builder.run(OneStorageExecutor(table.state.file_io))
 
 
 def _add_segment(table: Table, _: object) -> object:
     source = SegmentSource(path=str(Path(table.path).parents[2] / "landing"), format="parquet")
-    return table.segments().add(source, OneStorageExecutor(table.file_io))
+    return table.segments().add(source, OneStorageExecutor(table.state.file_io))
 
 
 COMMANDS = [
@@ -107,8 +109,8 @@ COMMANDS = [
         perform=lambda t, _: t.rollback_to(3),
         model=lambda s: replace(s, history=s.history[:3]),
     ),
-    Command(name="tag", perform=lambda t, _: t.create_tag("v", 2)),
-    Command(name="delete tag", perform=lambda t, _: t.delete_tag("kept")),
+    Command(name="tag", perform=lambda t, _: t.tags.create("v", 2)),
+    Command(name="delete tag", perform=lambda t, _: t.tags.delete("kept")),
     Command(name="branch", perform=lambda t, _: t.branches.create("b", snapshot_id=2)),
     Command(name="alter", perform=lambda t, _: t.alter([add_column("more", "INT")])),
     Command(
@@ -133,13 +135,13 @@ def prepare(directory: Path) -> None:
     catalog.create_database("d")
     for name in ("t", "neighbour"):
         table = catalog.create_table(f"d.{name}", Schema.of({"id": "INT"}))
-        executor = OneStorageExecutor(table.file_io)
+        executor = OneStorageExecutor(table.state.file_io)
         for ids in ((1, 2), (3,)):
             table.new_write_builder().write(rows_of(*ids), executor)
         table.new_row_change_builder().delete("id = 1", executor)
         for number in (4, 5):
             table.new_write_builder().write(rows_of(number), executor)
-        table.create_tag("kept", 1)
+        table.tags.create("kept", 1)
     foreign.write(directory / "landing" / "1.parquet", rows_of(900))
     old = time.time() - 2 * DAY_MS / 1000
     for path in directory.rglob("*"):
@@ -286,7 +288,7 @@ def check(
         rows_after = rows_of(300)
         for column in table.schema.fields[1:]:
             rows_after = rows_after.append_column(column.name, pa.nulls(1, pa.int32()))
-        table.new_write_builder().write(rows_after, OneStorageExecutor(table.file_io))
+        table.new_write_builder().write(rows_after, OneStorageExecutor(table.state.file_io))
         expire_snapshots(table._store, retention=NEWEST)
         check_whole(table._store)
         assert rows_in(table) == tuple(sorted((*rows, 300)))

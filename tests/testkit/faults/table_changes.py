@@ -92,40 +92,44 @@ def read(table: Table, snapshot_id: int | None = None) -> Rows:
 
 def _delete(table: Table) -> object:
     builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.delete("id >= 2 AND id < 5", OneStorageExecutor(table.file_io))
+    return builder.delete("id >= 2 AND id < 5", OneStorageExecutor(table.state.file_io))
 
 
 def _update(table: Table) -> object:
     builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.update({"text": "new"}, "id = 3", OneStorageExecutor(table.file_io))
+    return builder.update({"text": "new"}, "id = 3", OneStorageExecutor(table.state.file_io))
 
 
 def _merge(table: Table) -> object:
     """Half of the rows match."""
     builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.merge(rows_of(4), on=["part", "id"], executor=OneStorageExecutor(table.file_io))
+    return builder.merge(
+        rows_of(4), on=["part", "id"], executor=OneStorageExecutor(table.state.file_io)
+    )
 
 
 def _overwrite(table: Table) -> object:
     writer = table.new_write_builder().with_commit_user(COMMIT_USER).with_overwrite({"part": "a"})
     rows = rows_of(7).filter(pa.array([False, True, False, True]))
-    return writer.write(rows, OneStorageExecutor(table.file_io))
+    return writer.write(rows, OneStorageExecutor(table.state.file_io))
 
 
 def _compact(table: Table) -> object:
     builder = table.new_compaction_builder().with_commit_user(COMMIT_USER).with_strategy("full")
-    return builder.run(OneStorageExecutor(table.file_io))
+    return builder.run(OneStorageExecutor(table.state.file_io))
 
 
 def _sort(table: Table) -> object:
     builder = table.new_compaction_builder().with_commit_user(COMMIT_USER).with_strategy("sort")
-    return builder.with_order(["text", "id"], "hilbert").run(OneStorageExecutor(table.file_io))
+    return builder.with_order(["text", "id"], "hilbert").run(
+        OneStorageExecutor(table.state.file_io)
+    )
 
 
 def _place(table: Table) -> object:
     """Give rows that wait their buckets, in one commit; nothing else is due."""
     builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
-    return builder.run(OneStorageExecutor(table.file_io))
+    return builder.run(OneStorageExecutor(table.state.file_io))
 
 
 def _expire_partitions(table: Table) -> object:
@@ -137,11 +141,11 @@ def _compact_manifests(table: Table) -> object:
 
 
 def _analyze(table: Table) -> object:
-    return table.analyze(executor=OneStorageExecutor(table.file_io), commit_user=COMMIT_USER)
+    return table.analyze(executor=OneStorageExecutor(table.state.file_io), commit_user=COMMIT_USER)
 
 
 def _rescale(table: Table) -> object:
-    executor = OneStorageExecutor(table.file_io)
+    executor = OneStorageExecutor(table.state.file_io)
     return table.rescale(executor, buckets=2, commit_user=COMMIT_USER)
 
 
@@ -151,7 +155,7 @@ def _add_segment(table: Table) -> object:
         format="parquet",
         partition="part:string",
     )
-    executor = OneStorageExecutor(table.file_io)
+    executor = OneStorageExecutor(table.state.file_io)
     return table.segments().add(source, executor, commit_user=COMMIT_USER)
 
 
@@ -171,13 +175,13 @@ def _clean_orphans(table: Table) -> object:
 
 def _tag_the_first(table: Table) -> object:
     """Let a tag alone keep the first snapshot."""
-    table.create_tag("first", 1)
+    table.tags.create("first", 1)
     retention = Retention(min_count=2, max_count=2, time_ms=0, limit=100)
     return expire_snapshots(table._store, retention=retention)
 
 
 def _delete_tag(table: Table) -> object:
-    return None if table.tags.get_or_none("first") is None else table.delete_tag("first")
+    return None if table.tags.get_or_none("first") is None else table.tags.delete("first")
 
 
 def _leave_changelogs(table: Table) -> object:

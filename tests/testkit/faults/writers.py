@@ -135,8 +135,8 @@ def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
     if deed is Deed.OVERWRITE:
         writer = writer.with_dynamic_overwrite()
     if deed is Deed.WRITE_ALL_KINDS:
-        return writer.write(rows, AllKindsExecutor(table.file_io))
-    return writer.write(rows, OneStorageExecutor(table.file_io))
+        return writer.write(rows, AllKindsExecutor(table.state.file_io))
+    return writer.write(rows, OneStorageExecutor(table.state.file_io))
 
 
 def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:

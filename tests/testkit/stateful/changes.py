@@ -320,7 +320,7 @@ def tag(machine: Machine, chance: Random) -> None:
     elif history.versions:
         number = chance.choice(sorted(history.versions))
         name = f"tag-{len(machine.trace)}"
-        machine.table.create_tag(name, number)
+        machine.table.tags.create(name, number)
         history.tags[name] = (number, history.versions[number])
         machine.note(f"{name} = {number}")
 

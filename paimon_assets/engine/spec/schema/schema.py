@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.all_options import BUCKET, BUCKET_KEY, Options
@@ -22,6 +23,9 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 from paimon_assets.engine.spec.types.type_text import Json, type_of
 from paimon_assets.engine.spec.words import shorten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CURRENT_SCHEMA_VERSION = 3
 
@@ -51,10 +55,10 @@ class Schema:
 
     @staticmethod
     def of(
-        columns: Mapping[str, str | DataType | Mapping[str, Json]],
+        columns: "Mapping[str, str | DataType | Mapping[str, Json]] | pa.Schema",
         *,
-        partition_keys: Iterable[str] = (),
-        primary_keys: Iterable[str] = (),
+        partition_keys: Iterable[str] | str = (),
+        primary_keys: Iterable[str] | str = (),
         options: Mapping[str, str | int | float | bool] | None = None,
         comment: str | None = None,
         comments: Mapping[str, str] | None = None,
@@ -62,25 +66,29 @@ class Schema:
         """Declare a schema; ids are assigned in Paimon's order.
 
         Args:
-            columns: Name → type text (`"BIGINT NOT NULL"`), JSON object, or DataType.
-            partition_keys: Columns whose values choose the partition, in directory order.
-            primary_keys: Columns that identify a row; they become NOT NULL.
+            columns: Name → type text (`"BIGINT NOT NULL"`), JSON object, or DataType; or the schema
+                of an Arrow table.
+            partition_keys: Columns whose values choose the partition, in directory order; a text is
+                one column.
+            primary_keys: Columns that identify a row; they become NOT NULL. A text is one column.
             options: Table options; numbers and truth values become texts.
             comment: What the table is for.
             comments: Column name → what the column is for.
 
         Raises:
             FormatError: A type text does not parse.
-            InvalidInputError: A key or `comments` names a column that does not exist.
+            InvalidInputError: A key or `comments` names a column that does not exist, columns are
+                neither of the above, or no type holds what an Arrow type holds.
 
         >>> Schema.of({"id": "BIGINT", "name": "STRING"}, primary_keys=["id"]).fields[0].id
         0
         """
+        columns = _columns_of(columns)
         notes = dict(comments or {})
         unknown = sorted(set(notes) - set(columns))
         if unknown:
             raise InvalidInputError(f"Comments name unknown columns: {', '.join(unknown)}.")
-        partition_keys, primary_keys = tuple(partition_keys), tuple(primary_keys)
+        partition_keys, primary_keys = _names(partition_keys), _names(primary_keys)
         for kind, names in (("Primary key", primary_keys), ("Partition", partition_keys)):
             if missing := [name for name in names if name not in columns]:
                 raise InvalidInputError(
@@ -108,6 +116,26 @@ class Schema:
             options={key: option_text(key, value) for key, value in (options or {}).items()},
             comment=comment,
         )
+
+
+def _columns_of(
+    columns: "Mapping[str, str | DataType | Mapping[str, Json]] | pa.Schema",
+) -> Mapping[str, str | DataType | Mapping[str, Json]]:
+    if isinstance(columns, Mapping):
+        return columns
+    if not hasattr(columns, "__arrow_c_schema__"):
+        raise InvalidInputError(
+            "A schema is made of a mapping, such as {'id': 'BIGINT', 'name': 'STRING'}, or of the"
+            f" schema of an Arrow table, not of a {type(columns).__name__}.",
+            kind="schema",
+        )
+    from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
+
+    return {field.name: field.type for field in infer_schema(columns)}
+
+
+def _names(columns: Iterable[str] | str) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def option_text(key: str, value: object) -> str:

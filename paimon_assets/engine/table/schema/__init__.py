@@ -1,1 +1,1 @@
-"""Changes of a table's schema, checked before they are made, and schemas taken from rows."""
+"""Changes of a table's schema, checked before they are made."""

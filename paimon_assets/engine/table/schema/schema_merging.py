@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.schema_inference import inferred_type
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
@@ -29,7 +30,6 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
-from paimon_assets.engine.table.schema.schema_inference import inferred_type
 
 _MOST_TRIES = 10
 _BY_LENGTH = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})

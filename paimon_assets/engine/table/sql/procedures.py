@@ -198,7 +198,7 @@ def _expire_partitions(args: _Arguments) -> pa.Table:
 
 
 def _create_tag(args: _Arguments) -> None:
-    args.open().create_tag(
+    args.open().tags.create(
         args.tag,
         args.snapshot,
         time_retained=args.time_retained,
@@ -213,7 +213,7 @@ def _create_tag_from_timestamp(args: _Arguments) -> pa.Table:
         raise NotFoundError(
             f"Table '{table.name}' has no snapshot at or after {after}.", kind="snapshot-not-found"
         )
-    table.create_tag(args.tag, snapshot.id, time_retained=args.time_retained)
+    table.tags.create(args.tag, snapshot.id, time_retained=args.time_retained)
     columns: Columns = [
         ("tagName", pa.string()),
         ("snapshot", pa.int64()),
@@ -235,7 +235,7 @@ def _create_or_replace_tag(args: _Arguments) -> None:
     if table.tags.get_or_none(args.tag) is not None:
         _replace_tag(args)
     else:
-        table.create_tag(args.tag, args.snapshot, time_retained=args.time_retained)
+        table.tags.create(args.tag, args.snapshot, time_retained=args.time_retained)
 
 
 def _rename_tag(args: _Arguments) -> None:
@@ -249,7 +249,7 @@ def _delete_tag(args: _Arguments) -> None:
             table.tags.get(name)
     for name in args.tag:
         if table.tags.get_or_none(name) is not None:
-            table.delete_tag(name)
+            table.tags.delete(name)
 
 
 def _expire_tags(args: _Arguments) -> pa.Table:
@@ -261,7 +261,7 @@ def _expire_tags(args: _Arguments) -> pa.Table:
     for tag in table.tags.list():
         made = tag.create_time
         if made is not None and tag.time_retained and made.timestamp() * 1000 < older:
-            table.delete_tag(tag.name)
+            table.tags.delete(tag.name)
             gone.append(tag.name)
     return texts("expired_tags", gone)
 

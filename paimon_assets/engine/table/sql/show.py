@@ -61,12 +61,12 @@ def _partitions(table: Table, statement: Show) -> list[str]:
         name: to_internal(value, table.schema.column(name).type, name)
         for name, value in statement.partition
     }
-    parts = {entry.partition for entry in table.live_files()}
+    parts = {entry.partition for entry in table.state.live_files()}
     found = []
     for part in parts:
-        values = table.partition_values(part)
+        values = table.state.partition_values(part)
         if all(values[name] == value for name, value in wanted.items()):
-            found.append(table.partition_text(part))
+            found.append(table.state.partition_text(part))
     return sorted("/".join(f"{name}={value}" for name, value in each.items()) for each in found)
 
 

@@ -1,9 +1,9 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import all_field_ids
-from paimon_assets.engine.table.schema.schema_inference import infer_schema
 
 
 @pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])
