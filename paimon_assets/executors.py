@@ -1,24 +1,119 @@
-"""The executor of a kind: this process, or Spark, which is loaded by name: pyspark is an extra."""
+"""Executors by kind: this process, Spark, or a choice of both. Spark is loaded by name."""
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+
+from paimon_assets.engine.contract.clustering import ClusterOrder
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.frames.frames import is_spark_frame
 
 EXECUTOR_KINDS = ("spark", "embedded", "auto")
-"""Who reads and writes rows: Spark, this process, or Spark where pyspark is installed."""
+"""The executor of rows: Spark, this process, or `AutoExecutor`'s choice for each piece of work."""
+
+SPARK_FROM_BYTES = 512 * 1024 * 1024
+"""Bytes of files from which `auto` works on Spark; starting it takes as long as reading these."""
 
 
-def chosen_kind(kind: str) -> str:
-    """Return the kind itself, of `auto` the one that is meant."""
+def has_spark() -> bool:
+    """Whether pyspark is installed."""
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def kind_for(kind: str, input_bytes: int) -> str:
+    """Return the executor, `spark` or `embedded`, of a kind for files of so many bytes."""
     if kind != "auto":
         return kind
-    return "embedded" if importlib.util.find_spec("pyspark") is None else "spark"
+    return "spark" if input_bytes >= SPARK_FROM_BYTES and has_spark() else "embedded"
+
+
+class AutoExecutor:
+    """Works on Spark for Spark DataFrames and large inputs, else in this process.
+
+    Methods do and raise as those of `EmbeddedExecutor` and `SparkExecutor`.
+
+    Args:
+        session: Returns the SparkSession; called when Spark is first needed.
+    """
+
+    def __init__(self, session: Callable[[], Any]) -> None:
+        self._session = session
+
+    def _of_size(self, size: int) -> Any:
+        return new_executor(kind_for("auto", size), self._session)
+
+    def _of_splits(self, splits: Sequence[DataSplit]) -> Any:
+        return self._of_size(sum(split.file_bytes for split in splits))
+
+    def _of_rows(self, rows: Any) -> Any:
+        return new_executor("spark" if is_spark_frame(rows) else "embedded", self._session)
+
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read splits in order."""
+        batches: Iterator[pa.RecordBatch] = self._of_splits(splits).map_splits(context, splits)
+        return batches
+
+    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+        """Count what is read."""
+        count: int = self._of_splits(splits).count_rows(context, splits)
+        return count
+
+    def repeated_keys(
+        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+    ) -> RepeatedKeys:
+        """Find the values of a key that several rows share."""
+        keys: RepeatedKeys = self._of_splits(splits).repeated_keys(context, splits, key)
+        return keys
+
+    def takes(self, rows: object) -> bool:
+        """Whether rows are Arrow's or Spark's."""
+        return is_spark_frame(rows) or EmbeddedExecutor().takes(rows)
+
+    def row_schema(self, rows: Any) -> pa.Schema:
+        """Return the schema of rows."""
+        schema: pa.Schema = self._of_rows(rows).row_schema(rows)
+        return schema
+
+    def map_rows(self, context: WriteContext, rows: Any) -> WriteResult:
+        """Write rows: those of Spark on Spark, all others in this process, which holds them."""
+        result: WriteResult = self._of_rows(rows).map_rows(context, rows)
+        return result
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        """Read splits and write their rows."""
+        result: WriteResult = self._of_splits(splits).rewrite(read, splits, write)
+        return result
+
+    def cluster(
+        self,
+        read: ReadContext,
+        splits: Sequence[DataSplit],
+        write: WriteContext,
+        order: ClusterOrder,
+    ) -> WriteResult:
+        """Write the rows of splits in another order."""
+        result: WriteResult = self._of_splits(splits).cluster(read, splits, write, order)
+        return result
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """Run tasks; their weights are bytes."""
+        results: Iterator[tuple[int, bytes]] = self._of_size(sum(batch.weights)).map_tasks(batch)
+        return results
 
 
 def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]:
@@ -26,13 +121,14 @@ def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]
 
     Args:
         kind: One of `EXECUTOR_KINDS`.
-        session: Returns the SparkSession; called if Spark is asked for.
+        session: Returns the SparkSession; called if Spark is asked for, with `auto` when needed.
 
     Raises:
         InvalidInputError: Another kind, or pyspark is not installed.
     """
-    kind = chosen_kind(kind)
-    if kind == "embedded":
+    if kind == "auto" and has_spark():
+        return AutoExecutor(session)
+    if kind in {"auto", "embedded"}:
         return EmbeddedExecutor()
     if kind != "spark":
         raise InvalidInputError(

@@ -6,9 +6,11 @@ pyspark and dagster-pyspark are loaded by name, when a session is first asked fo
 embedded executor works.
 """
 
+import os
+import shlex
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import dagster as dg
 import pyarrow as pa
@@ -17,14 +19,17 @@ from pydantic import Field, PrivateAttr
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
+from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
+from paimon_assets.engine.spec.options.rest_options import TOKEN, URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
-from paimon_assets.executors import chosen_kind, new_executor, spark_module
+from paimon_assets.environment import environment_variables
+from paimon_assets.executors import kind_for, new_executor, spark_module
 
 ExecutorKind = Literal["spark", "embedded", "auto"]
-"""The executor of rows: Spark, this process, or Spark where pyspark is installed."""
+"""The executor of rows: Spark, this process, or Spark for its own frames and large inputs only."""
 
 
 def executor_kind(text: str) -> str:
@@ -62,6 +67,30 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     _run: tuple[str, Any] | None = PrivateAttr(default=None)
     """What the run's jobs are called, and its log."""
     _jobs: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def from_env(cls, **fields: Any) -> Self:
+        """Return the Spark that environment variables describe.
+
+        `SPARK_MASTER` names a cluster (`spark://host:7077`, `yarn`, `k8s://…`, `sc://…`),
+        `SPARK_DRIVER_MEMORY` the heap of the driver, `SPARK_SETTINGS` all else: words of a shell,
+        `spark.executor.memory=4g …`. A value `$NAME` stays the name of a variable, which the UI
+        shows in place of it: give secrets so.
+
+        Args:
+            fields: Fields of the resource, instead of what the environment says.
+
+        Raises:
+            InvalidInputError: A word of `SPARK_SETTINGS` is no `key=value` of Spark's.
+        """
+        variables = {"master": "SPARK_MASTER", "driver_memory": "SPARK_DRIVER_MEMORY"}
+        found: dict[str, Any] = {
+            name: os.environ[variable]
+            for name, variable in variables.items()
+            if os.environ.get(variable)
+        }
+        found["extra"] = parse_settings(os.environ.get("SPARK_SETTINGS", ""))
+        return cls(**{**found, **fields})
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Remember the run, for the names of Spark's jobs."""
@@ -180,7 +209,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     executor: str = Field(
         default="auto",
         description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
-        "Spark where pyspark is installed.",
+        "Spark, if installed, for Spark DataFrames and inputs above 512 MB, else this process.",
     )
     segment_roots: list[str] = Field(
         default=[],
@@ -198,6 +227,37 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         # Dagster passes over the defaults of nested resources.
         data.setdefault("spark", PaimonSparkResource())
         super().__init__(**data)
+
+    @classmethod
+    def from_env(cls, **fields: Any) -> Self:
+        """Return the catalog that environment variables describe, those of the command line.
+
+        `PAIMON_WAREHOUSE`, `PAIMON_URI`, `PAIMON_TOKEN` and `PAIMON_METASTORE` name the catalog,
+        `PAIMON_S3_ENDPOINT`, `PAIMON_S3_ACCESS_KEY` and the like its storage, `PAIMON_EXECUTOR` who
+        works, `PAIMON_SEGMENT_ROOTS` where segments may lie, with blanks between them. All but the
+        last two stay variables: the UI shows names, no values. Spark as
+        `PaimonSparkResource.from_env`.
+
+        Args:
+            fields: Fields of the resource, instead of what the environment says.
+
+        Raises:
+            InvalidInputError: As `PaimonSparkResource.from_env`.
+        """
+        options: dict[str, Any] = {
+            option: dg.EnvVar(variable) for option, variable in environment_variables().items()
+        }
+        names = (WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key)
+        found: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
+        if URI.key in found:
+            found.setdefault(METASTORE.key, "rest")
+        if os.environ.get("PAIMON_EXECUTOR"):
+            found["executor"] = executor_kind(os.environ["PAIMON_EXECUTOR"])
+        if os.environ.get("PAIMON_SEGMENT_ROOTS"):
+            found["segment_roots"] = os.environ["PAIMON_SEGMENT_ROOTS"].split()
+        if "spark" not in fields:
+            found["spark"] = PaimonSparkResource.from_env()
+        return cls(**{**found, "options": options, **fields})
 
     def catalog(self) -> TableCatalog:
         """Return the catalog.
@@ -232,11 +292,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             InvalidInputError: Another kind, or Spark cannot be used; see
                 `PaimonSparkResource.session`.
         """
-        return new_executor(self.executor_kind(kind), self.spark.session)
+        return new_executor(kind or self.executor, self.spark.session)
 
-    def executor_kind(self, kind: str | None = None) -> str:
-        """Return which kind of executor `new_executor` returns: `spark` or `embedded`."""
-        return chosen_kind(kind or self.executor)
+    def executor_for(self, input_bytes: int, kind: str | None = None) -> str:
+        """Return who works on files of so many bytes: `spark` or `embedded`."""
+        return kind_for(kind or self.executor, input_bytes)
 
     def spark_dataframe(self, read: ReadBuilder) -> Any:
         """Return a read as a Spark DataFrame, lazily: Spark's tasks read the splits.
@@ -307,6 +367,26 @@ def table_or_none(paimon: PaimonCatalogResource, identifier: Identifier) -> Tabl
         return paimon.catalog().get_table(identifier)
     except NotFoundError:
         return None
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Return Spark settings written as words of a shell; see `PaimonSparkResource.from_env`.
+
+    >>> parse_settings("spark.executor.cores=2 'spark.app.name=two words'")
+    {'spark.executor.cores': '2', 'spark.app.name': 'two words'}
+    """
+    settings: dict[str, str] = {}
+    for word in shlex.split(text):
+        key, is_setting, value = word.partition("=")
+        if not is_setting or not key.startswith("spark."):
+            raise InvalidInputError(
+                f"SPARK_SETTINGS has the word '{key}', which is no setting: write "
+                "spark.executor.memory=4g, several with blanks between them, in quotes what holds "
+                "blanks.",
+                kind="spark-settings",
+            )
+        settings[key] = dg.EnvVar(value[1:]) if value.startswith("$") else value
+    return settings
 
 
 class _SharedSession:

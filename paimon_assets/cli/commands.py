@@ -55,8 +55,8 @@ _EXECUTOR = click.Option(
     type=click.Choice(["auto", "embedded", "spark"]),
     default="embedded",
     show_default=True,
-    help="Who does the work; auto is spark where pyspark is installed. spark takes its master from"
-    " SPARK_MASTER, local[*] by default.",
+    help="Who does the work; auto is spark, if installed, for inputs above 512 MB. spark takes its"
+    " master from SPARK_MASTER, local[*] by default.",
 )
 
 

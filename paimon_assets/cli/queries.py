@@ -37,7 +37,6 @@ from paimon_assets.cli.output import (
 )
 from paimon_assets.cli.settings import spark_session
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
@@ -296,7 +295,7 @@ def sql(args: Arguments) -> None:
     if loss is not None:
         args.confirm(loss)
     executor = args.new_executor()
-    if not isinstance(executor, EmbeddedExecutor) and not is_segment_statement(statement):
+    if args.executor == "spark" and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
         frame = module.spark_sql(spark_session(), catalog, statement, database=database)
         rows = (frame if args.limit is None else frame.limit(args.limit)).toArrow()

@@ -13,46 +13,20 @@ import click
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.rest_options import (
-    DLF_ACCESS_KEY_ID,
-    DLF_ACCESS_KEY_SECRET,
-    DLF_REGION,
-    DLF_SECURITY_TOKEN,
-    DLF_TOKEN_PATH,
     PREFIX,
-    TOKEN,
-    TOKEN_PROVIDER,
     URI,
 )
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
+from paimon_assets.environment import VARIABLES, environment_options
 from paimon_assets.executors import spark_module
 
 _CONFIG = "paimon.toml"
 """Its name in the user's configuration folder."""
 _PLACE = frozenset({WAREHOUSE.key, METASTORE.key, URI.key})
 """Options of which a catalog that has a name takes none of the unnamed one's."""
-_ENVIRONMENT = {
-    option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
-    for option in (
-        WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
-        DLF_ACCESS_KEY_ID.key, DLF_ACCESS_KEY_SECRET.key, DLF_SECURITY_TOKEN.key,
-        DLF_TOKEN_PATH.key,
-        "s3.endpoint", "s3.region", "s3.access-key", "s3.secret-key", "s3.session-token",
-        "s3.path-style-access",
-    )
-}  # fmt: skip
-"""Option of the catalog or the storage → environment variable it comes from, where that is set."""
-
-
-def environment_options() -> dict[str, str]:
-    """Return the options of catalog and storage that the environment gives."""
-    return {
-        option: os.environ[variable]
-        for option, variable in _ENVIRONMENT.items()
-        if os.environ.get(variable)
-    }
 
 
 def options_of_file(path: str) -> dict[str, str]:
@@ -100,8 +74,8 @@ def options_of_config(
     one = catalogs.get(catalog, {}) if catalog else {}
     general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
     for key in (*general, *own):
-        if "." not in key and key not in _ENVIRONMENT and key != PREFIX.key:
-            nearest = difflib.get_close_matches(key, _ENVIRONMENT, 1)
+        if "." not in key and key not in VARIABLES and key != PREFIX.key:
+            nearest = difflib.get_close_matches(key, VARIABLES, 1)
             meant = f"; did you mean '{nearest[0]}'?" if nearest else "."
             raise InvalidInputError(f"'{chosen}' has an unknown key '{key}'{meant}", kind="config")
     if catalog:

@@ -1,5 +1,6 @@
 """The catalog and Spark resources: variables in every field, nothing secret in sight."""
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -97,7 +98,7 @@ def test_without_spark_installed_the_message_says_what_to_install(
     warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session.session", None)
-    lake = PaimonCatalogResource(warehouse=warehouse)
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="spark")
     with pytest.raises(InvalidInputError, match=r"install paimon-assets\[spark\]"):
         lake.new_executor()
 
@@ -109,3 +110,28 @@ def test_a_spark_resource_that_was_never_used_stops_nothing() -> None:
 def test_connect_has_no_spark_context() -> None:
     with pytest.raises(InvalidInputError, match="use spark_session"):
         _ = PaimonSparkResource(master="sc://nobody.invalid").spark_context
+
+
+def test_the_environment_describes_a_catalog_as_for_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "PAIMON_WAREHOUSE": str(tmp_path),
+        "PAIMON_S3_SECRET_KEY": "hunter2",
+        "PAIMON_EXECUTOR": "embedded",
+        "PAIMON_SEGMENT_ROOTS": "/a /b",
+        "SPARK_MASTER": "local[1]",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    resource = PaimonCatalogResource.from_env()
+    assert "hunter2" not in repr(resource.model_dump())
+    with dg.build_resources({"paimon": resource}) as resources:
+        lake = resources.paimon
+        assert (lake.warehouse, lake.executor) == (str(tmp_path), "embedded")
+        assert lake.options == {"s3.secret-key": "hunter2"}
+        assert (lake.segment_roots, lake.spark.master) == (["/a", "/b"], "local[1]")
+        assert lake.catalog().list_databases() == []
+    assert PaimonCatalogResource.from_env(warehouse="/other").warehouse == "/other"
+    monkeypatch.setenv("PAIMON_URI", "http://127.0.0.1:1")
+    assert PaimonCatalogResource.from_env().metastore == "rest"

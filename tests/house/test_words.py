@@ -9,7 +9,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.executors import chosen_kind
+from paimon_assets.executors import SPARK_FROM_BYTES, kind_for
 
 
 def test_a_noun_follows_its_number() -> None:
@@ -51,8 +51,10 @@ def test_an_unknown_storage_is_called_so() -> None:
 
 def test_the_executor_follows_what_is_installed() -> None:
     told = told_without(
-        "pyspark", "from paimon_assets.executors import chosen_kind; sys.exit(chosen_kind('auto'))"
+        "pyspark",
+        "from paimon_assets.executors import kind_for; sys.exit(kind_for('auto', 10**12))",
     )
     assert told == "embedded"
-    assert chosen_kind("auto") == "spark"
-    assert chosen_kind("embedded") == "embedded"
+    assert kind_for("auto", SPARK_FROM_BYTES) == "spark"
+    assert kind_for("auto", SPARK_FROM_BYTES - 1) == "embedded"
+    assert kind_for("embedded", 10**12) == "embedded"

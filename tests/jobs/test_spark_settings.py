@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 
+from paimon_assets.assets.resource import PaimonSparkResource, parse_settings
 from paimon_assets.engine.errors import InvalidInputError
-from resources.spark import parse_settings, spark_resource
 
 
 def test_any_setting_of_spark_comes_from_the_environment(monkeypatch):
@@ -15,7 +15,7 @@ def test_any_setting_of_spark_comes_from_the_environment(monkeypatch):
         "spark.archives=e.tar.gz#e 'spark.app.name=two words' "
         "spark.hadoop.fs.s3a.secret.key=$SECRET_OF_TEST",
     )
-    resource = spark_resource()
+    resource = PaimonSparkResource.from_env()
     assert resource.master == "spark://host:7077"
     assert resource.extra["spark.app.name"] == "two words"
     assert "hunter2" not in repr(resource)

@@ -62,7 +62,7 @@ class PaimonCatalogComponent(dg.Component, DescribedModel):
     executor: ExecutorKind = Field(
         default="auto",
         description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
-        "Spark where pyspark is installed.",
+        "Spark, if installed, for Spark DataFrames and inputs above 512 MB, else this process.",
     )
     resource_key: str = Field(
         default=DEFAULT_RESOURCE_KEY, description="The key of the resource; one a catalog."

@@ -411,7 +411,8 @@ class _IngestionRun:
 
     def _frame(self, schema: pa.Schema) -> Frame:
         source, paths = self.source, [*self.paths]
-        if self.paimon.executor_kind(self.target.executor) == "embedded":
+        size = sum(file.size for file in self.files)
+        if self.paimon.executor_for(size, self.target.executor) == "embedded":
             return read_files(self.landing.file_io, paths, source, schema)
         return self.paimon.files_dataframe(paths, source.format, schema, source.options)
 

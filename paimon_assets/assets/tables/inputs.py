@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
-from paimon_assets.executors import spark_module
+from paimon_assets.executors import has_spark, spark_module
 
 _PREFIX = "paimon/"
 _TAKEN = frozenset({COLUMNS, WHERE, EXECUTOR})
@@ -41,8 +41,9 @@ def view_rows(
             kind="view-input",
             details={"view": str(view)},
         )
-    executor_kind = metadata.get(EXECUTOR)
-    if kind is not FrameKind.SPARK and paimon.executor_kind(executor_kind) != "spark":
+    executor_kind = metadata.get(EXECUTOR, paimon.executor)
+    can_run = executor_kind == "spark" or (executor_kind == "auto" and has_spark())
+    if kind is not FrameKind.SPARK and not can_run:
         raise refused
     names = metadata.get(COLUMNS)
     columns = "*" if names is None else ", ".join(f"`{name}`" for name in names)
