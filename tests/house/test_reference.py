@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import paimon_assets
 import paimon_assets.assets
 
@@ -22,3 +24,14 @@ def test_the_reference_has_every_public_name() -> None:
 def test_the_site_has_every_page() -> None:
     named = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_the_reference_shows_the_fields_of_resources_and_configs() -> None:
+    griffe = pytest.importorskip("griffe")
+    extension = str(DOCS.parent / "scripts" / "field_docs.py")
+    loader = griffe.GriffeLoader(extensions=griffe.load_extensions(extension))
+    package = loader.load("paimon_assets.assets", submodules=True)
+    field = package["resource.PaimonCatalogResource.executor"]
+    assert field.value == "'auto'"
+    assert field.docstring.value.startswith("Who reads and writes rows")
+    assert package["jobs.maintenance.MaintenanceConfig.delete_orphans"].docstring is not None

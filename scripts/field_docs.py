@@ -1,0 +1,33 @@
+"""For the reference: `Field(description=…)` of resources and configs is the attribute's docstring."""
+
+from importlib import import_module
+from typing import Any
+
+import griffe
+
+
+class FieldDocs(griffe.Extension):
+    """Gives each pydantic field its description as docstring, and its default as value."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Look at all classes of the package."""
+        _document(pkg)
+
+
+def _document(owner: griffe.Object) -> None:
+    for member in owner.members.values():
+        if isinstance(member, griffe.Module | griffe.Class):
+            _document(member)
+        elif isinstance(member, griffe.Attribute) and isinstance(member.value, griffe.ExprCall):
+            if str(member.value.function) == "Field":
+                _document_field(member)
+
+
+def _document_field(attribute: griffe.Attribute) -> None:
+    attribute.value = None
+    model = getattr(import_module(attribute.module.path), attribute.parent.name)
+    field = model.model_fields[attribute.name]
+    if not field.is_required():
+        attribute.value = "…" if field.default_factory else repr(field.default)
+    if field.description:
+        attribute.docstring = griffe.Docstring(field.description, parent=attribute)
