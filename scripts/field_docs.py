@@ -1,4 +1,4 @@
-"""For the reference: `Field(description=…)` of resources and configs is the attribute's docstring."""
+"""For the reference: the description of a pydantic field is the docstring of its attribute."""
 
 from importlib import import_module
 from typing import Any
@@ -18,9 +18,8 @@ def _document(owner: griffe.Object) -> None:
     for member in owner.members.values():
         if isinstance(member, griffe.Module | griffe.Class):
             _document(member)
-        elif isinstance(member, griffe.Attribute) and isinstance(member.value, griffe.ExprCall):
-            if str(member.value.function) == "Field":
-                _document_field(member)
+        elif isinstance(member, griffe.Attribute) and str(member.value).startswith("Field("):
+            _document_field(member)
 
 
 def _document_field(attribute: griffe.Attribute) -> None:

@@ -14,6 +14,7 @@
     provenance    which run wrote a snapshot; commit users of retries
     metadata      what Dagster's pages show of a snapshot, a row count, a change of schema
     check_run     what all checks share
+    memory_warehouse  a warehouse for tests (`paimon_assets.testing`)
     failures      what Dagster does after an error; unknown option names
 
 Names are loaded when they are first used; none of them loads pyspark.

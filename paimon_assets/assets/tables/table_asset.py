@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import dagster as dg
 
@@ -178,6 +178,20 @@ class TableTarget:
         )
 
 
+class PaimonAsset(dg.AssetsDefinition):
+    """The asset of a table: called, it calls the decorated function, and writes nothing.
+
+    >>> orders().num_rows  # in a test                                # doctest: +SKIP
+    """
+
+    function: Callable[..., Any]
+    """The decorated function."""
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """Return what the function returns for these inputs, its context among them."""
+        return self.function(*args, **inputs)
+
+
 def paimon_asset(
     table: str | Identifier,
     schema: Schema,
@@ -187,7 +201,7 @@ def paimon_asset(
     partition_column: PartitionColumns | None = None,
     mode: str | None = None,
     **options: Unpack[AssetOptions],
-) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+) -> Callable[[Callable[..., Any]], PaimonAsset]:
     """Make a table the asset of a function that returns its rows.
 
     The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
@@ -198,6 +212,8 @@ def paimon_asset(
 
     The Launchpad takes the write mode of a run, unless the function has a config of its own that is
     no `WriteConfig`.
+
+    Called, the asset calls the function, as tests do; nothing is written then.
 
     The asset gets the key `[database, table]`, the database as group, the pool
     `paimon/<database>.<table>`, its kinds, and storage metadata, unless `options` say otherwise.
@@ -231,7 +247,7 @@ def paimon_asset(
     _check_partition_column(target, options.get("partitions_def"))
     target = replace(target, mode=_mode(target, mode))
 
-    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
+    def decorate(function: Callable[..., Any]) -> PaimonAsset:
         [*parameters] = inspect.signature(function).parameters.values()
         own = next((item.name for item in parameters if _is_catalog(item.annotation)), None)
         of_function = replace(target, resource_key=own or target.resource_key)
@@ -254,7 +270,10 @@ def paimon_asset(
             form=config_of_mode(target.mode),
         )
         functools.update_wrapper(compute, function, _NAMING)
-        return define_asset(compute, of_function, options)
+        asset: Any = define_asset(compute, of_function, options)
+        asset.__class__ = PaimonAsset  # Dagster's decorator makes no other class
+        asset.function = function
+        return cast("PaimonAsset", asset)
 
     return decorate
 
