@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_columns_can_be_taken_from_a_file(run, rows_file):
     ],
 )
 def test_bad_input_is_one_clear_line_and_a_failure(run, arguments, message):
-    output = run(*arguments, code=1)
+    output = run(*arguments, code=3 if "db.nothing" in arguments else 2)
     assert message in output
     assert "Traceback" not in output
     assert len(output.strip().splitlines()) == 1
@@ -124,12 +125,12 @@ def test_bad_input_is_one_clear_line_and_a_failure(run, arguments, message):
 def test_a_bad_output_suffix_leaves_nothing(run, rows_file, tmp_path):
     create(run)
     run("write", "db.t", rows_file)
-    assert ".xlsx" in run("read", "db.t", "--out", str(tmp_path / "o.xlsx"), code=1)
+    assert ".xlsx" in run("read", "db.t", "--out", str(tmp_path / "o.xlsx"), code=2)
     assert not list(tmp_path.glob("o.xlsx*"))
 
 
 def test_what_is_refused_leaves_no_database(run, tmp_path):
-    run("create", "justone", "--column", "a INT", code=1)
+    run("create", "justone", "--column", "a INT", code=2)
     assert not (tmp_path / "w").exists()
 
 
@@ -178,7 +179,7 @@ def test_files_of_different_columns_are_refused_before_anything_is_written(
     ):
         other = tmp_path / f"{name}.parquet"
         pq.write_table(pa.table(columns), other)
-        output = run("write", "db.t", rows_file, str(other), code=1)
+        output = run("write", "db.t", rows_file, str(other), code=2)
         assert f"{name}.parquet" in output
         assert len(output.strip().splitlines()) == 1
     assert "no snapshot" in run("plan", "db.t")
@@ -192,7 +193,7 @@ def test_a_damaged_file_is_named_in_one_line_and_nothing_is_committed(
     whole = Path(rows_file).read_bytes()
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(whole[: int(len(whole) * kept)])
-    output = run("write", "db.t", rows_file, str(damaged), code=1)
+    output = run("write", "db.t", rows_file, str(damaged), code=9)
     assert "damaged.parquet" in output
     assert len(output.strip().splitlines()) == 1
     assert "no snapshot" in run("plan", "db.t")
@@ -205,7 +206,7 @@ def test_a_file_damaged_in_its_pages_is_named_too(run, tmp_path):
     content = bytearray(path.read_bytes())
     content[4:200] = b"\xff" * 196
     path.write_bytes(content)
-    output = run("write", "db.n", str(path), code=1)
+    output = run("write", "db.n", str(path), code=9)
     assert "pages.parquet" in output
     assert len(output.strip().splitlines()) == 1
     assert "no snapshot" in run("plan", "db.n")
@@ -215,7 +216,7 @@ def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp
     create(run)
     path = tmp_path / "rows.csv"
     path.write_text("id,name\n1,a\nx,b\n")
-    output = run("write", "db.t", str(path), code=1)
+    output = run("write", "db.t", str(path), code=9)
     assert "rows.csv" in output
     assert "'x'" in output
     assert len(output.strip().splitlines()) == 1
@@ -231,7 +232,7 @@ def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp
 )
 def test_what_cannot_be_written_is_one_clear_line(run, tmp_path, out, columns, message):
     run("create", "db.n", "--column", "id INT", "--column", "tags ARRAY<INT>")
-    output = run("read", "db.n", "--columns", columns, "--out", str(tmp_path / out), code=1)
+    output = run("read", "db.n", "--columns", columns, "--out", str(tmp_path / out), code=2)
     assert message in output
     assert len(output.strip().splitlines()) == 1
 
@@ -265,7 +266,7 @@ def test_values_are_shown_as_they_are_and_never_cut(run, tmp_path):
 
 def test_a_column_is_asked_for_once(run, rows_file):
     create(run)
-    assert "twice" in run("read", "db.t", "--columns", "id,id", code=1)
+    assert "twice" in run("read", "db.t", "--columns", "id,id", code=2)
 
 
 @pytest.mark.spark
@@ -305,12 +306,82 @@ def test_verbose_shows_the_log_and_the_traceback_of_an_error(run, rows_file, cap
     caplog.set_level("WARNING", "paimon_assets")  # which is as it was again afterwards
     caplog.handler.setLevel("DEBUG")
     create(run)
-    assert "Traceback" not in run("read", "s3://me:hidden7@bucket/t", code=1)
+    assert "Traceback" not in run("read", "s3://me:hidden7@bucket/t", code=2)
     run("write", "db.t", rows_file)
     assert not caplog.records
     run("--verbose", "write", "db.t", rows_file)
     assert "flushing" in caplog.text
-    shown = run("-v", "read", "s3://me:hidden7@bucket/t", code=1)
+    shown = run("-v", "read", "s3://me:hidden7@bucket/t", code=2)
     assert shown.startswith("Traceback")
     assert shown.splitlines()[-1].startswith("Error: Path 's3://******@bucket/t' carries a key")
     assert "hidden7" not in shown
+
+
+def test_errors_have_codes_and_with_json_are_objects(run):
+    create(run)
+    refused = json.loads(run("read", "db.tt", "--json", code=3))
+    assert refused["kind"] == "table-not-found"
+    assert (refused["error"], refused["exit_code"]) == ("NotFoundError", 3)
+    assert "Did you mean 'db.t'?" in refused["message"]
+    assert "Did you mean 'name'?" in run("read", "db.t", "--columns", "nam", code=3)
+    run("create", "db.t", "--column", "a INT", code=4)
+
+
+def test_an_option_that_nobody_knows_is_refused_or_forced(run):
+    arguments = ("create", "db.t", "--column", "a INT", "--option", "bucket-kei=a")
+    assert "Did you mean 'bucket-key'?" in run(*arguments, code=2)
+    run(*arguments, "--any-option")
+    assert "bucket-kei" in run("schema", "db.t")
+    assert "--any-option" in run("alter", "db.t", "--set", "target-file-sice=1 mb", code=2)
+    run("alter", "db.t", "--set", "my.engine=3")
+
+
+def test_rows_come_from_the_standard_input(tmp_path):
+    def invoke(*arguments, **more):
+        done = CliRunner().invoke(main, ["-w", str(tmp_path), *arguments], **more)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
+    assert "2 rows in" in invoke("write", "db.t", "-", input='{"id": 1}\n{"id": 2, "name": "b"}\n')
+    assert "1 row in" in invoke("write", "db.t", "-", "--format", "csv", input="id,name\n3,c\n")
+    assert "3 rows" in invoke("read", "db.t")
+
+
+def test_statements_come_from_a_file_or_a_prompt(tmp_path):
+    def invoke(*arguments, code=0, **more):
+        done = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
+        assert done.exit_code == code, done.output
+        return done.output
+
+    path = tmp_path / "statements.sql"
+    path.write_text("create database d; -- ;\ncreate table d.t (id int);\nshow tables in d;")
+    assert "t" in invoke("sql", "-f", str(path))
+    asked = invoke(
+        "sql",
+        input="show tables\nin d;\nselect * from d.no;\nselect count(*) as n from d.t;\nexit\n",
+    )
+    assert "Error: " in asked
+    assert "n" in asked
+    invoke("sql", "select 1", "-f", str(path), code=2)
+
+
+def test_the_doctor_looks_at_the_storage_and_leaves_nothing(run, tmp_path):
+    create(run)
+    before = sorted(path.name for path in (tmp_path / "w").iterdir())
+    findings = {line["checked"]: line["state"] for line in json.loads(run("doctor", "--json"))}
+    assert findings["commits"] == findings["catalog"] == "ok"
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == before
+
+
+def test_orphans_are_cleaned_and_statistics_computed(run, rows_file, tmp_path):
+    create(run)
+    run("write", "db.t", rows_file)
+    orphan = tmp_path / "w" / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"
+    orphan.write_bytes(b"")
+    os.utime(orphan, (10**9, 10**9))
+    assert "clean_orphans" in run("clean", "db.t", "--dry-run")
+    assert orphan.exists()
+    run("clean", "db.t", "--yes")
+    assert not orphan.exists()
+    assert "snapshot 2" in run("analyze", "db.t")

@@ -40,8 +40,8 @@ def test_a_moment_is_named_by_snapshot_tag_or_option(run, tmp_path):
     assert rows(run, tmp_path, "db.t", "--snapshot", "1") == wanted
     assert rows(run, tmp_path, "db.t", "--tag", "v1") == wanted
     assert rows(run, tmp_path, "db.t", "--option", "scan.version=v1") == wanted
-    assert "scan.snapshot-id" in run("read", "db.t", "--tag", "v1", "--snapshot", "1", code=1)
-    assert "no snapshot at or before" in run("read", "db.t", "--timestamp", "1999-01-01", code=1)
+    assert "scan.snapshot-id" in run("read", "db.t", "--tag", "v1", "--snapshot", "1", code=2)
+    assert "no snapshot at or before" in run("read", "db.t", "--timestamp", "1999-01-01", code=3)
     assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t", "--tag", "v1")
 
 
@@ -59,8 +59,8 @@ def test_system_tables_are_read_by_name(run, tmp_path):
     assert rows(run, tmp_path, "db.t$audit_log", "--option", "incremental-between=2,3") == [
         ("+I", 2, "c"), ("+I", 9, "c")
     ]  # fmt: skip
-    assert "no system table 'nothing'" in run("read", "db.t$nothing", code=1)
-    assert "leave out --where" in run("read", "db.t$files", "--where", "level = 0", code=1)
+    assert "no system table 'nothing'" in run("read", "db.t$nothing", code=3)
+    assert "leave out --where" in run("read", "db.t$files", "--where", "level = 0", code=2)
 
 
 def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
@@ -87,7 +87,7 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
 
 def test_a_tag_that_holds_segments_stays(run):
     run("tag", "create", "db.t", "__segment_hold_0_1")
-    assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", "--yes", code=1)
+    assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", "--yes", code=2)
 
 
 def test_batches_that_were_refused_are_dropped(run, tmp_path):

@@ -30,10 +30,10 @@ def test_rows_are_counted_deleted_and_updated(run):
     assert "1 row deleted in snapshot 3" in run("delete", "db.t", "--where", "name = 'x!'")
     assert "0 rows match" in run("delete", "db.t", "--where", "name = 'x!'")
     where = ("--where", "id = 1")
-    assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", *where, code=1)
+    assert "COLUMN = EXPRESSION" in run("update", "db.t", "--set", "name", *where, code=2)
     assert "--where" in run("update", "db.t", "--set", "name = 'x'", code=2)
     upper = ("--set", "name = upper(name)", *where)
-    assert "UPPER(name)" in run("update", "db.t", *upper, code=1)
+    assert "UPPER(name)" in run("update", "db.t", *upper, code=2)
     run("update", "db.t", "--set", "name = 'x'", "--all", *where, code=2)
     assert "2 rows match" in run("update", "db.t", "--set", "name = 'x'", "--all", "--dry-run")
 
@@ -45,6 +45,6 @@ def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     kept = run("read", "db.t", "--splits", splits, "--where", "id > 1")
     assert "2 rows" in kept
     run("create", "db.other", "--column", "id BIGINT")
-    assert "none of table 'db.other'" in run("read", "db.other", "--splits", splits, code=1)
+    assert "none of table 'db.other'" in run("read", "db.other", "--splits", splits, code=2)
     run("plan", "db.t", "--out", splits, "--split-version", "3")
     assert "2 rows" in run("read", "db.t", "--splits", splits)

@@ -29,7 +29,7 @@ def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
     arguments = ("segments", "add", "db.t", folder, "--partition", "day:int")
     planned = run(*arguments, "--dry-run")
     assert "2 files with 4 rows in 2 folders" in planned
-    assert "partition option is required" in run("segments", "add", "db.t", folder, code=1)
+    assert "partition option is required" in run("segments", "add", "db.t", folder, code=2)
     assert "segments 0, 1 with 2 files and 4 rows were added in snapshot 1" in run(*arguments)
     assert "no segment was added" in run(*arguments, "--only-new")
     shown = run("segments", "list", "db.t")
@@ -37,7 +37,7 @@ def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
     assert "{day=2}" not in run("segments", "list", "db.t", "--limit", "0")
     assert "4 rows" in run("read", "db.t")
     assert "Give ids" in run("segments", "delete", "db.t", code=2)
-    assert "no live segment 7" in run("segments", "delete", "db.t", "7", "-y", code=1)
+    assert "no live segment 7" in run("segments", "delete", "db.t", "7", "-y", code=3)
     assert "no segment was deleted" in run(
         "segments", "delete", "db.t", "--before", "1999-01-01", "-y"
     )
@@ -68,7 +68,7 @@ def test_statements_are_those_of_the_api(run, tmp_path):
         "sql", "DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1)", "--yes"
     )
     merge = "MERGE INTO db.t USING db.s ON t.id = s.id WHEN MATCHED THEN DELETE"
-    assert "--executor spark" in run("sql", merge, "--yes", code=1)
+    assert "--executor spark" in run("sql", merge, "--yes", code=10)
 
 
 def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
@@ -78,7 +78,7 @@ def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     shown = run("segments", "list", "db.t")
     assert shown.count("Success") == 3
     assert "{day=4}" in shown
-    assert "a load of the table's own" in run("segments", "refresh", "db.t", "0", code=1)
+    assert "a load of the table's own" in run("segments", "refresh", "db.t", "0", code=2)
     assert "segments 0 with 1 file and 3 rows were deleted" in run(
         "segments", "delete", "db.t", "0", "--yes"
     )
@@ -91,15 +91,15 @@ def test_folders_that_may_be_read_are_named_beside_or_in_the_environment(
 ):
     folder, other = str(tmp_path / "in"), str(tmp_path / "other")
     arguments = ("segments", "add", "db.t", folder, "--partition", "day:int")
-    assert "lies in none of the folders" in run(*arguments, "--root", other, code=1)
+    assert "lies in none of the folders" in run(*arguments, "--root", other, code=2)
     monkeypatch.setenv("PAIMON_SEGMENT_ROOTS", f"{other} {other}-2")
-    assert f"({other}, {other}-2)" in run(*arguments, code=1)
+    assert f"({other}, {other}-2)" in run(*arguments, code=2)
     assert "were added" in run(*arguments, "--root", other, "--root", str(tmp_path))
     write(tmp_path / "in" / "day=2" / "1.parquet", pa.table({"v": pa.array([5], pa.int32())}))
-    assert "lies in none of the folders" in run("segments", "refresh", "db.t", code=1)
+    assert "lies in none of the folders" in run("segments", "refresh", "db.t", code=2)
     monkeypatch.setenv("PAIMON_SEGMENT_ROOTS", folder)
     assert "segments 1 with" in run("segments", "refresh", "db.t")
-    assert "is blank" in run("segments", "refresh", "db.t", "--root", " ", code=1)
+    assert "is blank" in run("segments", "refresh", "db.t", "--root", " ", code=2)
 
 
 def test_a_folder_is_read_anew(run, tmp_path):
@@ -107,5 +107,5 @@ def test_a_folder_is_read_anew(run, tmp_path):
     assert "no segment was read anew" in run("segments", "refresh", "db.t")
     write(tmp_path / "in" / "day=2" / "1.parquet", pa.table({"v": pa.array([5], pa.int32())}))
     assert "segments 1 with 2 files and 3 rows were read anew" in run("segments", "refresh", "db.t")
-    planned = run("segments", "add", "db.t", str(tmp_path / "none"), "--dry-run", code=1)
+    planned = run("segments", "add", "db.t", str(tmp_path / "none"), "--dry-run", code=3)
     assert "does not exist" in planned

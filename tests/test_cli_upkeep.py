@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from paimon_assets.cli import output
 from paimon_assets.cli.main import main
 from paimon_assets.engine.table.api import open_catalog
 
@@ -37,7 +38,7 @@ def run(tmp_path):
 
 
 def test_lists_fit_a_terminal_of_80_columns(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(output, "_WIDTH_OF_PIPES", 80)
     for command in ("snapshots", "partitions"):
         shown = run(command, "db.t")
         assert max(map(len, shown.splitlines())) <= 80
@@ -116,7 +117,7 @@ def test_snapshots_expire_after_a_question(run):
     planned = json.loads(run(*keep, "--dry-run", "--json"))
     by_task = {line["task"]: line["count"] for line in planned}
     assert by_task["expire_snapshots"] == 2
-    asked = run(*keep, input="n\n", code=1)
+    asked = run(*keep, input="n\n", code=11)
     assert "expire_snapshots" in asked
     assert len(json.loads(run("snapshots", "db.t", "--json"))) == 3
     done = json.loads(run(*keep, "--yes", "--json"))
@@ -132,12 +133,12 @@ def test_snapshots_before_one_expire_and_no_other(run):
         rows = json.loads(run("snapshots", "db.t", "--json"))
         return counts["expire_snapshots"], sorted(row["snapshot_id"] for row in rows)
 
-    assert "99" in run("expire", "db.t", "--before", "99", "--yes", code=1)
+    assert "99" in run("expire", "db.t", "--before", "99", "--yes", code=3)
     assert "--keep" in run("expire", "db.t", "--before", "2", "--keep", "1", code=2)
     assert expired("--before", "1") == (0, [1, 2, 3])
     assert expired("--before", "2", "--option", "snapshot.num-retained.min=3") == (1, [2, 3])
     assert expired("--before", "3", "--option", "snapshot.expire.limit=1") == (1, [3])
-    assert "1" in run("expire", "db.t", "--before", "1", "--yes", code=1)
+    assert "1" in run("expire", "db.t", "--before", "1", "--yes", code=3)
 
 
 def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
@@ -165,7 +166,7 @@ def test_rows_that_cannot_be_read_are_a_fault(run, tmp_path):
 
 def test_an_overwrite_asks(run, tmp_path):
     path = str(tmp_path / "2.parquet")
-    assert "are replaced" in run("write", "db.t", path, "--overwrite", code=1)
+    assert "are replaced" in run("write", "db.t", path, "--overwrite", code=11)
     run("write", "db.t", path, "--overwrite", "--yes")
     rows = json.loads(run("read", "db.t", "--json"))
     assert sorted((row["day"][-2:], row["id"]) for row in rows) == [("01", 1), ("02", 1), ("03", 2)]
@@ -183,8 +184,8 @@ def test_a_query_is_run_by_duckdb(run, tmp_path):
     out = tmp_path / "out.parquet"
     run("sql", query, "--out", str(out))
     assert pq.read_table(out).to_pylist() == rows
-    assert "Cannot parse" in run("sql", "select from from", code=1)
-    assert "Expected a statement" in run("sql", "hello", code=1)
+    assert "Cannot parse" in run("sql", "select from from", code=2)
+    assert "Expected a statement" in run("sql", "hello", code=2)
 
 
 def test_what_is_done_is_said_as_json(run):
@@ -244,8 +245,8 @@ def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
 )
 def test_a_statement_that_destroys_asks_first(run, statement):
     before = run("read", "db.t", "--json")
-    assert "Give --yes" in run("sql", statement, code=1)
-    assert "Aborted" in run("sql", statement, code=1, input="n\n")
+    assert "Give --yes" in run("sql", statement, code=11)
+    assert "the answer was no" in run("sql", statement, code=11, input="n\n")
     assert run("read", "db.t", "--json") == before
     assert "Go on?" in run("sql", statement, input="y\n")
 

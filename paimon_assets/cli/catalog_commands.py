@@ -19,7 +19,7 @@ views = click.Group("views", help="Named queries of a catalog: create, change, s
 
 @command("[DATABASE]")
 @flag("--all", "is_all", help="The tables of all databases.")
-@flag("--long", "-l", "is_long", help="With keys, files and rows.")
+@flag("--long", "-l", "is_long", help="With keys, files and records (rows before merging).")
 def ls(args: Arguments) -> None:
     """List the databases, or the tables of DATABASE."""
     catalog, database = args.catalog, args.database
@@ -35,9 +35,18 @@ def ls(args: Arguments) -> None:
         return
     lines = list(_describe(catalog, tables))
     if not is_json():
-        lines = [{**line, "bytes": size_text(line["bytes"])} for line in lines]
-        for line in lines:
-            del line["path"]
+        lines = [
+            {
+                "table": line["table"],
+                "primary key": ", ".join(line["primary_key"]),
+                "partitioned by": ", ".join(line["partition_keys"]),
+                "snapshot": line["snapshot_id"],
+                "files": line["files"],
+                "records": line["records"],
+                "size": size_text(line["bytes"]),
+            }
+            for line in lines
+        ]
     print_rows_of(lines)
 
 
@@ -48,11 +57,11 @@ def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, An
         yield {
             "table": name,
             "path": table.path,
-            "primary key": ",".join(table.schema.primary_keys),
-            "partitions": ",".join(table.schema.partition_keys),
-            "snapshot": None if snapshot is None else snapshot.id,
+            "primary_key": list(table.schema.primary_keys),
+            "partition_keys": list(table.schema.partition_keys),
+            "snapshot_id": None if snapshot is None else snapshot.id,
             "files": len(files := table.state.live_files(snapshot)),
-            "rows": sum(entry.file.row_count for entry in files),
+            "records": sum(entry.file.row_count for entry in files),
             "bytes": sum(entry.file.file_size for entry in files),
         }
 

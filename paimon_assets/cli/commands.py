@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.main import key_values
+from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
 from paimon_assets.cli.settings import Settings, settings_of, spark_session
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.evolution.option_rules import key_hints
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
@@ -41,6 +42,7 @@ texts: _Option = partial(click.option, multiple=True)
 pairs: _Option = partial(click.option, multiple=True, callback=key_values)
 names: _Option = partial(click.option, callback=_names)
 duration: _Option = partial(click.option, callback=_duration_ms)
+any_option = flag("--any-option", help="Also set an option that looks misspelt.")
 root_option = texts(
     "--root",
     "roots",
@@ -74,6 +76,19 @@ class Arguments(SimpleNamespace):
         """Open TARGET, with dynamic options of the table."""
         return self.settings.table(self.target, options)
 
+    def check_options(self, options: Iterable[str]) -> None:
+        """Refuse misspelt options, unless --any-option is given; unknown ones are other engines'.
+
+        Raises:
+            InvalidInputError: Kind `option-unknown`; names the nearest one.
+        """
+        for key, known in key_hints(() if self.any_option else options).items():
+            raise InvalidInputError(
+                f"Option '{key}' is not known. Did you mean '{known}'? Give --any-option to set it"
+                " anyway.",
+                kind="option-unknown",
+            )
+
     def new_executor(self) -> Any:
         """Return the executor that --executor names."""
         return new_executor(self.executor, spark_session)
@@ -87,11 +102,18 @@ class Arguments(SimpleNamespace):
         try:
             is_agreed = click.confirm(f"{what} Go on?", err=True)
         except click.Abort:
-            raise click.ClickException(
-                "Nothing was done: nobody answered. Give --yes to go on without a question."
-            ) from None
+            raise _NotConfirmed("nobody answered. Give --yes to go on without a question") from None
         if not is_agreed:
-            raise click.Abort
+            raise _NotConfirmed("the answer was no")
+
+
+class _NotConfirmed(click.ClickException):
+    """A question was not answered with yes."""
+
+    exit_code = NOT_CONFIRMED
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Nothing was done: {why}.")
 
 
 def command(
@@ -114,6 +136,7 @@ def command(
     def made(run: Callable[[Arguments], None]) -> click.Command:
         @click.pass_obj
         def callback(settings: Settings, /, **values: Any) -> None:
+            click.get_current_context().meta[JSON_ASKED] = bool(values.get("json"))
             run(Arguments(settings=settings, **values))
 
         name = run.__name__ if group is None else run.__name__.removeprefix(f"{group.name}_")

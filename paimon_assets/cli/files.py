@@ -1,7 +1,9 @@
 """Files the command line takes rows from, and files it writes rows to."""
 
 import io
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +19,26 @@ from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, ope
 from paimon_assets.engine.errors import InvalidInputError
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
-_STANDARD_OUTPUT = "-"
+_STANDARD_OUTPUT = _STANDARD_INPUT = "-"
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
     "strings_can_be_null": True,
     "quoted_strings_can_be_null": False,
 }
+
+
+@contextmanager
+def with_standard_input(files: Sequence[str], file_format: str | None) -> Iterator[tuple[str, ...]]:
+    """Return paths of files; - is a copy of the standard input, which footers need, on disk."""
+    if _STANDARD_INPUT not in files:
+        yield tuple(files)
+        return
+    suffix = f".{file_format or RowFormat.JSON}"
+    with tempfile.NamedTemporaryFile(suffix=suffix) as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield tuple(copy.name if file == _STANDARD_INPUT else file for file in files)
 
 
 def read_files(

@@ -13,17 +13,21 @@ from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 
-_USER = 12
-"""Characters of a commit user that a grid shows; a random one is told by fewer."""
-
 tag = click.Group("tag", help="List, create, rename and delete tags.")
 branch = click.Group("branch", help="List, create, delete and fast-forward branches.")
 consumer = click.Group("consumer", help="List, set and delete how far readers have come.")
 
 
 def _rows(table: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a system table."""
-    return table_rows(table.system_table(kind).to_arrow())
+    """Return the rows of a system table; its times, which are in UTC, say so."""
+    return [
+        {name: _zoned(value) for name, value in row.items()}
+        for row in table_rows(table.system_table(kind).to_arrow())
+    ]
+
+
+def _zoned(value: Any) -> Any:
+    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
 
 
 def _add_list(group: click.Group, kind: str) -> None:
@@ -166,7 +170,8 @@ def rollback(args: Arguments) -> None:
 def snapshots(args: Arguments) -> None:
     """List the snapshots of TARGET.
 
-    Oldest first; --json shows all that a snapshot says.
+    Oldest first, times in UTC; --json shows all that a snapshot says. Records are what files hold:
+    of a table with a primary key a row may be several, until they are compacted.
     """
     rows = _rows(args.table(), "snapshots")
     chosen = rows[-args.limit :] if args.limit else rows
@@ -174,15 +179,14 @@ def snapshots(args: Arguments) -> None:
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:
-    user = row["commit_user"]
     return {
         "id": row["snapshot_id"],
         "committed": row["commit_time"],
         "kind": row["commit_kind"],
-        "rows": row["total_record_count"],
+        "records": row["total_record_count"],
         "added": row["delta_record_count"],
         "schema": row["schema_id"],
-        "by": user if len(user) <= _USER else f"{user[: _USER - 1]}…",
+        "by": row["commit_user"],
     }
 
 
@@ -201,7 +205,7 @@ def files(args: Arguments) -> None:
                 "partition": row["partition"],
                 "bucket": row["bucket"],
                 "level": row["level"],
-                "rows": row["record_count"],
+                "records": row["record_count"],
                 "size": size_text(row["file_size_in_bytes"]),
                 "file": row["file_path"].rpartition("/")[2],
             }
@@ -221,7 +225,7 @@ def partitions(args: Arguments) -> None:
         rows = [
             {
                 "partition": row["partition"],
-                "rows": row["record_count"],
+                "records": row["record_count"],
                 "size": size_text(row["file_size_in_bytes"]),
                 "files": row["file_count"],
                 "last change": _seconds(row["last_update_time"]),

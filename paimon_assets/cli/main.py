@@ -10,19 +10,81 @@ The group of all commands: errors are one line, and modules are loaded when they
 
 import errno
 import importlib
+import json
 import logging
 import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import IO, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from paimon_assets.engine.errors import PaimonError, without_secrets
+from paimon_assets.engine.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+    UnsupportedFeatureError,
+    without_secrets,
+)
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
+
+
+EXIT_CODES: Mapping[type[BaseException], int] = {
+    NotFoundError: 3,
+    AlreadyExistsError: 4,
+    AccessDeniedError: 5,
+    CommitConflictError: 6,
+    CommitUnknownError: 7,
+    FormatError: 9,
+    UnsupportedFeatureError: 10,
+    InvalidInputError: 2,
+    StorageError: 8,
+    OSError: 8,
+}
+"""Error → exit code of a command. 1 is a fault that `check` found or another error, 2 also a wrong
+use of the command; 11 is a question that was not answered with yes."""
+NOT_CONFIRMED = 11
+JSON_ASKED = "paimon-assets.json"
+"""Key of click's `Context.meta`: whether the command was given --json."""
+
+
+class CommandError(click.ClickException):
+    """An error of a command: one line, with --json an object on the standard error."""
+
+    def __init__(self, error: PaimonError | OSError, *, as_json: bool) -> None:
+        super().__init__(without_secrets(str(error)))
+        self._as_json = as_json
+        self._error = error
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]  # click has a class variable
+        """The code of `EXIT_CODES`."""
+        if isinstance(self._error, PaimonError) and self._error.kind == "data-type":
+            return EXIT_CODES[InvalidInputError]  # no file: the text of a column's type
+        codes = (code for kind, code in EXIT_CODES.items() if isinstance(self._error, kind))
+        return next(codes, 1)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the error."""
+        if not self._as_json:
+            super().show(file)
+            return
+        error = self._error
+        document: dict[str, Any] = {"error": type(error).__name__, "message": self.message}
+        if isinstance(error, PaimonError):
+            document |= {"message": without_secrets(error.message), "kind": error.kind}
+            document |= {"details": error.details}
+        document["exit_code"] = self.exit_code
+        click.echo(json.dumps(document, default=str, ensure_ascii=False), err=True)
 
 
 class LazyGroup(click.Group):
@@ -38,8 +100,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.
 
-        Every `PaimonError`, and what the disk refuses, becomes one clear line and exit code 1. With
-        --verbose the traceback stands before it.
+        Every `PaimonError`, and what the disk refuses, becomes one clear line and an exit code of
+        `EXIT_CODES`. With --verbose the traceback stands before it.
         """
         try:
             return super().invoke(ctx)
@@ -48,7 +110,7 @@ class LazyGroup(click.Group):
                 raise  # whoever read us has gone; click ends quietly
             if ctx.find_root().params.get("verbose"):
                 click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
-            raise click.ClickException(without_secrets(str(error))) from error
+            raise CommandError(error, as_json=ctx.meta.get(JSON_ASKED, False)) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -108,7 +170,11 @@ COMMANDS = {
     "Catalog": {
         "ls": ("catalog_commands", "List the databases, or the tables of DATABASE."),
         "db": ("catalog_commands", "Create, show, change and drop databases."),
-        "create": ("tables", "Create TARGET, a database.table of the warehouse."),
+        "create": (
+            "tables",
+            "Create TARGET, a database.table, and its database if needed.",
+        ),
+        "doctor": ("doctor", "Look whether Java, packages and the storage are as they should be."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
         "alter": ("tables", "Change the columns and options of TARGET, all changes or none."),
         "rename": ("catalog_commands", "Give the table SOURCE the name TARGET."),
@@ -141,6 +207,8 @@ COMMANDS = {
         "plan": ("queries", "Show which splits and files a read of TARGET would open."),
         "check": ("upkeep", "Check that all files of TARGET are there, and its rows if asked."),
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),
+        "analyze": ("upkeep", "Compute statistics of the rows of TARGET and commit them."),
+        "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),
         "expire": ("upkeep", "Expire what the options of TARGET say: snapshots, tags, partitions."),
     },
     "This command": {

@@ -61,7 +61,7 @@ def _cell(value: Any) -> Text:
         case int():
             return Text(f"{value:,}")
         case dt.datetime():
-            return Text(value.isoformat(" ", "seconds"))
+            return Text(value.replace(tzinfo=None).isoformat(" ", "seconds"))
         case _:
             return Text(str(value))
 

@@ -5,6 +5,9 @@ Commands that read: read, plan.
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,7 @@ from paimon_assets.cli.output import (
 )
 from paimon_assets.cli.settings import spark_session
 from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
@@ -53,6 +56,7 @@ from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
 from paimon_assets.engine.table.sql.query import is_query
 from paimon_assets.engine.table.sql.statements import Names
+from paimon_assets.engine.table.sql_words import split_statements
 from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import spark_module
 
@@ -265,7 +269,14 @@ def _loss(text: str, names: Names) -> str | None:
             return None
 
 
-@command("STATEMENT", executor=True, yes=True)
+@command("[STATEMENT]", executor=True, yes=True)
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.File(encoding="utf-8"),
+    help="Run the statements of this file, which semicolons end; - is the standard input.",
+)
 @click.option("--database", help="Of tables that are named without one.")
 @click.option(
     "--out",
@@ -289,8 +300,46 @@ def sql(args: Arguments) -> None:
     CALL, and ALTER TABLE t ADD SEGMENT, SHOW [HISTORY] SEGMENTS, DELETE FROM TABLE t … SEGMENT,
     CLEAN FILES FOR TABLE t. INSERT, MERGE and CREATE VIEW need --executor spark, which speaks
     Spark's SQL in queries, too.
+
+    Without STATEMENT and --file it asks for statements until the input ends.
     """
-    catalog, database, statement = args.catalog, args.database, args.statement
+    if (args.statement is not None) and args.file is not None:
+        raise click.UsageError("Give STATEMENT or --file.")
+    if args.statement is not None:
+        _run_statement(args, args.statement)
+        return
+    if args.file is not None:
+        for statement in split_statements(args.file.read()):
+            _run_statement(args, statement)
+        return
+    for statement in _asked_statements():
+        try:
+            _run_statement(args, statement)
+        except (PaimonError, OSError, click.ClickException) as error:
+            click.echo(f"Error: {without_secrets(str(error))}", err=True)
+
+
+def _asked_statements() -> Iterator[str]:
+    """Yield statements as they are typed, each ended by a semicolon."""
+    with suppress(ImportError):
+        import_module("readline")  # lines can be edited and called back
+    text = ""
+    while True:
+        try:
+            line = input("  ... " if text else "sql> ")
+        except (EOFError, KeyboardInterrupt):
+            click.echo()
+            return
+        if not text and line.strip().lower().rstrip(";") in {"exit", "quit"}:
+            return
+        text = f"{text}\n{line}" if text else line
+        if text.rstrip().endswith(";"):
+            yield from split_statements(text)
+            text = ""
+
+
+def _run_statement(args: Arguments, statement: str) -> None:
+    catalog, database = args.catalog, args.database
     loss = None if is_query(statement) else _loss(statement, Names(database=database))
     if loss is not None:
         args.confirm(loss)
@@ -305,4 +354,7 @@ def sql(args: Arguments) -> None:
     else:
         roots = args.roots or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
-        print_rows_of(table_rows(shown))
+        rows = table_rows(shown)
+        if len(rows) == 1 and not is_json():
+            rows = [{name: value for name, value in rows[0].items() if value is not None}]
+        print_rows_of(rows)

@@ -7,7 +7,7 @@ import click
 import pyarrow as pa
 
 from paimon_assets.cli.commands import Arguments, choice, command, duration, flag, names, texts
-from paimon_assets.cli.files import read_files
+from paimon_assets.cli.files import read_files, with_standard_input
 from paimon_assets.cli.output import counting, is_json, json_text, progress, say, working
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
@@ -20,14 +20,16 @@ from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowCha
 
 
 @command("TARGET", yes=True, executor=True)
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("--format", "file_format", type=choice(RowFormat), help="Of the files.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True))
+@click.option(
+    "--format", "file_format", type=choice(RowFormat), help="Of the files; json for - by default."
+)
 @click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
 @flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
 def write(args: Arguments) -> None:
     """Write the rows of FILES, in the order given, to TARGET.
 
-    All become one snapshot, or none does.
+    - is the standard input. All become one snapshot, or none does.
     """
     table = args.table()
     builder = table.new_write_builder()
@@ -37,10 +39,12 @@ def write(args: Arguments) -> None:
         what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
         args.confirm(f"{what} of {table.name} are replaced.")
         builder = builder.with_overwrite()
-    reader = read_files(args.files, args.file_format, to_arrow_schema(table.schema.fields))
-    with progress("writing", None) as advance:
-        rows = pa.RecordBatchReader.from_batches(reader.schema, counting(reader, advance))
-        outcome = builder.write(rows, args.new_executor())
+    columns = to_arrow_schema(table.schema.fields)
+    with with_standard_input(args.files, args.file_format) as files:
+        reader = read_files(files, args.file_format, columns)
+        with progress("writing", None) as advance:
+            rows = pa.RecordBatchReader.from_batches(reader.schema, counting(reader, advance))
+            outcome = builder.write(rows, args.new_executor())
     report, snapshot = outcome.report, outcome.snapshot
     if outcome.was_already_committed and snapshot is not None:
         line = f"already committed as snapshot {snapshot.id}; nothing written"
@@ -69,8 +73,9 @@ def write(args: Arguments) -> None:
 @flag("--dry-run", help="Only count the rows.")
 def delete(args: Arguments) -> None:
     """Delete the rows of TARGET for which a filter is true."""
-    if not args.dry_run:
-        args.confirm(f"Rows of {args.target} for which {args.where} are deleted.")
+    if not args.dry_run and not args.yes:
+        planned = args.table().new_row_change_builder().with_dry_run().delete(args.where)
+        args.confirm(f"{_rows_text(planned)} of {args.target}, for which {args.where}, go.")
     with working("deleting"):
         outcome = _changing(args).delete(args.where)
     _show(outcome, "deleted")
@@ -104,9 +109,13 @@ def _changing(args: Arguments) -> RowChangeBuilder:
     return builder.with_dry_run() if args.dry_run else builder
 
 
+def _rows_text(outcome: RowChangeOutcome) -> str:
+    matched = outcome.rows_matched
+    return "an unknown number of rows" if matched is None else counted(matched, "row")
+
+
 def _show(outcome: RowChangeOutcome, done: str) -> None:
-    matched, snapshot = outcome.rows_matched, outcome.snapshot
-    rows = "an unknown number of rows" if matched is None else counted(matched, "row")
+    matched, snapshot, rows = outcome.rows_matched, outcome.snapshot, _rows_text(outcome)
     if snapshot is None:
         line = f"{rows} match{'es' if matched == 1 else ''}, none was {done}"
     else:

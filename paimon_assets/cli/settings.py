@@ -16,6 +16,7 @@ from paimon_assets.engine.spec.options.rest_options import (
     PREFIX,
     URI,
 )
+from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
@@ -122,6 +123,11 @@ class Settings:
         """Whether there is a catalog: a warehouse, or a server."""
         return self.warehouse is not None or URI.key in self.options
 
+    @property
+    def is_served(self) -> bool:
+        """Whether a REST server is the catalog."""
+        return URI.key in self.options
+
     def catalog(self) -> TableCatalog:
         """Open the catalog."""
         if not self.names_tables:
@@ -142,7 +148,7 @@ class Settings:
     def table(self, target: str, options: Mapping[str, str] | None = None) -> Table:
         """Open TARGET, with dynamic options of the table."""
         if self._is_named(target):
-            return self.catalog().get_table(target, options=options)
+            return self._named_table(target, options)
         if "/" in target or Path(target).is_dir():
             path, _, branch = target.partition("$branch_")
             table = open_table(path, self.options)
@@ -165,6 +171,20 @@ class Settings:
         if self._is_named(target):
             return self.catalog().get_system_table(target, options=options)
         return self.table(name, options).system_table(kind)
+
+    def _named_table(self, target: str, options: Mapping[str, str] | None) -> Table:
+        catalog = self.catalog()
+        try:
+            return catalog.get_table(target, options=options)
+        except NotFoundError as error:
+            if error.kind != "table-not-found":
+                raise
+            databases = catalog.list_databases()
+            names = [f"{name}.{each}" for name in databases for each in catalog.list_tables(name)]
+            hint = did_you_mean(target, names)
+            raise NotFoundError(
+                f"{error.message}{hint}", kind=error.kind, details=error.details
+            ) from error
 
     def _is_named(self, target: str) -> bool:
         return self.names_tables and "/" not in target

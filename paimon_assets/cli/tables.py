@@ -10,7 +10,16 @@ import click
 from rich.table import Table as Grid
 from rich.text import Text
 
-from paimon_assets.cli.commands import Arguments, command, flag, name_and_rest, names, pairs, texts
+from paimon_assets.cli.commands import (
+    Arguments,
+    any_option,
+    command,
+    flag,
+    name_and_rest,
+    names,
+    pairs,
+    texts,
+)
 from paimon_assets.cli.files import read_files
 from paimon_assets.cli.output import (
     is_json,
@@ -28,7 +37,7 @@ from paimon_assets.engine.spec.evolution import schema_change as change
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
-from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan
+from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
 
 
 @command("TARGET")
@@ -44,14 +53,22 @@ from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan
 @pairs("--option", "options", help="KEY=VALUE.")
 @click.option("--comment", help="What the table is for.")
 @flag("--if-not-exists", help="Do nothing if the table exists.")
+@any_option
 def create(args: Arguments) -> None:
-    """Create TARGET, a database.table of the warehouse."""
+    """Create TARGET, a database.table, and its database if needed."""
     identifier = Identifier.parse(args.target)
+    args.check_options(args.options)
     schema, catalog = _schema(args), args.catalog
-    catalog.create_database(identifier.database, ignore_if_exists=True)
+    is_new = identifier.database not in catalog.list_databases()
+    if is_new:
+        catalog.create_database(identifier.database, ignore_if_exists=True)
     table = catalog.create_table(identifier, schema, ignore_if_exists=args.if_not_exists)
     facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
-    say(f"{table.name} at {table.path}, schema {table.schema.id}", facts)
+    made = f"; database {identifier.database} is new" if is_new else ""
+    say(
+        f"{table.name} at {table.path}, schema {table.schema.id}{made}",
+        {**facts, "new_database": is_new},
+    )
 
 
 def _schema(args: Arguments) -> Schema:
@@ -167,12 +184,14 @@ def _schema_of_file(path: str) -> Schema:
 )
 @flag("--dry-run", help="Only say what would change and what would be lost.")
 @flag("--allow-loss", help="Make the change though values are lost; asks.")
+@any_option
 def alter(args: Arguments) -> None:
     """Change the columns and options of TARGET, all changes or none.
 
     In the order of the options below, each of which may be repeated. A change that would lose
     stored values is refused, with a report of them; files are not written anew.
     """
+    args.check_options(args.options)
     changes = list(chain(_column_changes(args), _column_settings(args), _table_changes(args)))
     if not changes:
         raise click.UsageError("Say what to change.")
@@ -187,6 +206,8 @@ def alter(args: Arguments) -> None:
         with working("looking at values"):
             plan = table.plan_alter(changes, executor=args.new_executor)
         _show(plan)
+        if not args.allow_loss:
+            refuse_losses(table.name, plan)
         return
     overflow = change.OnOverflow.ALLOW if args.allow_loss else change.OnOverflow.REFUSE
     made = table.alter_checked(
@@ -216,7 +237,8 @@ def _show(plan: SchemaChangePlan) -> None:
         for report in plan.columns
     ]
     if is_json():
-        print_json({"schema": plan.new.id, "differences": lines, "values": reports})
+        facts = {"schema_id": plan.new.id, "differences": lines, "values": reports}
+        print_json({**facts, "loses": plan.loses})
         return
     if not lines:
         click.echo("nothing would change")

@@ -17,7 +17,14 @@ from paimon_assets.cli.commands import (
     names,
     pairs,
 )
-from paimon_assets.cli.output import print_rows_grid, print_rows_of, progress, say, size_text
+from paimon_assets.cli.output import (
+    print_rows_grid,
+    print_rows_of,
+    progress,
+    say,
+    size_text,
+    working,
+)
 from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.options.maintenance_options import (
@@ -88,7 +95,10 @@ def compact(args: Arguments) -> None:
     )
     counts = ("files_before", "files_after", "bytes_before", "bytes_after", "left_out")
     facts = {"snapshot_id": snapshot, **{name: getattr(outcome, name) for name in counts}}
-    say("nothing to compact" if snapshot is None else line, facts)
+    nothing = "nothing to compact"
+    if args.strategy == CompactStrategy.MINOR:
+        nothing = "nothing is due; --strategy full compacts all"
+    say(nothing if snapshot is None else line, facts)
 
 
 @command("TARGET", yes=True)
@@ -128,6 +138,38 @@ def expire(args: Arguments) -> None:
         return
     args.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
     print_rows_of(_reports(maintenance, tasks))
+
+
+@command("TARGET", yes=True)
+@duration("--older-than", default="1 d", show_default=True, help="Younger files may be in use.")
+@flag("--dry-run", help="Only say what would go.")
+def clean(args: Arguments) -> None:
+    """Delete files of TARGET that no snapshot names.
+
+    Says first what goes, and asks.
+    """
+    maintenance = replace(args.table().maintenance(), orphans_older_than_ms=args.older_than)
+    tasks = [MaintenanceTask.CLEAN_ORPHANS]
+    planned = _reports(replace(maintenance, dry_run=True), tasks)
+    if args.dry_run:
+        print_rows_of(planned)
+        return
+    args.confirm(f"This is done to {args.target}.", show=lambda: print_rows_grid(planned))
+    print_rows_of(_reports(maintenance, tasks))
+
+
+@command("TARGET", executor=True)
+@names("--columns", help="Comma list of columns; all by default.")
+def analyze(args: Arguments) -> None:
+    """Compute statistics of the rows of TARGET and commit them.
+
+    Reads all rows. Query planners use the statistics.
+    """
+    with working("analyzing"):
+        outcome = args.table().analyze(columns=args.columns or None, executor=args.new_executor())
+    snapshot = outcome.snapshot
+    facts = {"snapshot_id": None if snapshot is None else snapshot.id}
+    say("nothing to analyze" if snapshot is None else f"snapshot {snapshot.id}", facts)
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:

@@ -36,8 +36,26 @@ of the file.
 
 **Output.** `--json` prints JSON all through: times as ISO 8601, bytes as base64, decimals and NaN
 as texts. `--out FILE` writes Parquet, Arrow, CSV or JSON lines; `--out -` writes them to a pipe,
-with nothing else on the standard output. Bars are shown on a terminal only. An error is one line,
-and ends with code 1; `--verbose` shows the log, and where an error comes from.
+with nothing else on the standard output, and `write TARGET -` reads them from one. Times of
+snapshots, tags and partitions are in UTC. Bars are shown on a terminal only. An error is one line;
+`--verbose` shows the log, and where it comes from. With `--json` it is an object on the standard
+error: `error`, `kind`, `message`, `details`, `exit_code`.
+
+**Exit codes.**
+
+| code | means |
+|---|---|
+| 0 | done |
+| 1 | `check` or `doctor` found a fault; any other error |
+| 2 | the command, its input or the data is wrong; nothing was committed |
+| 3, 4 | the table, database, snapshot, tag … does not exist; exists already |
+| 5 | the catalog denies access |
+| 6 | other writers were faster: run it again |
+| 7 | the outcome of the commit is not known: look at the snapshots first |
+| 8 | the storage failed |
+| 9 | a file is damaged |
+| 10 | this engine does not support it |
+| 11 | a question was not answered with yes |
 
 **What destroys** says first what goes, and asks. `--yes` does it without asking; where nobody can
 be asked, nothing is done.

@@ -110,7 +110,7 @@ def test_a_server_that_is_asked_to_stop_ends_what_it_has_begun(served, tmp_path,
 def test_a_server_without_tokens_says_why_it_does_not_start(served, tmp_path):
 
     done = CliRunner().invoke(main, ["-w", served, "serve", "--port", "0"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "--insecure" in done.output
     done = CliRunner().invoke(main, ["serve"])
     assert "--warehouse" in done.output

@@ -1,6 +1,7 @@
-"""Words of messages that depend on a number."""
+"""Words of messages: numbers with nouns, lists, names that are nearly right."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 def counted(count: int, noun: str) -> str:
@@ -19,6 +20,17 @@ def printable(text: str) -> str:
     'ö-\\udce9'
     """
     return text.encode(errors="backslashreplace").decode()
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question for the nearest known name, an empty text if none is near.
+
+    >>> did_you_mean("STATU", ["status", "id"]), did_you_mean("x", ["status"])
+    (" Did you mean 'status'?", '')
+    """
+    lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), lower, n=1)
+    return f" Did you mean '{lower[near[0]]}'?" if near else ""
 
 
 _MOST_NAMES = 8

@@ -75,6 +75,18 @@ def words_of(text: str) -> list[Word]:
     return words + behind
 
 
+def split_statements(text: str) -> list[str]:
+    r"""Return the statements of a text, which semicolons end.
+
+    >>> split_statements("select ';' -- a; b\\n; drop table t;")
+    ["select ';' -- a; b", 'drop table t']
+    """
+    ends = [word.start for word in words_of(text) if word.kind == "mark" and word.text == ";"]
+    starts = [0, *(end + 1 for end in ends)]
+    parts = (text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True))
+    return [part.strip() for part in parts if words_of(part)]
+
+
 @dataclass(slots=True, kw_only=True)
 class Words:
     """A statement, and how far it was understood.

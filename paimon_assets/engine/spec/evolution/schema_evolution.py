@@ -62,6 +62,7 @@ from paimon_assets.engine.spec.schema.schema import (
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.default_value import default_refusal
+from paimon_assets.engine.spec.words import did_you_mean
 
 
 def apply_changes(
@@ -121,7 +122,8 @@ class _Draft:
         if name in names:
             return names.index(name)
         raise NotFoundError(
-            f"Column '{name}' does not exist; the table has {', '.join(names)}.",
+            f"Column '{name}' does not exist; the table has {', '.join(names)}."
+            f"{did_you_mean(name, names)}",
             kind="column-not-found",
             details={"column": name},
         )

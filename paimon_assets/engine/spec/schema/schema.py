@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.types.data_types import (
     not_null,
 )
 from paimon_assets.engine.spec.types.type_text import Json, type_of
-from paimon_assets.engine.spec.words import shorten
+from paimon_assets.engine.spec.words import did_you_mean, shorten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -235,7 +235,8 @@ class TableSchema:
         found = self.by_name.get(name)
         if found is None:
             raise NotFoundError(
-                f"Column '{name}' does not exist; the table has {', '.join(self.field_names)}.",
+                f"Column '{name}' does not exist; the table has {', '.join(self.field_names)}."
+                f"{did_you_mean(name, self.field_names)}",
                 kind="column-not-found",
                 details={"column": name},
             )

@@ -25,6 +25,7 @@ from paimon_assets.engine.spec.types.data_types import (
     VectorType,
     atomic_text,
 )
+from paimon_assets.engine.spec.words import did_you_mean
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -117,7 +118,9 @@ def _parse_text(text: str) -> AtomicType:
             root = TypeRoot.TIMESTAMP_LTZ
         if precision <= MAX_TIMESTAMP_PRECISION:
             return AtomicType(root=root, precision=precision, nullable=nullable)
-    raise FormatError(f"Unknown or malformed data type '{text}'.", kind="data-type")
+    names = (*_PLAIN, *_UNSIZED, *_SIZED, *_PRECISE, "DECIMAL")
+    hint = "" if name in names else did_you_mean(name, names)
+    raise FormatError(f"Unknown or malformed data type '{text}'.{hint}", kind="data-type")
 
 
 def _parse_nested(match: re.Match[str], text: str) -> DataType:

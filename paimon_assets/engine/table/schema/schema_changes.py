@@ -317,7 +317,8 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
     shown = "" if example is None else f" For example {_example_text(example)}."
     raise InvalidInputError(
         f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "
-        "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow).",
+        "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow; on "
+        "the command line --allow-loss).",
         kind="schema-overflow",
         details={
             "table": table,
