@@ -224,7 +224,7 @@ COMMANDS = {
 )
 @click.option(
     "--uri",
-    help="Where the REST catalog is; PAIMON_URI. Who asks says the environment: PAIMON_TOKEN, or"
+    help="Where the REST catalog is; PAIMON_URI. Credentials are read from PAIMON_TOKEN, or"
     " PAIMON_DLF_ACCESS_KEY_ID and PAIMON_DLF_ACCESS_KEY_SECRET.",
 )
 @click.option(

@@ -83,7 +83,7 @@ _TERMINAL_ROWS = 50
 @click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
 @click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
 @pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
-@flag("--row-kinds", help="Show what retracts too, and the kind of rows.")
+@flag("--row-kinds", help="Also deletes and old values, and the kind of rows.")
 @click.option(
     "--splits",
     type=click.Path(exists=True, dir_okay=False),
@@ -176,7 +176,7 @@ def _reading(table: Table, args: Arguments) -> ReadBuilder:
 @click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
 @click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
 @pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
-@flag("--row-kinds", help="Plan what retracts too.")
+@flag("--row-kinds", help="Also deletes and old values.")
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),

@@ -133,7 +133,7 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
 @command("TARGET", executor=True, json=False)
 @names("--columns", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
-@flag("--row-kinds", help="Show what retracts too, and the kind of rows.")
+@flag("--row-kinds", help="Also deletes and old values, and the kind of rows.")
 @click.option(
     "--from",
     "start",

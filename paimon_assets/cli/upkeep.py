@@ -57,7 +57,12 @@ _EXPIRING = (
 )
 @click.option("--where", help="Only partitions for which this filter is true.")
 @names("--order-by", help="Comma list of columns to sort by, without a key.")
-@click.option("--curve", default="zorder", show_default=True, help="How several are sorted by.")
+@click.option(
+    "--curve",
+    default="zorder",
+    show_default=True,
+    help="Curve through several columns: order, zorder or hilbert.",
+)
 @pairs("--option", "options", help="KEY=VALUE.")
 @flag("--dry-run", help="Only say what would be compacted.")
 def compact(args: Arguments) -> None:

@@ -1,7 +1,7 @@
 """Data tokens: the options of the storage that clients get to open the files of a table.
 
     hours = 12                       # how long a client may keep them; 12 if nothing is said
-    [update]                         # to who may update the table
+    [update]                         # given to principals with `update`
     "s3.access-key" = "WRITER"
     "s3.secret-key" = { secret-file = "/run/secrets/writer" }     # or { secret-env = "NAME" }
     [select]                         # to who may select from it, and no more

@@ -185,7 +185,7 @@ def test_a_table_that_cannot_be_read_stops_no_other(paimon, instance, table):
     broken = paimon.catalog().create_table("ops.broken", WEATHER)
     row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
     broken.new_write_builder().write(row, EmbeddedExecutor())
-    broken.file_io.write_bytes(f"{broken.path}/snapshot/snapshot-2", b"{}")
+    broken.state.file_io.write_bytes(f"{broken.path}/snapshot/snapshot-2", b"{}")
     found = tick(paimon, instance)
     assert len(found.run_requests) == 1
 

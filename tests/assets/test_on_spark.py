@@ -181,7 +181,7 @@ def test_a_live_session_with_other_fixed_settings_is_refused(
     warehouse: str, spark: SparkSession
 ) -> None:
     other = PaimonSparkResource(master="local[2]", driver_memory="765m")
-    lake = PaimonCatalogResource(warehouse=warehouse, spark=other)
+    lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=other)
 
     @paimon_asset("air.planes", PLANES)
     def some_planes() -> pa.Table:

@@ -67,8 +67,8 @@ def test_right_hints_spare_every_listing(table):
     table.hint("EARLIEST", b"3")
     assert table.manager.latest_id() == 5
     assert table.manager.earliest_id() == 3
-    assert table.state.file_io.count("list_directory") == 0
-    assert len(table.state.file_io.calls) <= 5
+    assert table.file_io.count("list_directory") == 0
+    assert len(table.file_io.calls) <= 5
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_hint_far_behind_is_given_up_for_one_listing(table):
     table.add(*range(1, 40))
     table.hint("LATEST", b"2")
     assert table.manager.latest_id() == 39
-    assert table.state.file_io.count("list_directory") == 1
+    assert table.file_io.count("list_directory") == 1
 
 
 @pytest.mark.parametrize("hint", [b"1", b"9", b"", b"junk", None])
@@ -186,17 +186,17 @@ def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
     assert table.manager.find_commit("me", 1).id == 7
     assert table.manager.find_commit("me", 2, [CommitKind.APPEND]) is None
     assert table.manager.find_commit("me", 3) is None
-    before = table.state.file_io.count("read_bytes")
+    before = table.file_io.count("read_bytes")
     table.add(21, commit_user="me", commit_identifier=3)
     assert table.manager.find_commit("me", 3).id == 21
-    assert table.state.file_io.count("read_bytes") - before <= 5
+    assert table.file_io.count("read_bytes") - before <= 5
 
 
 def test_a_history_ends_at_the_first_expired_snapshot(table):
     table.add(50, 51, 52)
     assert table.manager.latest_of_user("user-50").id == 50
     assert table.manager.latest_of_user("user-49") is None
-    assert table.state.file_io.count("read_bytes") < 80
+    assert table.file_io.count("read_bytes") < 80
 
 
 def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
@@ -204,13 +204,13 @@ def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
     assert table.manager.latest_of_user("me").id == 3
     for number in (2, 3):
         LocalFileIO().delete_file(table.paths.snapshot(number))
-    table.state.file_io.exists("x")  # so that the new list has another name
+    table.file_io.exists("x")  # so that the new list has another name
     table.add(2, 3, commit_user="other")
     assert table.manager.latest_of_user("me").id == 1
     table.add(1, commit_user="other")
     LocalFileIO().delete_file(table.paths.snapshot(3))
     LocalFileIO().delete_file(table.paths.snapshot(2))
-    table.state.file_io.exists("x")
+    table.file_io.exists("x")
     table.add(2, commit_user="other")
     assert table.manager.latest_of_user("me") is None
 
@@ -315,13 +315,13 @@ def test_a_new_user_looks_at_what_came_since_alone(table):
     table.add(*range(1, 40))
     user = NewUser()
     assert table.manager.find_commit(user, 7) is None
-    assert len([path for call, path in table.state.file_io.calls if call == "read_bytes"]) <= 2
+    assert len([path for call, path in table.file_io.calls if call == "read_bytes"]) <= 2
     table.add(40, commit_user=str(user), commit_identifier=7)
     table.add(41)
-    before = len(table.state.file_io.calls)
+    before = len(table.file_io.calls)
     assert table.manager.find_commit(user, 7).id == 40
     assert table.manager.find_commit(user, 8) is None
-    assert len(table.state.file_io.calls) - before < 20
+    assert len(table.file_io.calls) - before < 20
 
 
 def test_a_new_user_is_found_on_top_of_what_a_rollback_left(table):

@@ -162,7 +162,7 @@ def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
     waiting = new_table(str(tmp_path), {"merge-engine": "first-row"})
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     write(waiting, [{**row, "a": 7}, {**row, "a": 8}])
-    (entry,) = waiting.live_files()
+    (entry,) = waiting.state.live_files()
     assert entry.file.row_count == 1
     # New rows are not seen before a compaction has compared them with the older ones.
     assert read(waiting) == []

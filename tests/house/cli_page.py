@@ -57,8 +57,8 @@ error: `error`, `kind`, `message`, `details`, `exit_code`.
 | 10 | this engine does not support it |
 | 11 | a question was not answered with yes |
 
-**What destroys** says first what goes, and asks. `--yes` does it without asking; where nobody can
-be asked, nothing is done.
+**Destructive commands** list what they will delete and ask for confirmation. `--yes` answers; where
+nobody can answer, nothing is done.
 
 **Completion** of commands, options and tables: `eval "$(paimon-assets completion bash)"` in
 `~/.bashrc`; zsh and fish likewise.

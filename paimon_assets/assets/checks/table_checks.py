@@ -174,7 +174,7 @@ def build_quarantine_check(
             )
         return run.result(passed=not quarantined, description=text, metadata=metadata)
 
-    return define_check(asset, "quarantine", "Every landed file could be read.", options, evaluate)
+    return define_check(asset, "quarantine", "No landed file is in quarantine.", options, evaluate)
 
 
 def build_sequence_check(
@@ -184,7 +184,7 @@ def build_sequence_check(
 
     It fails on nulls, on rows of the asset's last write whose padding wrapped, and on rows of one
     key with equal sequence values, unless `sequence.auto-padding` orders those; then it counts
-    them. Judged are the rows that are stored, also those that newer ones hide; rows of one write
+    them. All stored rows are compared, also those that newer ones hide; rows of one write
     are merged before they are stored.
 
     Args:

@@ -464,7 +464,7 @@ def as_table_assets(
     That is the name and the address of the table, its kinds, its database as group, the declared
     columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with
     several tables `paimon/<its name>`. So they can be given to checks, to the compaction job and to
-    its sensor, and none of these writes while another does. What a definition says itself stays;
+    its sensor, and none of these writes while another does. Values set by a definition are kept;
     ops inside a graph keep their pools. What is a table asset already, is annotated to
     return None, or is no asset is returned as it is.
 

@@ -78,7 +78,7 @@ def words_of(text: str) -> list[Word]:
 def split_statements(text: str) -> list[str]:
     r"""Return the statements of a text, which semicolons end.
 
-    >>> split_statements("select ';' -- a; b\\n; drop table t;")
+    >>> split_statements("select ';' -- a; b\n; drop table t;")
     ["select ';' -- a; b", 'drop table t']
     """
     ends = [word.start for word in words_of(text) if word.kind == "mark" and word.text == ";"]

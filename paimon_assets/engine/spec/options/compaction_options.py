@@ -70,7 +70,7 @@ COMPACTION_MIN_FILE_NUM = Option(
 COMPACTION_DELETE_RATIO = Option(
     "compaction.delete-ratio-threshold",
     0.2,
-    "Part of deleted rows above which a file of an append table is rewritten.",
+    "Rewrite an append file once this fraction of its rows is deleted.",
     parse=parse_ratio,
 )
 COMPACTION_SMALL_FILE_RATIO = Option(
