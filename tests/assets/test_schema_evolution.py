@@ -62,7 +62,8 @@ def table(paimon):
 
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
     job = build_schema_evolution_job()
-    described = SchemaEvolutionConfig(table=table, changes=changes_to_json(changes), **config)
+    listed = [one if isinstance(one, str) else changes_to_json([one])[0] for one in changes]
+    described = SchemaEvolutionConfig(table=table, changes=listed, **config)
     with lent_instance(instance) as chosen:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"evolve_schema": described}),
@@ -324,3 +325,16 @@ def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
     assert "No pending change" in (
         checked(build_overflow_check(the_planes, PLANES), paimon).description or ""
     )
+
+
+def test_changes_are_said_in_sql(paimon, table):
+    changes = ("ADD COLUMN note STRING", "RENAME COLUMN seats TO places", add_column("n", "INT"))
+    assert evolve(paimon, *changes, dry_run=False).success
+    assert {"note", "places", "n"} < set(table.refresh().schema.field_names)
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE x", "RENAME TO other", "; DROP TABLE x", "hello"])
+def test_sql_that_changes_no_schema_is_refused(paimon, table, change):
+    result = evolve(paimon, change, dry_run=False)
+    assert not result.success
+    assert table.refresh().schema.id == 0

@@ -89,12 +89,17 @@ def build_freshness_check(
 
 
 def _age_text(age: dt.timedelta) -> str:
-    """Return a duration without fractions.
+    """Return a duration in its two largest units.
 
-    >>> _age_text(dt.timedelta(hours=30, milliseconds=7))
-    '1 day, 6:00:00'
+    >>> _age_text(dt.timedelta(hours=30, milliseconds=7)), _age_text(dt.timedelta(days=1))
+    ('1 day 6 hours', '1 day')
     """
-    return str(dt.timedelta(seconds=int(age.total_seconds())))
+    minutes, seconds = divmod(int(age.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = {"day": days, "hour": hours, "minute": minutes, "second": seconds}
+    parts = [counted(number, unit) for unit, number in units.items() if number]
+    return " ".join(parts[:2]) or "0 seconds"
 
 
 def build_small_files_check(

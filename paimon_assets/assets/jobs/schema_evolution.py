@@ -31,10 +31,12 @@ from paimon_assets.assets.translator import (
     identifier_of,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.statements import AlterTable
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
 
@@ -51,8 +53,10 @@ class SchemaEvolutionConfig(dg.Config):
 
     table: str = Field(description="The table: database.table.")
     changes: list[Any] = Field(
-        description="Changes in the order to apply them, all or none; in the JSON of REST catalogs:"
-        " {action: updateColumnType, fieldNames: [price], newDataType: BIGINT, keepNullability:"
+        description="Changes in the order to apply them, all or none. As SQL says them behind ALTER"
+        " TABLE t: 'ADD COLUMN note STRING', 'RENAME COLUMN a TO b', 'ALTER COLUMN price TYPE"
+        " BIGINT'; or in the JSON of REST catalogs: {action: updateColumnType,"
+        " fieldNames: [price], newDataType: BIGINT, keepNullability:"
         " true}. Actions: setOption, removeOption, updateComment, addColumn, renameColumn,"
         " dropColumn, updateColumnType, updateColumnNullability, updateColumnComment,"
         " updateColumnDefaultValue, updateColumnPosition, dropPrimaryKey."
@@ -113,6 +117,23 @@ def build_schema_evolution_job(
     return job
 
 
+def _changes_of(listed: Sequence[Any]) -> list[SchemaChange]:
+    """Return changes said in SQL or in JSON."""
+    changes: list[SchemaChange] = []
+    for each in listed:
+        if not isinstance(each, str):
+            changes += changes_from_json([each])
+            continue
+        statement = parse_sql(f"ALTER TABLE db.t {each}")
+        if not isinstance(statement, AlterTable):
+            raise InvalidInputError(
+                f"'{each}' is not a change of a schema, such as 'ADD COLUMN note STRING'.",
+                kind="schema-change",
+            )
+        changes += statement.changes
+    return changes
+
+
 def _run(
     context: dg.OpExecutionContext,
     config: SchemaEvolutionConfig,
@@ -120,7 +141,7 @@ def _run(
     target: DeclaredTable,
 ) -> None:
     """Report the effect of the changes and, unless it is a dry run, make them."""
-    changes, key = changes_from_json(config.changes), target.asset_key
+    changes, key = _changes_of(config.changes), target.asset_key
     table = paimon.catalog().get_table(target.identifier)
     overflow = OnOverflow(config.on_overflow.value)
     effect: Metadata = {}

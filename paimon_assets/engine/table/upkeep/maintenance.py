@@ -155,9 +155,7 @@ class Maintenance:
         return MaintenanceReport(
             task=MaintenanceTask.COMPACT_MANIFESTS,
             count=manifests.before - manifests.after,
-            note=f"{manifests.before} manifests became {manifests.after}"
-            if manifests.snapshot
-            else "",
+            note=f"{manifests.before} manifests to {manifests.after}" if manifests.snapshot else "",
         )
 
     def _create_tags(self) -> MaintenanceReport:
