@@ -137,7 +137,7 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
     except RecursionError:
         pass
     except SqlglotError as error:
-        message = f"Cannot parse the {what} '{_short(text)}'.{_quoting(words)}"
+        message = f"Cannot parse the {what} '{_short(text)}'{_position(error)}.{_quoting(words)}"
         raise InvalidInputError(message, kind=kind) from error
     except InvalidInputError as error:
         raise InvalidInputError(error.message + _quoting(words), kind=kind) from error
@@ -147,6 +147,15 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
         " as an IN, or as ORs side by side.",
         kind=kind,
     )
+
+
+def _position(error: SqlglotError) -> str:
+    """Return where a text cannot be parsed: the last character that was read."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    column, line = found.get("col"), found.get("line")
+    if not column:
+        return ""
+    return f" at character {column}" + (f" of line {line}" if line and line > 1 else "")
 
 
 def _depth(words: Iterable[Token]) -> int:
@@ -243,7 +252,8 @@ def _refused_value(node: exp.Expr) -> InvalidInputError:
 def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
         f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
-        "with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT.",
+        "with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT. catalog.sql, or "
+        "`paimon-assets sql`, takes all of SQL.",
         kind="where",
     )
 
