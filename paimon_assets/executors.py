@@ -4,14 +4,18 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.contract.executor import (
+    ClusteringExecutor,
+    CountingExecutor,
+    RewritingExecutor,
+)
 from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
@@ -38,6 +42,10 @@ def kind_for(kind: str, input_bytes: int) -> str:
     return "spark" if input_bytes >= SPARK_FROM_BYTES and has_spark() else "embedded"
 
 
+class WholeExecutor(CountingExecutor[Any], ClusteringExecutor, RewritingExecutor, Protocol):
+    """An executor that does all that is asked of one: each of a kind is."""
+
+
 class AutoExecutor:
     """Works on Spark for Spark DataFrames and large inputs, else in this process.
 
@@ -50,33 +58,30 @@ class AutoExecutor:
     def __init__(self, session: Callable[[], Any]) -> None:
         self._session = session
 
-    def _of_size(self, size: int) -> Any:
+    def _of_size(self, size: int) -> WholeExecutor:
         return new_executor(kind_for("auto", size), self._session)
 
-    def _of_splits(self, splits: Sequence[DataSplit]) -> Any:
+    def _of_splits(self, splits: Sequence[DataSplit]) -> WholeExecutor:
         return self._of_size(sum(split.file_bytes for split in splits))
 
-    def _of_rows(self, rows: Any) -> Any:
+    def _of_rows(self, rows: Any) -> WholeExecutor:
         return new_executor("spark" if is_spark_frame(rows) else "embedded", self._session)
 
     def map_splits(
         self, context: ReadContext, splits: Sequence[DataSplit]
     ) -> Iterator[pa.RecordBatch]:
         """Read splits in order."""
-        batches: Iterator[pa.RecordBatch] = self._of_splits(splits).map_splits(context, splits)
-        return batches
+        return self._of_splits(splits).map_splits(context, splits)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
         """Count what is read."""
-        count: int = self._of_splits(splits).count_rows(context, splits)
-        return count
+        return self._of_splits(splits).count_rows(context, splits)
 
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
     ) -> RepeatedKeys:
         """Find the values of a key that several rows share."""
-        keys: RepeatedKeys = self._of_splits(splits).repeated_keys(context, splits, key)
-        return keys
+        return self._of_splits(splits).repeated_keys(context, splits, key)
 
     def takes(self, rows: object) -> bool:
         """Whether rows are Arrow's or Spark's."""
@@ -84,20 +89,17 @@ class AutoExecutor:
 
     def row_schema(self, rows: Any) -> pa.Schema:
         """Return the schema of rows."""
-        schema: pa.Schema = self._of_rows(rows).row_schema(rows)
-        return schema
+        return self._of_rows(rows).row_schema(rows)
 
     def map_rows(self, context: WriteContext, rows: Any) -> WriteResult:
         """Write rows: those of Spark on Spark, all others in this process, which holds them."""
-        result: WriteResult = self._of_rows(rows).map_rows(context, rows)
-        return result
+        return self._of_rows(rows).map_rows(context, rows)
 
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
     ) -> WriteResult:
         """Read splits and write their rows."""
-        result: WriteResult = self._of_splits(splits).rewrite(read, splits, write)
-        return result
+        return self._of_splits(splits).rewrite(read, splits, write)
 
     def cluster(
         self,
@@ -107,16 +109,14 @@ class AutoExecutor:
         order: ClusterOrder,
     ) -> WriteResult:
         """Write the rows of splits in another order."""
-        result: WriteResult = self._of_splits(splits).cluster(read, splits, write, order)
-        return result
+        return self._of_splits(splits).cluster(read, splits, write, order)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         """Run tasks; their weights are bytes."""
-        results: Iterator[tuple[int, bytes]] = self._of_size(sum(batch.weights)).map_tasks(batch)
-        return results
+        return self._of_size(sum(batch.weights)).map_tasks(batch)
 
 
-def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]:
+def new_executor(kind: str, session: Callable[[], Any]) -> WholeExecutor:
     """Return who reads and writes rows.
 
     Args:
@@ -136,7 +136,7 @@ def new_executor(kind: str, session: Callable[[], Any]) -> CountingExecutor[Any]
             kind="executor-kind",
         )
     module = spark_module("paimon_assets.spark.executor")
-    executor: CountingExecutor[Any] = module.SparkExecutor(session())
+    executor: WholeExecutor = module.SparkExecutor(session())
     return executor
 
 

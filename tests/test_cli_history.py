@@ -96,3 +96,11 @@ def test_batches_that_were_refused_are_dropped(run, tmp_path):
     dropped = run("branch", "drop-audited", "db.t", "--older-than", "0 s", "--yes")
     assert "Branches deleted: audit_4711" in dropped
     assert rows(run, tmp_path, "db.t$branches") == []
+
+
+def test_only_times_of_commits_are_said_to_be_utc(run):
+    run("tag", "create", "db.t", "for-a-day", "--retain", "1 d")
+    lines = json.loads(run("tag", "list", "db.t", "--json"))
+    [line] = [line for line in lines if line["tag_name"] == "for-a-day"]
+    assert line["commit_time"].endswith("+00:00")
+    assert "+" not in line["create_time"], "a tag's own time is of its writer's clock"

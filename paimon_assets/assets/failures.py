@@ -6,7 +6,6 @@ Dagster's.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import dagster as dg
@@ -19,6 +18,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_assets.engine.spec.words import did_you_mean
 
 MAX_RETRIES = 3
 RETRY_WAIT_SECONDS = 2
@@ -88,10 +88,9 @@ def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *,
     known = sorted(expected)
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(name, known)
             raise InvalidInputError(
-                f"{owner} has no '{name}'.{hint} It takes {', '.join(names)}.",
+                f"{owner} has no '{name}'.{hint} It takes {', '.join(known)}.",
                 kind=kind,
                 details={"option": name},
             )

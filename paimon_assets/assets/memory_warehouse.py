@@ -8,10 +8,11 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.io_manager import NO_COLUMNS
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.frames.frames import Frame
+from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
 
 
@@ -60,8 +61,11 @@ class MemoryWarehouse:
             frame = pa.Table.from_pylist([dict(row) for row in rows])
         self.catalog.create_database(Identifier.parse(table).database, ignore_if_exists=True)
         if not self.catalog.table_exists(table):
-            columns = frame if hasattr(frame, "schema") else pa.table(frame)
-            self.catalog.create_table(table, schema or Schema.of(columns.schema, **declared))
+            if schema is None:
+                executor = self.resource.new_executor()
+                frame = to_rows(frame, executor, NO_COLUMNS)
+                schema = Schema.of(executor.row_schema(frame), **declared)
+            self.catalog.create_table(table, schema)
         opened = self.catalog.get_table(table)
         opened.new_write_builder().write(frame)
         return opened

@@ -19,15 +19,12 @@ consumer = click.Group("consumer", help="List, set and delete how far readers ha
 
 
 def _rows(table: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a system table; its times, which are in UTC, say so."""
-    return [
-        {name: _zoned(value) for name, value in row.items()}
-        for row in table_rows(table.system_table(kind).to_arrow())
-    ]
-
-
-def _zoned(value: Any) -> Any:
-    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
+    """Return the rows of a system table; times of commits, which are in UTC, say so."""
+    rows = table_rows(table.system_table(kind).to_arrow())
+    for row in rows:
+        if "commit_time" in row:  # other times are those of a writer's clock, wherever it was
+            row["commit_time"] = row["commit_time"].replace(tzinfo=dt.UTC)
+    return rows
 
 
 def _add_list(group: click.Group, kind: str) -> None:

@@ -50,6 +50,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     IncrementalMode,
 )
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segment_sql import CleanFiles, DeleteSegments
 from paimon_assets.engine.table.sql import statements as st
@@ -303,18 +304,19 @@ def sql(args: Arguments) -> None:
 
     Without STATEMENT and --file it asks for statements until the input ends.
     """
-    if (args.statement is not None) and args.file is not None:
+    if args.statement is not None and args.file is not None:
         raise click.UsageError("Give STATEMENT or --file.")
+    catalog = args.catalog
     if args.statement is not None:
-        _run_statement(args, args.statement)
+        _run_statement(args, catalog, args.statement)
         return
     if args.file is not None:
         for statement in split_statements(args.file.read()):
-            _run_statement(args, statement)
+            _run_statement(args, catalog, statement)
         return
     for statement in _asked_statements():
         try:
-            _run_statement(args, statement)
+            _run_statement(args, catalog, statement)
         except (PaimonError, OSError, click.ClickException) as error:
             click.echo(f"Error: {without_secrets(str(error))}", err=True)
 
@@ -338,8 +340,8 @@ def _asked_statements() -> Iterator[str]:
             text = ""
 
 
-def _run_statement(args: Arguments, statement: str) -> None:
-    catalog, database = args.catalog, args.database
+def _run_statement(args: Arguments, catalog: TableCatalog, statement: str) -> None:
+    database = args.database
     loss = None if is_query(statement) else _loss(statement, Names(database=database))
     if loss is not None:
         args.confirm(loss)

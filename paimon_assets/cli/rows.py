@@ -73,11 +73,12 @@ def write(args: Arguments) -> None:
 @flag("--dry-run", help="Only count the rows.")
 def delete(args: Arguments) -> None:
     """Delete the rows of TARGET for which a filter is true."""
+    builder = _changing(args)
     if not args.dry_run and not args.yes:
-        planned = args.table().new_row_change_builder().with_dry_run().delete(args.where)
+        planned = builder.with_dry_run().delete(args.where)
         args.confirm(f"{_rows_text(planned)} of {args.target}, for which {args.where}, go.")
     with working("deleting"):
-        outcome = _changing(args).delete(args.where)
+        outcome = builder.delete(args.where)
     _show(outcome, "deleted")
 
 

@@ -121,7 +121,7 @@ class Settings:
     @property
     def names_tables(self) -> bool:
         """Whether there is a catalog: a warehouse, or a server."""
-        return self.warehouse is not None or URI.key in self.options
+        return self.warehouse is not None or self.is_served
 
     @property
     def is_served(self) -> bool:

@@ -29,7 +29,7 @@ from paimon_assets.cli.output import (
     say,
     working,
 )
-from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
+from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -97,8 +97,7 @@ def _schema(args: Arguments) -> Schema:
 def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if like is not None:
-        for field in infer_schema(read_files([like], None).schema):
-            columns[field.name] = field.type
+        columns |= infer_columns(read_files([like], None).schema)
     for text in declared:
         name, type_text = name_and_rest(text, "NAME TYPE")
         if name in columns:

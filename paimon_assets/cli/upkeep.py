@@ -136,13 +136,7 @@ def expire(args: Arguments) -> None:
             raise click.UsageError("--before goes with neither --keep nor --older-than.")
         table.snapshot(args.before)
     tasks = [task for task in MaintenanceTask if task in (args.tasks or _EXPIRING)]
-    maintenance = replace(table.maintenance(), expire_before=args.before)
-    planned = _reports(replace(maintenance, dry_run=True), tasks)
-    if args.dry_run:
-        print_rows_of(planned)
-        return
-    args.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
-    print_rows_of(_reports(maintenance, tasks))
+    _run_tasks(args, table, replace(table.maintenance(), expire_before=args.before), tasks)
 
 
 @command("TARGET", yes=True)
@@ -153,14 +147,9 @@ def clean(args: Arguments) -> None:
 
     Says first what goes, and asks.
     """
-    maintenance = replace(args.table().maintenance(), orphans_older_than_ms=args.older_than)
-    tasks = [MaintenanceTask.CLEAN_ORPHANS]
-    planned = _reports(replace(maintenance, dry_run=True), tasks)
-    if args.dry_run:
-        print_rows_of(planned)
-        return
-    args.confirm(f"This is done to {args.target}.", show=lambda: print_rows_grid(planned))
-    print_rows_of(_reports(maintenance, tasks))
+    table = args.table()
+    maintenance = replace(table.maintenance(), orphans_older_than_ms=args.older_than)
+    _run_tasks(args, table, maintenance, [MaintenanceTask.CLEAN_ORPHANS])
 
 
 @command("TARGET", executor=True)
@@ -175,6 +164,18 @@ def analyze(args: Arguments) -> None:
     snapshot = outcome.snapshot
     facts = {"snapshot_id": None if snapshot is None else snapshot.id}
     say("nothing to analyze" if snapshot is None else f"snapshot {snapshot.id}", facts)
+
+
+def _run_tasks(
+    args: Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
+) -> None:
+    """Show what the tasks would do, ask, and do it; with --dry-run only show it."""
+    planned = _reports(replace(maintenance, dry_run=True), tasks)
+    if args.dry_run:
+        print_rows_of(planned)
+        return
+    args.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
+    print_rows_of(_reports(maintenance, tasks))
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:

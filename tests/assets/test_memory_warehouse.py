@@ -79,3 +79,18 @@ def test_it_ends_with_its_block() -> None:
         assert lake.rows("a.t") == [{"id": 1}, {"id": 2}]
     with pytest.raises(NotFoundError):
         lake.rows("a.t")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "duckdb"])
+def test_rows_of_every_library_make_a_table(library: str) -> None:
+    module = pytest.importorskip(library)
+    rows = pa.table({"id": [1, 2]})
+    frame = {
+        "pandas": rows.to_pandas,
+        "polars": lambda: module.from_arrow(rows),
+        "pyarrow": rows.to_reader,
+        "duckdb": lambda: module.from_arrow(rows),
+    }[library]()
+    with MemoryWarehouse() as lake:
+        lake.write("a.t", frame)
+        assert lake.rows("a.t") == [{"id": 1}, {"id": 2}]

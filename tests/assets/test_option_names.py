@@ -90,3 +90,8 @@ def test_metadata_by_hand_is_checked_when_assets_are_described(
     with pytest.raises(InvalidInputError, match="Did you mean 'paimon/mode'"):
         as_table_assets([t], io_manager=PaimonIOManager(paimon=paimon))
     assert "Did you mean 'paimon/mode'" in failure_text(io_run(t, paimon))
+
+
+def test_the_refusal_lists_what_is_taken() -> None:
+    with pytest.raises(InvalidInputError, match=r"It takes .*\bcolumns\b.*\bwhere\b"):
+        paimon_input(colums=["id"])  # type: ignore[call-arg]  # misspelt

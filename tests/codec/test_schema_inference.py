@@ -1,16 +1,16 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
+from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import all_field_ids
+from paimon_assets.engine.spec.schema.schema import Schema, all_field_ids
 
 
 @pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])
 def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
     schema = pa.schema([("id", pa.int64()), ("remark", nested)])
     with pytest.raises(InvalidInputError, match=r"Column 'remark'.*null") as raised:
-        infer_schema(schema)
+        infer_columns(schema)
     assert (raised.value.kind, raised.value.details["column"]) == ("arrow-type", "remark")
 
 
@@ -25,7 +25,7 @@ def test_what_is_inferred_can_be_written() -> None:
         "second": inner,
     }
     schema = pa.schema(columns)
-    found = {field.name: str(field.type) for field in infer_schema(schema)}
+    found = {name: str(each) for name, each in infer_columns(schema).items()}
     row = "ROW<x DECIMAL(20, 0), y ARRAY<ROW<z TIME(3)>>>"
     assert found == {
         "number": "DECIMAL(20, 0)", "clock": "TIME(3)", "pair": "ARRAY<INT>",
@@ -35,12 +35,12 @@ def test_what_is_inferred_can_be_written() -> None:
 
 def test_every_nested_field_has_an_id_of_its_own() -> None:
     inner = pa.struct([("x", pa.int32()), ("y", pa.struct([("z", pa.int32())]))])
-    ids = list(all_field_ids(infer_schema(pa.schema([("a", inner), ("b", inner)]))))
+    ids = list(all_field_ids(Schema.of(pa.schema([("a", inner), ("b", inner)])).fields))
     assert sorted(ids) == list(range(8))
 
 
 def test_a_struct_that_names_a_field_twice_is_refused() -> None:
     twice = pa.struct([pa.field("x", pa.int32()), pa.field("x", pa.string())])
     with pytest.raises(InvalidInputError, match=r"'a'.*'x'") as raised:
-        infer_schema(pa.schema([("a", twice)]))
+        infer_columns(pa.schema([("a", twice)]))
     assert raised.value.details["column"] == "a"

@@ -37,7 +37,7 @@ of the file.
 **Output.** `--json` prints JSON all through: times as ISO 8601, bytes as base64, decimals and NaN
 as texts. `--out FILE` writes Parquet, Arrow, CSV or JSON lines; `--out -` writes them to a pipe,
 with nothing else on the standard output, and `write TARGET -` reads them from one. Times of
-snapshots, tags and partitions are in UTC. Bars are shown on a terminal only. An error is one line;
+commits are in UTC. Bars are shown on a terminal only. An error is one line;
 `--verbose` shows the log, and where it comes from. With `--json` it is an object on the standard
 error: `error`, `kind`, `message`, `details`, `exit_code`.
 

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -37,7 +36,7 @@ def stored(source: Source, check: InputCheck | None) -> list[Any]:
     """What the writer would store of a source; without a table, in one made for its columns."""
     rows = to_rows(source.frame, EXECUTOR, NO_COLUMNS if check is None else check.schema)
     if check is None:
-        schema = first_table_schema(Schema(fields=infer_schema(rows.schema)), time_millis=0)
+        schema = first_table_schema(Schema.of(rows.schema), time_millis=0)
         check = InputCheck(table="db.t", schema=schema)
     return [
         value

@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
-from paimon_assets.executors import has_spark, spark_module
+from paimon_assets.executors import SPARK_FROM_BYTES, spark_module
 
 _PREFIX = "paimon/"
 _TAKEN = frozenset({COLUMNS, WHERE, EXECUTOR})
@@ -41,9 +41,9 @@ def view_rows(
             kind="view-input",
             details={"view": str(view)},
         )
-    executor_kind = metadata.get(EXECUTOR, paimon.executor)
-    can_run = executor_kind == "spark" or (executor_kind == "auto" and has_spark())
-    if kind is not FrameKind.SPARK and not can_run:
+    # How large a view is, is not known; only Spark runs its query.
+    works_on = paimon.executor_for(SPARK_FROM_BYTES, metadata.get(EXECUTOR))
+    if kind is not FrameKind.SPARK and works_on != "spark":
         raise refused
     names = metadata.get(COLUMNS)
     columns = "*" if names is None else ", ".join(f"`{name}`" for name in names)

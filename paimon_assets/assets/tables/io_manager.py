@@ -83,7 +83,6 @@ from paimon_assets.assets.translator import (
     pool_of,
     refuse_shared_tables,
 )
-from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
@@ -106,7 +105,7 @@ from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 
-_NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
+NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 """The target of a frame for a table that does not exist: the frame's own types."""
 
 
@@ -288,10 +287,10 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         else:
             return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
         executor = self.paimon.new_executor(metadata.get(EXECUTOR))
-        rows = to_rows(frame, executor, _NO_COLUMNS, show_values=self.paimon.show_values)
+        rows = to_rows(frame, executor, NO_COLUMNS, show_values=self.paimon.show_values)
         columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
-        schema = Schema(
-            fields=infer_schema(executor.row_schema(rows)),
+        schema = Schema.of(
+            executor.row_schema(rows),
             partition_keys=() if columns is None else column_names(columns),
         )
         return ensure_table(catalog, identifier, schema), rows, True

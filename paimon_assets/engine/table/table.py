@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from paimon_assets.engine.contract.executor import Executor, RewritingExecutor
     from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.table.frames.frames import Frame
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
+    from paimon_assets.engine.table.read.where import Where
     from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments
     from paimon_assets.engine.table.system.system_table import SystemTable
@@ -115,7 +115,7 @@ class Table:
     def scan(
         self,
         columns: Iterable[str] | None = None,
-        where: Predicate | str | pc.Expression | None = None,
+        where: Where | None = None,
         *,
         limit: int | None = None,
     ) -> ReadBuilder:
@@ -134,7 +134,7 @@ class Table:
     def to_arrow(
         self,
         columns: Iterable[str] | None = None,
-        where: Predicate | str | pc.Expression | None = None,
+        where: Where | None = None,
         *,
         limit: int | None = None,
     ) -> pa.Table:
@@ -144,7 +144,7 @@ class Table:
     def to_pandas(
         self,
         columns: Iterable[str] | None = None,
-        where: Predicate | str | pc.Expression | None = None,
+        where: Where | None = None,
         *,
         limit: int | None = None,
     ) -> Any:
@@ -154,14 +154,14 @@ class Table:
     def to_polars(
         self,
         columns: Iterable[str] | None = None,
-        where: Predicate | str | pc.Expression | None = None,
+        where: Where | None = None,
         *,
         limit: int | None = None,
     ) -> Any:
         """Read into a polars DataFrame; arguments and errors as `to_arrow`."""
         return self.scan(columns, where, limit=limit).to_polars()
 
-    def count(self, where: Predicate | str | pc.Expression | None = None) -> int:
+    def count(self, where: Where | None = None) -> int:
         """Return the number of rows; from metadata alone where nothing is merged or filtered."""
         return self.scan(where=where).count()
 

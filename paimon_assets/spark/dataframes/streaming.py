@@ -47,7 +47,8 @@ def streaming_sink(
     def write_batch(batch: DataFrame, number: int) -> None:
         with encoded_errors():
             builder = (
-                table.refresh()
+                table.copy({})  # the caller's stays
+                .refresh()
                 .new_write_builder()
                 .with_commit_user(commit_user or _query_user(batch))
                 .with_commit_identifier(number)

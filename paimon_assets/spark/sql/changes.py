@@ -74,7 +74,7 @@ class Seen:
     @classmethod
     def of(cls, table: Table, frames: Frames) -> "Seen":
         """Look at a table now."""
-        newest = table.refresh()
+        newest = table.copy({}).refresh()  # the caller's stays
         plan = newest.new_read_builder().plan()
         rows = SparkExecutor(frames.session).to_dataframe(plan.context, plan.splits)
         return cls(table=newest, snapshot=plan.snapshot, rows=rows)

@@ -7,11 +7,9 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,
-    DataField,
     DataType,
     MapType,
     RowType,
@@ -23,8 +21,8 @@ _TIME_DIGITS = 3
 """The time digits of a second: no format keeps more of a TIME."""
 
 
-def infer_schema(schema: pa.Schema) -> tuple[DataField, ...]:
-    """Return columns that hold rows of `schema` without loss, and can be written.
+def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
+    """Return columns that hold rows of `schema` without loss, and can be written: name → type.
 
     Fixed-size lists become arrays, and times of a day TIME(3): rows with finer ones are refused
     when they are written.
@@ -40,7 +38,7 @@ def infer_schema(schema: pa.Schema) -> tuple[DataField, ...]:
             kind="input-columns",
             details={"column": twice},
         )
-    return Schema.of({field.name: _type_of(field) for field in schema}).fields
+    return {field.name: _type_of(field) for field in schema}
 
 
 def _type_of(field: "pa.Field[pa.DataType]") -> DataType:

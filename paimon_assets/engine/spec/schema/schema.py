@@ -129,9 +129,9 @@ def _columns_of(
             f" schema of an Arrow table, not of a {type(columns).__name__}.",
             kind="schema",
         )
-    from paimon_assets.engine.codec.arrow.schema_inference import infer_schema
+    from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
 
-    return {field.name: field.type for field in infer_schema(columns)}
+    return infer_columns(columns)
 
 
 def _names(columns: Iterable[str] | str) -> tuple[str, ...]:

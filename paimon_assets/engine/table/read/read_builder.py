@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
@@ -60,7 +59,7 @@ from paimon_assets.engine.table.read.limits import first_rows, first_splits, fit
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
 from paimon_assets.engine.table.read.plan import Plan, read_context
 from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
-from paimon_assets.engine.table.read.where import as_predicate
+from paimon_assets.engine.table.read.where import Where, as_predicate
 
 
 def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:
@@ -131,7 +130,7 @@ class ReadBuilder(FrameReads):
         """Return only these columns, in this order; None means all of the table."""
         return replace(self, columns=None if columns is None else tuple(columns))
 
-    def with_filter(self, predicate: Predicate | str | pc.Expression | None) -> "ReadBuilder":
+    def with_filter(self, predicate: Where | None) -> "ReadBuilder":
         """Return only rows for which the predicate is true; several filters are joined by AND.
 
         Args:

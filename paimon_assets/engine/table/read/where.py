@@ -74,6 +74,8 @@ _WORDS = frozenset(
 )
 """Words of SQL that stand in filters and expressions for themselves."""
 
+Where = Predicate | str | pc.Expression
+"""A filter as people give it."""
 _Built = TypeVar("_Built")
 
 
