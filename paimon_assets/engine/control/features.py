@@ -16,6 +16,7 @@ from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FORMAT,
     PK_CLUSTERING_OVERRIDE,
     POSTPONE_MERGE_ON_READ,
+    PRIMARY_KEY_INDEXES,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
     SCAN_PRIMARY_BRANCH,
@@ -157,6 +158,12 @@ def check_writable(table: str, schema: TableSchema) -> None:
             f" commit: metadata of Iceberg is not written ('{ICEBERG_STORAGE.key}' = {iceberg})."
             " Write it by Java, or set the option to disabled."
         )  # fmt: skip
+    for option in PRIMARY_KEY_INDEXES:
+        if options.get(option):
+            _refuse(
+                table, "write", "key-index", "searches would leave out the new files: entries of "
+                f"its index are not written ('{option.key}'). Write and compact it by Java."
+            )  # fmt: skip
     if manifests != MANIFEST_FORMAT.default:
         _refuse(
             table, "write", "manifest-format", f"Java would take the new manifests for {manifests}"

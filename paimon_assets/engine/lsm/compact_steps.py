@@ -30,6 +30,8 @@ class UnitShape:
     """Smaller files are rewritten together with their neighbours."""
     to_rewrite: Collection[str] = ()
     """Names of files that must not stay as they are: a deletion vector marks rows of theirs."""
+    expired: Collection[str] = ()
+    """Names of files with rows that are too old, which must not even move as they are."""
     rewrites_files: bool = False
     """Every file is rewritten by itself."""
     moves_files: bool = True
@@ -78,7 +80,7 @@ def _rewrite(waiting: list[Section], steps: CompactSteps, shape: UnitShape) -> l
 
 
 def _upgrade(file: DataFileMeta, steps: CompactSteps, shape: UnitShape) -> None:
-    if not shape.moves_files:
+    if not shape.moves_files or file.file_name in shape.expired:
         steps.rewrites.append([[[file]]])
     elif file.level == shape.output_level:
         if file.file_name in shape.to_rewrite:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 COMPACT_TASK = "compact"
 """Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
@@ -28,6 +29,10 @@ class CompactTask:
     """Whether records that retract are gone afterwards."""
     rewrites_files: bool = False
     """Each file is rewritten by itself."""
+    expired: Predicate | None = None
+    """Rows that are left out because of their age; bound."""
+    expired_files: tuple[str, ...] = ()
+    """Names of files that hold such rows, and are rewritten therefore."""
     index_files: tuple[IndexFileMeta, ...] = ()
     """Index files of deletion vectors that the task may replace: no other task does."""
     index_directory: str = ""

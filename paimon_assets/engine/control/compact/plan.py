@@ -12,9 +12,10 @@ What to compact in one bucket of a primary-key table.
 Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.clustering import ClusterOrder
@@ -28,6 +29,7 @@ from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, 
 from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -39,6 +41,7 @@ from paimon_assets.engine.lsm.universal_compaction import (
     pick_full,
 )
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.merge.row_expiry import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -55,7 +58,7 @@ from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 _HOUR_MS = 3_600_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KeyedPlanner:
     """Plans buckets of one table."""
 
@@ -63,6 +66,18 @@ class KeyedPlanner:
     is_full: bool
     now_ms: int
     """The local wall clock, as files say their creation."""
+    expired: Predicate | None
+    """Rows that are too old; bound."""
+    schema_of: Callable[[int], TableSchema]
+
+    @cached_property
+    def _expiry(self) -> FilePruning:
+        return FilePruning(self.schema, self.expired, self.schema_of)
+
+    def _expired_files(self, files: Iterable[DataFileMeta]) -> tuple[str, ...]:
+        if self.expired is None:
+            return ()
+        return tuple(file.file_name for file in files if self._expiry.shows_match(file))
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
         """Return what to compact in a bucket, None if nothing is due."""
@@ -71,6 +86,8 @@ class KeyedPlanner:
         if unit is None:
             return None
         strategy = LookupStrategy.of(self.schema)
+        # Below the top level an older row of the key may lie, which would come back.
+        expires = unit.output_level == levels.max_level
         task = CompactTask(
             split=bucket.split(unit.files),
             above=self._above(unit, bucket, strategy),
@@ -78,6 +95,8 @@ class KeyedPlanner:
             max_level=levels.max_level,
             drops_deletes=drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
             rewrites_files=unit.rewrites_files,
+            expired=self.expired if expires else None,
+            expired_files=self._expired_files(unit.files) if expires else (),
             index_files=bucket.index_files,
             index_directory=bucket.index_directory,
         )
@@ -86,7 +105,8 @@ class KeyedPlanner:
     def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
         if self.is_full:
             every = self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
-            marked = [f for f in bucket.files if every or f.file_name in bucket.vectors]
+            names = bucket.vectors.keys() | set(self._expired_files(bucket.files))
+            marked = [file for file in bucket.files if every or file.file_name in names]
             return pick_full(levels, marked)
         rules = UniversalCompaction.of(
             self.schema.typed_options,
@@ -122,6 +142,7 @@ class KeyedPlanner:
             max_level=levels.max_level,
             min_file_size=int(target * options.get(COMPACTION_SMALL_FILE_RATIO)),
             to_rewrite=bucket.vectors.keys(),
+            expired=task.expired_files,
             rewrites_files=unit.rewrites_files,
             moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )
@@ -268,9 +289,9 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)
     if snapshot is None:
         return CompactionPlan(snapshot=None, context=_context(store, ()))
-    now_ms = wall_clock_ms(clock.now_millis())
+    now_ms = clock.now_millis()
     if scope.idle_ms is not None:
-        entries = _idle(entries, now_ms - scope.idle_ms)
+        entries = _idle(entries, wall_clock_ms(now_ms) - scope.idle_ms)
     places = scope.buckets
     chosen = [e for e in entries if places is None or (e.partition, e.bucket) in places]
     store.refuse_retyped("compact", {entry.file.schema_id for entry in chosen})
@@ -297,7 +318,13 @@ def _units(
         for bucket in buckets:
             yield from append.units_of(bucket)
         return
-    keyed = KeyedPlanner(schema=store.schema, is_full=is_full, now_ms=now_ms)
+    keyed = KeyedPlanner(
+        schema=store.schema,
+        is_full=is_full,
+        now_ms=wall_clock_ms(now_ms),
+        expired=expired_rows(store.schema, now_ms),
+        schema_of=store.schemas.schema,
+    )
     for bucket in buckets:
         unit = keyed.unit_of(bucket)
         if unit is not None:

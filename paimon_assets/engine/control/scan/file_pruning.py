@@ -138,18 +138,26 @@ class FilePruning:
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
+    def shows_match(self, file: DataFileMeta) -> bool:
+        """Whether statistics say that a row may pass; False if they say nothing of a column."""
+        bounds = self._value_bounds(file)
+        if any(bounds.get(name, UNKNOWN).minimum is None for name in fields_of(self._predicate)):
+            return False
+        return may_match(self._predicate, lambda column: bounds[column])
+
     def _value_may_match(self, entry: ManifestEntry) -> bool:
-        file = entry.file
+        bounds = self._value_bounds(entry.file) | self._partitions.exact(entry.partition)
+        matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
+        return matches and self._index_may_match(entry.file)
+
+    def _value_bounds(self, file: DataFileMeta) -> dict[str, Bounds]:
         key = (file.schema_id, file.value_stats_cols, file.write_cols)
         layout = self._layouts.get(key)
         if layout is None:
             source = self._schema_of(file.schema_id)
             layout = self._layout(source, () if source is None else stats_columns(file, source))
             self._layouts[key] = layout
-        bounds = self._bounds(layout, file.value_stats, file.row_count)
-        bounds |= self._partitions.exact(entry.partition)
-        matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
-        return matches and self._index_may_match(file)
+        return self._bounds(layout, file.value_stats, file.row_count)
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
         """Ask the file index, if it lies in the manifest; others are the reader's to open."""

@@ -150,6 +150,7 @@ class _KeyedCompaction:
             max_level=task.max_level,
             min_file_size=int(self.factory.target_bytes * small_ratio),
             to_rewrite=marked,
+            expired=task.expired_files,
             rewrites_files=task.rewrites_files,
             moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )

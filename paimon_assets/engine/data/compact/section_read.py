@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK, MergePlan
 from paimon_assets.engine.data.read.data_files import FileRead, open_ahead
@@ -67,6 +70,8 @@ class RecordRead:
     """File name → number; adds `FILE_NUMBER` and `POSITION`."""
     predicate: Predicate | None = None
     """Rules out stretches of a file."""
+    expired: Predicate | None = None
+    """Rules out rows."""
     threads: Threads = CALLER_ONLY
 
     @cached_property
@@ -100,7 +105,12 @@ class RecordRead:
         """Yield the records of a run, file by file."""
         for file in run:
             for batch in self._read.batches(file, with_positions=self.numbers is not None):
-                yield self._tag(batch, file)
+                tagged = self._tag(batch, file)
+                if self.expired is not None:
+                    fields = self.context.schema.by_name
+                    young: Any = pc.invert(passing_rows(self.expired, tagged.column, fields))
+                    tagged = tagged.filter(young)
+                yield tagged
 
     def _tag(self, batch: pa.RecordBatch, file: DataFileMeta) -> pa.RecordBatch:
         count = batch.num_rows
@@ -175,6 +185,7 @@ class SectionPlan:
             runs=count,
             ranks=ranks,
             has_levels=self._has_levels,
+            expired=self.task.expired,
             threads=threads,
         )
         streams = [read.rows(run) for run in self.runs]

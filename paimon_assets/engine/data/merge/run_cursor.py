@@ -89,7 +89,8 @@ class RunCursor:
 
     def _first_above(self, rows: pa.RecordBatch, bound: KeyValues) -> int:
         column = rows.column(self._keys[0])
-        if len(self._keys) == 1 and pa.types.is_integer(column.type) and not column.null_count:
+        integers = pa.types.is_integer(column.type) and not column.null_count
+        if len(self._keys) == 1 and integers and bound[0][0]:  # the bound is not null
             return int(np.searchsorted(to_numpy(column), bound[0][1], side="right"))
         low, high = 0, rows.num_rows
         if self._key(rows, high - 1) <= bound:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
+from paimon_assets.engine.spec.merge.row_expiry import expired_rows
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
@@ -23,6 +24,7 @@ from paimon_assets.engine.spec.options.all_options import (
     FILE_FORMAT_PER_LEVEL,
     IGNORE_DELETE,
     PARTITION_LEGACY_NAME,
+    PRIMARY_KEY_NULLABLE,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -86,6 +88,8 @@ def _validate_columns(schema: TableSchema) -> None:
 
 
 def _validate_keys(schema: TableSchema) -> None:
+    if schema.typed_options.get(PRIMARY_KEY_NULLABLE) and not schema.has_primary_key:
+        _refuse(f"Option '{PRIMARY_KEY_NULLABLE.key}' needs a primary key.")
     for kind, names in (("Primary key", schema.primary_keys), ("Partition", schema.partition_keys)):
         _refuse_repeated(f"{kind} column", names)
         for name in names:
@@ -184,6 +188,7 @@ def _validate_merging(schema: TableSchema) -> None:
             f"the partition column '{outside[0]}' to the primary key."
         )
     _validate_sequence(schema, traits)
+    expired_rows(schema, now_ms=0)
     if schema.has_primary_key:
         _validate_aggregates(schema)
     row_kind = options.get(ROWKIND_FIELD)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
+    parse_duration_ms,
     parse_enum,
 )
 
@@ -64,6 +65,20 @@ MERGE_ENGINE = Option(
     MergeEngine.DEDUPLICATE,
     "How records of one key become one row; of first-row, new rows are seen once compacted.",
     use=Use.BOTH,
+)
+RECORD_LEVEL_EXPIRE_TIME: Option[int | None] = Option(
+    "record-level.expire-time",
+    None,
+    "How old rows get; older ones leave in compactions to the top level.",
+    use=Use.WRITE,
+    parse=parse_duration_ms,
+)
+RECORD_LEVEL_TIME_FIELD: Option[str | None] = Option(
+    "record-level.time-field",
+    None,
+    "The column of a row's time: INT in seconds, BIGINT in seconds or milliseconds, TIMESTAMP.",
+    use=Use.WRITE,
+    parse=str,
 )
 SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
     "sequence.field", (), "Columns compared, in order, before the sequence number.", use=Use.BOTH

@@ -31,6 +31,17 @@ DELETION_VECTORS_MODIFIABLE = Option(
 PK_CLUSTERING_OVERRIDE = Option(
     "pk-clustering-override", False, "Sort files by other columns than the key.", use=Use.BOTH
 )
+PRIMARY_KEY_NULLABLE = Option(
+    "primary-key.nullable",
+    False,
+    "Key columns may hold null, which is a value equal to itself and below all others.",
+    use=Use.BOTH,
+)
+PRIMARY_KEY_INDEXES: tuple[Option[tuple[str, ...]], ...] = tuple(
+    Option(f"pk-{kind}.index.columns", (), f"Columns with a {kind} index.", use=Use.WRITE)
+    for kind in ("vector", "full-text", "btree", "bitmap", "multivalue")
+)
+"""Searches leave out data files without index entries; none are written here."""
 CHAIN_TABLE_ENABLED = Option(
     "chain-table.enabled", False, "Complete partitions from other branches.", use=Use.READ
 )

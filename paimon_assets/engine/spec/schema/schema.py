@@ -10,7 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.options.all_options import BUCKET, BUCKET_KEY, Options
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    BUCKET_KEY,
+    PRIMARY_KEY_NULLABLE,
+    Options,
+)
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     DataField,
@@ -19,7 +24,6 @@ from paimon_assets.engine.spec.types.data_types import (
     MultisetType,
     RowType,
     nested_fields,
-    not_null,
 )
 from paimon_assets.engine.spec.types.type_text import Json, type_of
 from paimon_assets.engine.spec.words import did_you_mean, shorten
@@ -312,14 +316,17 @@ def all_field_ids(fields: Iterable[DataField]) -> Iterator[int]:
 def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     """Turn a declared (and validated) schema into `schema-0`.
 
-    Primary-key columns become NOT NULL; the SQL-style options `primary-key` and `partition`
-    move into the key lists.
+    Primary-key columns become NOT NULL, or all of them nullable with `primary-key.nullable`. The
+    SQL-style options `primary-key` and `partition` move into the key lists.
     """
     options = dict(schema.options)
     primary_keys = schema.primary_keys or _shift(options, "primary-key")
     partition_keys = schema.partition_keys or _shift(options, "partition")
+    nullable = Options(options).get(PRIMARY_KEY_NULLABLE)
     fields = tuple(
-        replace(column, type=not_null(column.type)) if column.name in primary_keys else column
+        replace(column, type=replace(column.type, nullable=nullable))
+        if column.name in primary_keys
+        else column
         for column in schema.fields
     )
     return TableSchema(

@@ -66,5 +66,5 @@ def key_field(field: DataField) -> DataField:
     return DataField(
         id=KEY_FIELD_ID_START + field.id,
         name=KEY_FIELD_PREFIX + field.name,
-        type=not_null(field.type),
+        type=field.type,
     )
