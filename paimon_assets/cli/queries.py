@@ -188,7 +188,7 @@ def _reading(table: Table, args: Arguments) -> ReadBuilder:
     "--split-version",
     default=SPLIT_VERSION,
     show_default=True,
-    help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0.",
+    help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0, 9 of 2.1.",
 )
 def plan(args: Arguments) -> None:
     """Show which splits and files a read of TARGET would open."""

@@ -6,11 +6,12 @@ from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.codec.rows.data_file_row import FILE_ROW_TYPES, file_from_row, file_to_row
 from paimon_assets.engine.errors import FormatError
 from tests.testkit.builders import data_file
-from tests.testkit.codec_strategies import data_files
+from tests.testkit.codec_strategies import data_files, longs
 
 
-@given(data_files)
-def test_every_file_survives(file):
+@given(data_files, st.none() | st.lists(longs, max_size=3).map(tuple))
+def test_every_file_survives(file, sequences):
+    file = file._replace(column_sequences=sequences)
     assert file_from_row(file_to_row(file)) == file
 
 

@@ -113,7 +113,7 @@ def test_before_version_10_index_files_belong_to_the_compaction_if_there_is_one(
         for number in range(6):
             out.write_int(int(compacts and number == 4))
             if compacts and number == 4:
-                out.write_bytes(file_to_row(data_file()))
+                out.write_bytes(file_to_row(data_file(), 20))
         for count in (1, 0):
             out.write_int(count)
             if count:

@@ -153,7 +153,7 @@ def test_a_split_starts_with_the_bytes_java_gives_it():
 
 def as_version(split, version, before=()):
     """A split as older versions of Java wrote it."""
-    arity = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 20}[version]
+    arity = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 21, 10: 21}[version]
 
     def write_files(items):
         out.write_int(len(items))
@@ -188,12 +188,13 @@ def as_version(split, version, before=()):
     return out.to_bytes()
 
 
+GOLDEN = Path(__file__).parent.parent / "golden"
 SPLIT = DataSplit(
     snapshot_id=1, partition=EMPTY_ROW, bucket=3, bucket_path="/b", data_files=(data_file(),)
 )
 
 
-@pytest.mark.parametrize("version", range(2, 9))
+@pytest.mark.parametrize("version", range(2, 10))
 def test_older_versions_are_read(version):
     found = wire.load_split(as_version(SPLIT, version))
     cardinality = 3 if version >= 4 else None
@@ -212,14 +213,28 @@ def test_a_split_may_be_the_difference_between_two_states():
 
 
 def test_what_is_not_read_is_refused_by_name():
-    with pytest.raises(UnsupportedFeatureError, match="version 9"):
-        wire.load_split(as_version(SPLIT, 9))
+    with pytest.raises(UnsupportedFeatureError, match="version 10 "):
+        wire.load_split(as_version(SPLIT, 10))
     with pytest.raises(UnsupportedFeatureError, match="version 1 "):
         wire.load_split(bytes(7) + b"\x05" + bytes(40))
     with pytest.raises(UnsupportedFeatureError, match="before-files"):
         wire.load_split(as_version(replace(SPLIT, is_streaming=True), 8, before=(data_file(),)))
     with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
         wire.load_split(b"SPLIT_V1" + bytes(40))
+
+
+def test_a_wrapped_split_of_pypaimon_is_read_and_its_version_written():
+    """The splits of a data-evolution table, by pypaimon 2.1.0: SPLIT_V1 around version 9."""
+    data = bytes.fromhex((GOLDEN / "split_v9_pypaimon_2_1_0.hex").read_text())
+    (split,) = wire.load_splits(data)
+    (file,) = split.data_files
+    assert (split.snapshot_id, split.bucket, split.total_buckets) == (1, 0, None)
+    assert (file.row_count, file.column_sequences) == (2, (7, 9))
+    assert wire.dump_split(split, 9) == data[16:]
+    with pytest.raises(InvalidInputError, match="newer version"):
+        wire.dump_split(split, 8)
+    with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
+        wire.load_split(data[:15] + b"\3" + data[16:])
 
 
 def test_bytes_behind_a_split_are_damage():

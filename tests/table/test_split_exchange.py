@@ -89,8 +89,8 @@ def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
     assert read(table.new_read_builder(), data) == [(1, "x")]
     with pytest.raises(InvalidInputError, match="newer version"):
         plan.to_bytes(2, for_java=False)
-    with pytest.raises(InvalidInputError, match="versions 2 to 8"):
-        plan.to_bytes(9, for_java=False)
+    with pytest.raises(InvalidInputError, match="versions 2 to 9"):
+        plan.to_bytes(10, for_java=False)
 
 
 def test_a_plan_that_splits_do_not_say_stays_here(table):

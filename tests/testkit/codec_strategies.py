@@ -165,4 +165,5 @@ data_files = st.builds(
     external_path=st.none() | file_paths,
     first_row_id=st.none() | longs,
     write_cols=st.none() | names,
+    column_sequences=st.none(),
 )

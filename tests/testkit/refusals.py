@@ -436,6 +436,7 @@ REFUSALS: dict[str, Provocation] = {
     "shredded VARIANT": _shredded,
     "`pk-clustering-override`": keyed_plan(**{"pk-clustering-override": "true"}),
     "`sequence.snapshot-ordering`": keyed_plan(**{"sequence.snapshot-ordering": "true"}),
+    "`scan.bucket`": keyed_plan(**{"scan.bucket": "0"}),
     "`postpone.merge-on-read`": keyed_plan(bucket="-2", **{"postpone.merge-on-read": "true"}),
     "postponed files": _postponed_files,
     "key column of another type in older": _write_to_retyped_key,
@@ -458,6 +459,7 @@ REFUSALS: dict[str, Provocation] = {
     "write to a table with `metadata.iceberg": write(
         **{"metadata.iceberg.storage": "table-location"}
     ),
+    "write to a table with `pk-vector": write(**{"pk-vector.index.columns": "v"}),
     "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),
     "write of VARIANT": _variant_in_orc,

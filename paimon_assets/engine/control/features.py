@@ -19,6 +19,7 @@ from paimon_assets.engine.spec.options.all_options import (
     PRIMARY_KEY_INDEXES,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
+    SCAN_BUCKET,
     SCAN_PRIMARY_BRANCH,
     SNAPSHOT_ORDERING,
     TABLE_TYPE,
@@ -55,6 +56,8 @@ def check_readable(table: str, schema: TableSchema) -> None:
         if options.get(switch):
             _refuse(table, "read", feature, f"{reason} ('{switch.key}').")
     _check_branches(table, schema)
+    if options.has(SCAN_BUCKET):
+        _refuse(table, "read", "scan-bucket", f"one bucket only is read ('{SCAN_BUCKET.key}').")
     for key, value in schema.options.items():
         if key.endswith(_STORAGE_LAYOUT_SUFFIX) and value.strip().lower() != "default":
             _refuse(table, "read", "map-layout", f"a MAP column is stored in pieces ('{key}').")

@@ -61,10 +61,11 @@ _FIELDS: dict[str, DataType] = {
     "external_path": string(),
     "first_row_id": bigint(),
     "write_cols": _TEXTS,
+    "column_sequences": ArrayType(element=bigint()),
 }
 """Attribute → its type in the row, in the row's order."""
 FILE_ROW_TYPES = tuple(_FIELDS.values())
-"""Types of the row of Paimon 1.3 to 2.0."""
+"""Types of the row of Paimon 2.1; that of 1.3 to 2.0 lacks the last field."""
 _row_of = attrgetter(*_FIELDS)
 
 

@@ -1,4 +1,6 @@
-"""DataSplit in Java's binary form, versions 2 to 8; several stand one behind the other.
+"""DataSplit in Java's binary form, versions 2 to 9; several stand one behind the other.
+
+A DataSplit in the wrapper of Paimon 2 (SPLIT_V1) is read as well.
 
 Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 """
@@ -12,21 +14,24 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError, Unsuppor
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 FILE_ARITY = 20
-"""Members of a file row as this engine writes it (Java 1.3 to 2.0)."""
+"""Members of a file row of Java 1.3 to 2.0."""
 SPLIT_MAGIC = -2_394_839_472_490_812_314
 WRAPPED_SPLIT_MAGIC = 0x53504C49545F5631
+_WRAPPED_DATA_SPLIT = (1, 1)
+"""Version of the wrapper, and its type of plain DataSplits."""
 SPLIT_VERSION = 8
-_FILE_ARITY = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: FILE_ARITY}
+_FILE_ARITY = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: FILE_ARITY, 9: FILE_ARITY + 1}
+_LAST_VERSION = max(_FILE_ARITY)
 _CARDINALITY_SINCE = 4
 _TOTAL_BUCKETS_SINCE = 6
 _UNKNOWN_CARDINALITY = -1
 
 
 def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
-    """Encode a split as Java Paimon does: 1.3 to 2.0 version 8, older releases 2 to 7."""
+    """Encode a split as Java Paimon does: 2.1 in 9, 1.3 to 2.0 in 8, older releases in 2 to 7."""
     if version not in _FILE_ARITY:
         raise InvalidInputError(
-            f"DataSplit version {version} is not written; versions 2 to {SPLIT_VERSION} are.",
+            f"DataSplit version {version} is not written; versions 2 to {_LAST_VERSION} are.",
             kind="split-version",
             details={"version": version},
         )
@@ -50,7 +55,7 @@ def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
 
 
 def load_split(data: bytes) -> DataSplit:
-    """Decode a split of Java Paimon 0.9 to 2.0 (versions 2 to 8)."""
+    """Decode a split of Java Paimon 0.9 to 2.1 (versions 2 to 9)."""
     source = DataInput(data)
     split = _read_split(source)
     if not source.at_end():
@@ -98,14 +103,18 @@ def _read_split(source: DataInput) -> DataSplit:
 def _split_version(source: DataInput) -> int:
     magic = source.read_long()
     if magic == WRAPPED_SPLIT_MAGIC:
-        raise UnsupportedFeatureError(
-            "A wrapped split (SPLIT_V1 of Paimon 2.0) is not read; pass the DataSplit inside.",
-            kind="split-version",
-        )
+        wrapper = source.read_int(), source.read_int()
+        if wrapper != _WRAPPED_DATA_SPLIT:
+            raise UnsupportedFeatureError(
+                f"A wrapped split (SPLIT_V1) of version and type {wrapper} is not read: it says"
+                " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
+                kind="split-version",
+            )
+        magic = source.read_long()
     version = source.read_int() if magic == SPLIT_MAGIC else 1
     if version not in _FILE_ARITY:
         raise UnsupportedFeatureError(
-            f"DataSplit version {version} is not read; versions 2 to {SPLIT_VERSION} are.",
+            f"DataSplit version {version} is not read; versions 2 to {_LAST_VERSION} are.",
             kind="split-version",
             details={"version": version},
         )

@@ -40,8 +40,8 @@ from paimon_assets.engine.lsm.universal_compaction import (
     drops_deletes,
     pick_full,
 )
+from paimon_assets.engine.spec.evolution.row_expiry import expired_rows
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
-from paimon_assets.engine.spec.merge.row_expiry import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

@@ -26,6 +26,7 @@ from paimon_assets.engine.spec.options.all_options import (
     PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     PK_CLUSTERING_OVERRIDE,
     PRIMARY_KEY_NULLABLE,
+    RECORD_LEVEL_TIME_FIELD,
     ROW_TRACKING_ENABLED,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -81,7 +82,7 @@ _NAME_COLUMNS = frozenset(
         _CLUSTERING_COLUMNS,
         "blob-descriptor-field",
         "blob-field",
-        "record-level.time-field",
+        RECORD_LEVEL_TIME_FIELD.key,
     }
 )
 """Options whose value is a column, or a comma list of columns."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.row_expiry import expired_rows
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
-from paimon_assets.engine.spec.merge.row_expiry import expired_rows
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,

@@ -48,6 +48,10 @@ class DataFileMeta(NamedTuple):
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     """Columns the file holds on data-evolution tables; None is all."""
+    column_sequences: tuple[int, ...] | None = None
+    """Largest sequence number of each column of the file, of data-evolution tables (Paimon 2.1).
+
+    Travels with splits; reads do not need it. Manifests that are written here do not carry it."""
 
     @property
     def file_format(self) -> str:

@@ -5,6 +5,11 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from paimon_assets.engine.spec.options.option import Option, Use
 
+
+def _key_index(kind: str) -> Option[tuple[str, ...]]:
+    return Option(f"pk-{kind}.index.columns", (), f"Columns with a {kind} index.", use=Use.WRITE)
+
+
 TABLE_TYPE = Option(
     "type", "table", "Kind of the table, such as format-table.", use=Use.BOTH, parse=str.lower
 )
@@ -37,11 +42,22 @@ PRIMARY_KEY_NULLABLE = Option(
     "Key columns may hold null, which is a value equal to itself and below all others.",
     use=Use.BOTH,
 )
-PRIMARY_KEY_INDEXES: tuple[Option[tuple[str, ...]], ...] = tuple(
-    Option(f"pk-{kind}.index.columns", (), f"Columns with a {kind} index.", use=Use.WRITE)
-    for kind in ("vector", "full-text", "btree", "bitmap", "multivalue")
+PK_VECTOR_INDEX = _key_index("vector")
+PK_FULL_TEXT_INDEX = _key_index("full-text")
+PK_BTREE_INDEX = _key_index("btree")
+PK_BITMAP_INDEX = _key_index("bitmap")
+PK_MULTIVALUE_INDEX = _key_index("multivalue")
+PRIMARY_KEY_INDEXES = (
+    PK_VECTOR_INDEX,
+    PK_FULL_TEXT_INDEX,
+    PK_BTREE_INDEX,
+    PK_BITMAP_INDEX,
+    PK_MULTIVALUE_INDEX,
 )
 """Searches leave out data files without index entries; none are written here."""
+SCAN_BUCKET: Option[int | None] = Option(
+    "scan.bucket", None, "Read one bucket only; refused.", use=Use.READ, parse=int
+)
 CHAIN_TABLE_ENABLED = Option(
     "chain-table.enabled", False, "Complete partitions from other branches.", use=Use.READ
 )

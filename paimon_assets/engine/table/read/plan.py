@@ -65,7 +65,7 @@ class Plan:
         (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
 
         Args:
-            version: The version of the DataSplits, 2 to 8: 8 is that of Paimon 1.3 to 2.0.
+            version: Of the DataSplits, 2 to 9: 8 is that of Paimon 1.3 to 2.0, 9 of 2.1.
             for_java: Whether others may read them; False lets files of csv, json and text segments
                 leave too, which `ReadBuilder.plan_from` alone reads right.
 

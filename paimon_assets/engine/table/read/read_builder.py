@@ -291,7 +291,7 @@ class ReadBuilder(FrameReads):
         Columns and filter are this builder's; files and snapshot are those of the splits.
 
         Args:
-            data: DataSplits of versions 2 to 8, one after the other.
+            data: DataSplits of versions 2 to 9, one after the other.
 
         Raises:
             FormatError: The bytes are damaged or empty; a plan without splits needs no reading.

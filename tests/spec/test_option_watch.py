@@ -1,0 +1,52 @@
+"""Every option of Paimon 2.1 is known here, refused, or harmless for a reason.
+
+`golden/options/upstream.csv` lists the keys of `CoreOptions`, `CatalogOptions` and
+`RESTCatalogOptions` (2.1-SNAPSHOT at 5dacde516b) and of pypaimon 2.1.0. When it is renewed, the
+test names the keys that are new: read what they mean before adding them to `harmless.csv`.
+"""
+
+import csv
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "options"
+KNOWN = frozenset(key for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys))
+
+
+def _column(name, column):
+    with (GOLDEN / name).open() as file:
+        return [row[column] for row in csv.DictReader(file)]
+
+
+def _surprises(keys, patterns):
+    return [
+        key
+        for key in keys
+        if key not in KNOWN and not any(fnmatchcase(key, pattern) for pattern in patterns)
+    ]
+
+
+def test_no_option_of_upstream_is_a_surprise():
+    assert _surprises(_column("upstream.csv", "key"), _column("harmless.csv", "pattern")) == []
+
+
+def test_the_watch_sees_a_key_that_is_taken_out():
+    patterns = _column("harmless.csv", "pattern")
+    keys = _column("upstream.csv", "key")
+    left = [pattern for pattern in patterns if pattern != "chain-table.*"]
+    assert _surprises(keys, left) == [
+        "chain-table.chain-partition-keys",
+        "chain-table.split.key-range-enabled",
+        "chain-table.streaming.merge-snapshot",
+    ]
+    assert _surprises([*keys, "rows.upside-down"], patterns) == ["rows.upside-down"]
+
+
+def test_every_pattern_is_of_a_key_that_is_not_known():
+    keys = [key for key in _column("upstream.csv", "key") if key not in KNOWN]
+    patterns = _column("harmless.csv", "pattern")
+    unused = [p for p in patterns if not any(fnmatchcase(key, p) for key in keys)]
+    assert unused == []
+    assert all(_column("harmless.csv", "reason"))
