@@ -44,6 +44,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     StartsWith,
     bind,
@@ -90,6 +91,7 @@ leaves = st.one_of(
     st.builds(In, texts, st.lists(internals).map(tuple), st.booleans()),
     st.builds(IsNull, texts, st.booleans()),
     st.builds(StartsWith, texts, texts),
+    st.builds(Like, texts, texts, st.booleans()),
 )
 predicates = st.recursive(
     leaves,

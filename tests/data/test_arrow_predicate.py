@@ -11,6 +11,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     StartsWith,
     bind,
@@ -48,7 +49,7 @@ def passing(predicate, **columns):
 
 
 NUMBER = st.none() | st.integers(-2, 2)
-TEXT = st.none() | st.sampled_from(["", "a", "ab", "b"])
+TEXT = st.none() | st.sampled_from(["", "a", "ab", "b", "a\nb", "a_", "%", "\\"])
 LEAF = st.one_of(
     st.builds(
         Comparison, st.just("i"), st.sampled_from(CompareOp), st.none() | st.integers(-300, 300)
@@ -58,6 +59,8 @@ LEAF = st.one_of(
     st.builds(In, st.just("s"), st.lists(TEXT, max_size=3).map(tuple), st.booleans()),
     st.builds(IsNull, st.sampled_from(["i", "s"]), st.booleans()),
     st.builds(StartsWith, st.just("s"), st.sampled_from(["", "a", "b"])),
+    st.builds(Like, st.just("s"), st.text("ab%_\n", max_size=4), st.booleans()),
+    st.builds(Like, st.just("s"), st.sampled_from([r"\%", r"a\_%", r"%\\"]), st.booleans()),
 )
 PREDICATE = st.recursive(
     LEAF,

@@ -157,6 +157,8 @@ WHERE = [
     "id > 3 AND value IN (4, 5, 100)",
     "value IS NULL OR part = 'b'",
     "part LIKE 'a%' AND value <> 4",
+    "part NOT LIKE '%b_' AND part LIKE '_%'",
+    r"part LIKE '\%' OR part LIKE 'a%'",
     "value NOT IN (1, 2)",
     "price < 1.255 AND price >= -1",
     "day BETWEEN '1969-12-31' AND '1970-01-02'",

@@ -8,6 +8,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     StartsWith,
     bind,
@@ -74,6 +75,16 @@ def test_a_single_known_value_is_decided_exactly(leaf, value):
 def test_a_prefix_is_compared_with_truncated_bounds(low, high, prefix, expected):
     known = Bounds(minimum=low, maximum=high)
     assert may_match(StartsWith("s", prefix), lambda field: known) is expected
+    assert may_match(Like("s", f"{prefix}%_"), lambda field: known) is expected
+    assert may_match(Like("s", f"{prefix}%_", negated=True), lambda field: known)
+
+
+@pytest.mark.parametrize("pattern", ["a%", "%b", "a_", "b", r"a\%", "%"])
+@pytest.mark.parametrize("value", ["a", "ab", "a%", "b", "", None])
+@pytest.mark.parametrize("negated", [False, True])
+def test_a_pattern_decides_a_single_known_value_exactly(pattern, value, negated):
+    leaf = Like("s", pattern, negated)
+    assert may_match(leaf, lambda field: exactly(value)) == (truth(leaf, {"s": value}) is True)
 
 
 def test_only_whole_conjuncts_on_the_given_columns_are_kept():

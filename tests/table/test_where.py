@@ -1,3 +1,4 @@
+import datetime as dt
 import sys
 from decimal import Decimal
 
@@ -57,9 +58,10 @@ def test_a_filter_is_read_as_sql_means_it(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a =", "a + 1 = 2", "a like '%x'", "f(a) = 1", "a = b", "select 1", "t.a = 1",
-     "a not like 'x%'", "a like 'x%' escape '!'", "a ilike 'x%'", "a like any ('x%')",
-     "a between symmetric 2 and 1", "a = cast(1.5 as int)", "a = 1; a = 2"],
+    ["", "a =", "a + 1 = 2", "f(a) = 1", "a = b", "select 1", "t.a = 1",
+     "a like 'x%' escape '!'", "a ilike 'x%'", "a like any ('x%')",
+     "a between symmetric 2 and 1", "a = cast(1.5 as int)", "a = 1; a = 2", "a like 3",
+     "d > current_date - 7", "d > current_date - interval 1 month", "d > current_time"],
 )  # fmt: skip
 def test_what_is_not_a_filter_is_refused(text):
     with pytest.raises(InvalidInputError, match="filter"):
@@ -195,3 +197,27 @@ def test_a_column_called_as_a_word_of_sql_is_told_to_be_quoted(text):
     assert quoted == And(
         (Comparison("select", CompareOp.EQ, 1), Comparison("a b", CompareOp.GT, 2))
     )
+
+
+def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
+    schema = Schema.of({"s": "STRING", "d": "DATE", "t": "TIMESTAMP_LTZ(3)"})
+    table = catalog.create_table("db.t", schema)
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    instants = [now - dt.timedelta(days=days) for days in (0, 3, 9)]
+    table.append(
+        pa.table(
+            {"s": ["100%", "a_b", "axb\nc"], "d": [each.date() for each in instants], "t": instants}
+        )
+    )
+
+    def found(where):
+        return table.to_arrow(where=where)["s"].to_pylist()
+
+    assert found("s LIKE '%b%'") == ["a_b", "axb\nc"]
+    assert found(r"s LIKE 'a\_b'") == ["a_b"]
+    assert found("s NOT LIKE 'a_b%'") == ["100%"]
+    assert found("NOT s LIKE 'a%'") == ["100%"]
+    assert found("s LIKE 'a_b'") == ["a_b"]
+    assert found("d >= CURRENT_DATE - INTERVAL 1 WEEK") == ["100%", "a_b"]
+    assert found("t < CURRENT_TIMESTAMP - INTERVAL '25' HOURS") == ["a_b", "axb\nc"]
+    assert found("d = CURRENT_DATE()") == ["100%"]

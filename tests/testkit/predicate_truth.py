@@ -11,6 +11,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     StartsWith,
@@ -49,13 +50,28 @@ def _ordered(value: Any) -> Any:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1, value))
 
 
-def _leaf_truth(predicate: Comparison | In | StartsWith, value: Any) -> bool | None:
+def _leaf_truth(predicate: Comparison | In | StartsWith | Like, value: Any) -> bool | None:
     match predicate:
         case Comparison(op=op, literal=literal):
             return None if literal is None else bool(_OPERATORS[op](value, _ordered(literal)))
         case StartsWith(prefix=prefix):
             return bool(value.startswith(prefix))
+        case Like(pattern=pattern, negated=negated):
+            return _is_like(value, pattern) is not negated
         case In(literals=literals, negated=negated):
             if value in [_ordered(literal) for literal in literals]:
                 return not negated
             return None if None in literals else negated
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    """Match a pattern character by character, as the standard words it."""
+    if not pattern:
+        return not text
+    head, rest = pattern[0], pattern[1:]
+    if head == "%":
+        return any(_is_like(text[start:], rest) for start in range(len(text) + 1))
+    if head == "\\":
+        head, rest = rest[0], rest[1:]
+        return text[:1] == head and _is_like(text[1:], rest)
+    return bool(text) and (head == "_" or text[0] == head) and _is_like(text[1:], rest)

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     StartsWith,
@@ -61,6 +62,9 @@ def passing_rows(
             return pc.is_valid(column) if negated else pc.is_null(column)
         case StartsWith(field=name, prefix=prefix):
             return _true(pc.starts_with(column_of(name), prefix))
+        case Like(field=name, pattern=pattern, negated=negated):
+            matches: Any = pc.match_like(column_of(name), pattern)
+            return _true(pc.invert(matches) if negated else matches)
         case Comparison(field=name, op=op, literal=literal):
             return _comparison(column_of(name), op, literal, fields[name])
         case In(field=name, literals=literals, negated=negated):

@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     In,
     IsNull,
     Leaf,
+    Like,
     Or,
     Predicate,
     StartsWith,
@@ -83,6 +84,8 @@ def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
             return f"{column} IS NOT NULL" if negated else f"{column} IS NULL"
         case StartsWith(prefix=prefix):
             return f"startswith({column}, {_string(prefix)})"
+        case Like(pattern=pattern, negated=negated):
+            return f"{column} {'NOT ' if negated else ''}LIKE {_string(pattern)}"
         case Comparison(op=op, literal=literal):
             value = _literal(literal, data_type)
             return None if value is None else f"{column} {op.value} {value}"

@@ -50,6 +50,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     StartsWith,
@@ -65,8 +66,8 @@ _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
     """Return a bound predicate that is true wherever `predicate` is not.
 
-    None if there is no such predicate: of a prefix, of a comparison with null, and of comparisons
-    of floating point, because NaN is in no statistics.
+    None if there is no such predicate: of a prefix or a pattern, of a comparison with null, and of
+    comparisons of floating point, because NaN is in no statistics.
     """
     match predicate:
         case And(children=children):
@@ -77,7 +78,7 @@ def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
             return None if parts is None else all_of(parts)
         case IsNull(field=name, negated=negated):
             return IsNull(name, negated=not negated)
-        case StartsWith():
+        case StartsWith() | Like():
             return None
         case Comparison(field=name, op=op, literal=literal):
             if literal is None or schema.column(name).type.root in _HAS_NAN:

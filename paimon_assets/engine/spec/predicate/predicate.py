@@ -6,9 +6,12 @@ into internal values (`spec.types.literals`). Everything below the door holds bo
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -88,10 +91,22 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """`field LIKE 'prefix%'`."""
+    r"""`field LIKE 'prefix%'`."""
 
     field: str
     prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    r"""`field LIKE 'pattern'`, or NOT LIKE; unknown where the field is null.
+
+    `%` stands for any characters, `_` for one; `\` before them and itself takes them as they are.
+    """
+
+    field: str
+    pattern: str
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +123,11 @@ class Or:
     children: tuple["Predicate", ...]
 
 
-Leaf = Comparison | In | IsNull | StartsWith
+Leaf = Comparison | In | IsNull | StartsWith | Like
 Predicate = Leaf | And | Or
+_WILDCARDS = ("%", "_")
+_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
+_PARTS = re.compile(r"[%_]|\\.|[^%_\\]+", re.DOTALL)
 MOST_DEPTH = 64
 """Levels of a bound predicate: what walks one recurses that deep."""
 
@@ -117,6 +135,39 @@ MOST_DEPTH = 64
 def equal(field: str, literal: Literal) -> Predicate:
     """`field = literal`; a null literal means IS NULL."""
     return IsNull(field) if literal is None else Comparison(field, CompareOp.EQ, literal)
+
+
+def like_parts(pattern: str) -> tuple[str, ...]:
+    r"""Split a pattern of LIKE into texts and the wildcards `%` and `_`; texts are as they match.
+
+    A text that is a wildcard itself begins with a backslash.
+
+    >>> like_parts(r"ab%c\_")
+    ('ab', '%', 'c', '\\_')
+    """
+    if _PATTERN.fullmatch(pattern) is None:
+        raise InvalidInputError(
+            f"The pattern '{pattern}' of LIKE has a backslash before something else than %, _ or a"
+            " backslash; write two of them for one.",
+            kind="where",
+        )
+    return tuple(_PARTS.findall(pattern))
+
+
+@lru_cache(maxsize=64)
+def like_regex(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression whose full match is LIKE."""
+    texts = (
+        {"%": ".*", "_": "."}.get(part) or re.escape(part.removeprefix("\\"))
+        for part in like_parts(pattern)
+    )
+    return re.compile("".join(texts), re.DOTALL)
+
+
+def like_prefix(pattern: str) -> str:
+    """Return the text with which all texts begin that LIKE takes."""
+    parts = takewhile(lambda part: part not in _WILDCARDS, like_parts(pattern))
+    return "".join(part.removeprefix("\\") for part in parts)
 
 
 def all_of(children: Iterable[Predicate | None]) -> Predicate | None:
@@ -222,7 +273,7 @@ def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
         case IsNull(field=field):
             schema.column(field)
             return predicate
-        case StartsWith(field=field):
+        case StartsWith(field=field) | Like(field=field):
             column = schema.column(field)
             if column.type.root not in CHARACTER_ROOTS:
                 raise InvalidInputError(
@@ -230,6 +281,8 @@ def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
                     kind="literal",
                     details={"column": field},
                 )
+            if isinstance(predicate, Like):
+                like_parts(predicate.pattern)
             return predicate
         case _:
             raise no_predicate(predicate)

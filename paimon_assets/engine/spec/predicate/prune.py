@@ -14,9 +14,12 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     StartsWith,
+    like_prefix,
+    like_regex,
 )
 
 
@@ -70,14 +73,24 @@ def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -
         case In(field=field, literals=literals, negated=negated):
             return _in_may_match(literals, bounds_of(field), negated=negated)
         case StartsWith(field=field, prefix=prefix):
+            return _prefix_may_match(prefix, bounds_of(field))
+        case Like(field=field, pattern=pattern, negated=negated):
             bounds = bounds_of(field)
-            if bounds.all_null:
-                return False
-            above = bounds.maximum is None or bounds.maximum >= prefix
-            below = bounds.minimum is None or bounds.minimum[: len(prefix)] <= prefix
-            return above and below
+            if bounds.is_exact and not bounds.all_null:
+                return (like_regex(pattern).fullmatch(bounds.minimum) is None) is negated
+            if negated:
+                return not bounds.all_null
+            return _prefix_may_match(like_prefix(pattern), bounds)
         case _:
             assert_never(predicate)
+
+
+def _prefix_may_match(prefix: str, bounds: Bounds) -> bool:
+    if bounds.all_null:
+        return False
+    above = bounds.maximum is None or bounds.maximum >= prefix
+    below = bounds.minimum is None or bounds.minimum[: len(prefix)] <= prefix
+    return above and below
 
 
 def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:

@@ -1,14 +1,17 @@
 """Filters and values as people write them → Predicate, Expression.
 
     price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
-                                           IS NULL, LIKE 'prefix%', AND, OR, NOT
+                                           IS NULL, LIKE, AND, OR, NOT
+    dt >= CURRENT_DATE - INTERVAL 7 DAYS   the day and the moment of now, in UTC
     `order` = 1 OR "a b" = 2               names that are no plain words
     coalesce(price, 0) * 1.1               columns, literals, + - * /, ||, coalesce, round
 
 sqlglot parses; nothing else is taken.
 """
 
+import datetime as dt
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal
 from typing import ClassVar, NoReturn, TypeVar
 
@@ -34,6 +37,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     StartsWith,
@@ -62,6 +66,8 @@ class _Sql(Dialect):
 
 
 _NUMBERS_OF_SPARK = {exp.DType.BIGINT: 63, exp.DType.SMALLINT: 15, exp.DType.TINYINT: 7}
+_UNITS = {name.upper(): f"{name}s" for name in ("week", "day", "hour", "minute", "second")}
+"""Of intervals → of `timedelta`."""
 _MOST_DEPTH = 30
 """Parentheses and NOTs inside each other; sqlglot takes up to 26 Python frames for one of them."""
 _MOST_STEPS = 100
@@ -254,7 +260,7 @@ def _refused_value(node: exp.Expr) -> InvalidInputError:
 def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
         f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
-        "with a literal, IN, BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT. catalog.sql, or "
+        "with a literal, IN, BETWEEN, IS NULL, LIKE, AND, OR, NOT. catalog.sql, or "
         "`paimon-assets sql`, takes all of SQL.",
         kind="where",
     )
@@ -302,14 +308,14 @@ def _comparison(node: exp.Binary) -> Predicate:
 
 
 def _like(node: exp.Like) -> Predicate:
-    if node.args.get("negate"):
+    column, pattern = _column(node.this), _literal(node.expression)
+    if not isinstance(pattern, str):
         _refuse(node)
-    pattern = _literal(node.expression)
-    if isinstance(pattern, str) and pattern.endswith("%"):
-        prefix = pattern[:-1]
-        if not any(wild in prefix for wild in "%_\\"):
-            return StartsWith(_column(node.this), prefix)
-    _refuse(node)
+    negated = bool(node.args.get("negate"))
+    prefix = pattern.removesuffix("%")
+    if negated or prefix == pattern or any(wild in prefix for wild in "%_\\"):
+        return Like(column, pattern, negated)
+    return StartsWith(column, prefix)
 
 
 def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
@@ -321,6 +327,10 @@ def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
             return In(field, literals, negated=not negated)
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)
+        case StartsWith(field=field, prefix=prefix):
+            return Like(field, f"{prefix}%", negated=True)
+        case Like(field=field, pattern=pattern, negated=negated):
+            return Like(field, pattern, negated=not negated)
         case And(children=children):
             return any_of(_negate(child, node) for child in children)
         case Or(children=children):
@@ -345,9 +355,31 @@ def _is_text_of_time(node: exp.Cast) -> bool:
 
 def _is_number_of_spark(node: exp.Cast) -> bool:
     """Whether this is a number such as `10L`, which sqlglot makes a cast of."""
+    if not isinstance(node, exp.TryCast):
+        return False
     bits = next((bits for kind, bits in _NUMBERS_OF_SPARK.items() if node.is_type(kind)), 0)
     number = node.this
     return isinstance(number, exp.Literal) and number.is_int and int(number.name) < 2**bits
+
+
+def _instant(node: exp.Expr) -> Literal:
+    """Return the day or the moment of now in UTC, or one that lies an interval from it."""
+    now = dt.datetime.now(dt.UTC)
+    match node:
+        case exp.CurrentDate() if node.this is None:
+            return now.date()
+        case exp.CurrentTimestamp() if node.this is None:
+            return now
+        case exp.Add() | exp.Sub() if isinstance(node.right, exp.Interval):
+            start, count = _instant(node.left), node.right.text("this")
+            unit = _UNITS.get(node.right.text("unit").upper().removesuffix("S"))
+            if unit is not None and isinstance(start, dt.date) and count.isdecimal():
+                with suppress(OverflowError):
+                    step = dt.timedelta(**{unit: int(count)})
+                    return start + step if isinstance(node, exp.Add) else start - step
+        case _:
+            pass
+    _refuse(node)
 
 
 def _literal(node: exp.Expr) -> Literal:
@@ -361,8 +393,6 @@ def _literal(node: exp.Expr) -> Literal:
             return node.name
         case exp.RawString():
             return node.name
-        case exp.TryCast() if _is_number_of_spark(node):
-            return _literal(node.this)
         case exp.Literal():
             return int(node.name) if node.is_int else Decimal(node.name)
         case exp.Boolean():
@@ -371,7 +401,7 @@ def _literal(node: exp.Expr) -> Literal:
             return None
         case exp.Paren():
             return _literal(node.this)
-        case exp.Cast() if _is_text_of_time(node):
+        case exp.Cast() if _is_number_of_spark(node) or _is_text_of_time(node):
             return _literal(node.this)
         case _:
-            _refuse(node)
+            return _instant(node)
