@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         CompactionConfig as CompactionConfig,
         build_compaction_job as build_compaction_job,
     )
-    from paimon_assets.assets.jobs.file_debt import (
+    from paimon_assets.assets.jobs.compaction_backlog import (
         FileDebt as FileDebt,
         build_file_debt_sensor as build_file_debt_sensor,
     )

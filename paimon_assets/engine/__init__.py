@@ -30,6 +30,6 @@ Concept → packages, from the format up:
     expiry, orphans, tags       control.maintenance, table.upkeep, assets.jobs
     segments                    spec.segments, control.segments, data.footer, table.segments
     tables behind a server      codec.rest, control.rest, control.catalog, server
-    names that become paths     spec.paths, control.managers, fileio.owned
+    names that become paths     spec.paths, control.managers, fileio.owned_deletion
     publish-if-absent           fileio.atomic, control.publishing
 """

@@ -34,8 +34,8 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.delegating import P, PassingFileIO, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens

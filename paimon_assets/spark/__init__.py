@@ -10,12 +10,12 @@ Concept → modules:
     what runs inside a task                            worker, read_worker, packing, python_rows,
                                                        worker_imports
     which task writes which bucket, sorting            shuffle, cluster
-    splits → tasks, small reads by the driver          split_tasks, read_here, micro_batch
+    splits → tasks, small reads by the driver          split_tasks, driver_read, micro_batch
     a session                                          session/
-    what workers have, and are sent                    preflight, worker_probe, storage_look
+    what workers have, and are sent                    preflight, worker_probe, storage_check
     names of jobs, lines in a run's log                job_names, job_log
-    size estimate of a DataFrame                       claimed_size
-    cache of what a session made                       kept
+    size estimate of a DataFrame                       size_estimate
+    cache of what a session made                       session_cache
     errors on their way through Spark, ended tokens    failure, renewal
     Paimon ⇄ Spark types                               types, short_decimals
     duplicate keys                                     repeated_keys

@@ -42,8 +42,8 @@ from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
-from paimon_assets.spark.claimed_size import with_claimed_size
 from paimon_assets.spark.cluster import in_order, on_curve
+from paimon_assets.spark.driver_read import read_here, read_keys_here, reads_here
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import name_of_read, named_jobs
 from paimon_assets.spark.micro_batch import is_small_batch, rows_of_batch
@@ -62,7 +62,6 @@ from paimon_assets.spark.packing import (
 )
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
-from paimon_assets.spark.read_here import read_here, read_keys_here, reads_here
 from paimon_assets.spark.read_worker import (
     COUNT_SCHEMA,
     count_rows,
@@ -73,6 +72,7 @@ from paimon_assets.spark.read_worker import (
 from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
+from paimon_assets.spark.size_estimate import with_claimed_size
 from paimon_assets.spark.split_tasks import (
     split_rows,
     task_numbers,

@@ -38,7 +38,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.spark import worker_probe
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import is_connect, named_jobs
-from paimon_assets.spark.storage_look import storage_look
+from paimon_assets.spark.storage_check import storage_look
 
 _PACKAGE = Path(worker_probe.__file__).parents[1]
 _UNCHECKED = (1).to_bytes(4, "little")

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import dump_split
-from paimon_assets.spark.kept import Kept
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
+from paimon_assets.spark.session_cache import Kept
 from paimon_assets.spark.shuffle import partition_slots
 
 _SCHEMA = columns(slot=pa.int32(), number=pa.int32(), split=pa.binary())

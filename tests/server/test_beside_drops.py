@@ -8,8 +8,8 @@ import pytest
 
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.delegating import PassingFileIO, make
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.passing import PassingFileIO, make
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.operations.all_operations import OPERATIONS

@@ -28,7 +28,7 @@ executors = pytest.importorskip("paimon_assets.spark.executor")
 merge = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 preflight = pytest.importorskip("paimon_assets.spark.preflight")
 with_renewal = pytest.importorskip("paimon_assets.spark.renewal").with_renewal
-storage_look = pytest.importorskip("paimon_assets.spark.storage_look")
+storage_look = pytest.importorskip("paimon_assets.spark.storage_check")
 streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
 
 pytestmark = pytest.mark.spark

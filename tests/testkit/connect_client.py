@@ -30,10 +30,10 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.streaming import streaming_sink
 from paimon_assets.spark.dataframes.tables import to_spark
+from paimon_assets.spark.driver_read import READ_HERE
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
-from paimon_assets.spark.read_here import READ_HERE
 from paimon_assets.spark.session import connect
 from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.sql.spark_sql import spark_sql

@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.passing import PassingFileIO, make
+from paimon_assets.engine.fileio.delegating import PassingFileIO, make
 
 WRITES = frozenset(
     {

@@ -15,7 +15,7 @@ from paimon_assets.assets.checks.row_checks import find_duplicates, unmerged_pla
 from paimon_assets.assets.files.ingestion import compare_landing, quarantine_value
 from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.jobs.file_debt import FileDebt
+from paimon_assets.assets.jobs.compaction_backlog import FileDebt
 from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, last_number, newest_data
 from paimon_assets.engine.control.clock import Clock, SystemClock

@@ -15,7 +15,7 @@ from paimon_assets.assets.components.yaml_values import (
 )
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
-from paimon_assets.assets.jobs.file_debt import build_file_debt_sensor
+from paimon_assets.assets.jobs.compaction_backlog import build_file_debt_sensor
 from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
 from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY

@@ -1,7 +1,7 @@
 """Jobs for upkeep: compaction, maintenance and schema evolution, each with a dry run.
 
 Concept → modules:
-    compaction, and the sensor on its backlog    compaction, file_debt
+    compaction, and the sensor on its backlog    compaction, compaction_backlog
     maintenance                                  maintenance
     schema evolution                             schema_evolution
     which tables a definition declares           declared_tables

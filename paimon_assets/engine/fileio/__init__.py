@@ -4,8 +4,8 @@ Concept → modules:
     the protocol                                           base
     opening a storage                                      opening
     storages                                               local, arrow_fs
-    requests side by side                                  together, ranged
+    requests side by side                                  parallel_requests, ranged
     publish-if-absent, and what each storage guarantees    atomic
-    deleting only what a table owns                        owned, canonical
-    storages in front of others, renewed credentials       passing, renewed
+    deleting only what a table owns                        owned_deletion, canonical
+    storages in front of others, renewed credentials       delegating, renewed
 """

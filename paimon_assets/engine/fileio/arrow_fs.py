@@ -38,8 +38,8 @@ from paimon_assets.engine.fileio.atomic import (
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.parallel_requests import Together, send
 from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
-from paimon_assets.engine.fileio.together import Together, send
 
 _S3 = frozenset({"s3", "s3a"})
 _MEMORY_LOCK = threading.Lock()

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 import pyarrow as pa
 
-from paimon_assets.engine.fileio.together import send
+from paimon_assets.engine.fileio.parallel_requests import send
 
 Fetch = Callable[[int, int], bytes]
 """(start, end) → the bytes between, fewer where the object ends."""

@@ -10,8 +10,8 @@ from typing import Concatenate
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.delegating import P, PassingFileIO, T, make
 from paimon_assets.engine.fileio.opening import renewing
-from paimon_assets.engine.fileio.passing import P, PassingFileIO, T, make
 
 
 class RenewedFileIO(PassingFileIO):

@@ -99,7 +99,7 @@ class TableState:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
             StorageError: A file could not be deleted; what is left are orphans.
         """
-        from paimon_assets.engine.control.maintenance.refused_batches import drop_refused
+        from paimon_assets.engine.control.maintenance.rejected_batches import drop_refused
 
         return list(drop_refused(self._store, before_millis=before_millis).branches)
 

@@ -16,7 +16,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT
 from paimon_assets.engine.control.catalog.catalog import missing_table
-from paimon_assets.engine.control.commit.given_snapshot import publish_given
+from paimon_assets.engine.control.commit.external_snapshot import publish_given
 from paimon_assets.engine.control.managers.numbered_files import number_of
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import NotFoundError

@@ -40,8 +40,8 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.native.external_times import with_plain_times
 from paimon_assets.spark.native.filters import to_condition
-from paimon_assets.spark.native.foreign_times import with_plain_times
 from paimon_assets.spark.native.native_scan import (
     LITERAL_ROOTS,
     needed_fields,

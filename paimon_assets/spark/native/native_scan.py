@@ -40,7 +40,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.kept import Kept
+from paimon_assets.spark.session_cache import Kept
 from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
 
 MOST_RELATIONS = 16

@@ -4,7 +4,7 @@ Concept → modules:
     spark_sql, register_views                     spark_sql
     tables, views and functions as DataFrames     frames
     what a query needs of its tables              pushdown
-    columns as a table stores them                storing
+    columns as a table stores them                assignment_casts
     INSERT, CREATE TABLE AS                       inserts
     UPDATE, DELETE by what only Spark computes    changes
     MERGE INTO                                    merges

@@ -40,8 +40,8 @@ from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets.spark.sql.assignment_casts import column_named, stored
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.sql.storing import column_named, stored
 from paimon_assets.spark.types import quoted
 
 TARGET = "__paimon_target"

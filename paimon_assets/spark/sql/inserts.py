@@ -16,8 +16,8 @@ from paimon_assets.engine.table.sql_words import with_nulls_for_default
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from paimon_assets.spark.dataframes.tables import write_dataframe
+from paimon_assets.spark.sql.assignment_casts import column_named, stored
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.sql.storing import column_named, stored
 from paimon_assets.spark.types import from_spark_schema, to_spark_type
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"

@@ -28,6 +28,7 @@ from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
+from paimon_assets.spark.sql.assignment_casts import stored
 from paimon_assets.spark.sql.changes import (
     TARGET,
     Seen,
@@ -38,7 +39,6 @@ from paimon_assets.spark.sql.changes import (
     until_unchanged,
 )
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.sql.storing import stored
 from paimon_assets.spark.types import quoted, to_spark_type
 
 _SOURCE = "__paimon_source"

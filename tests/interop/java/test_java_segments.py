@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.past_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_past
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.spec.schema.schema import Schema

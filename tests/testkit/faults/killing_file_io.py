@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.delegating import PassingFileIO, make
 from paimon_assets.engine.fileio.local import local_path
-from paimon_assets.engine.fileio.passing import PassingFileIO, make
 
 _AUDITED = frozenset(
     {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir"}

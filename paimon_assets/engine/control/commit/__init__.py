@@ -6,10 +6,10 @@ Concept → modules:
     what an overwrite replaces             overwrite, partition_filter
     what may not be combined               checks, strict_mode, conflict, index_files
     what the changes were planned on       planned_on
-    external files that leave the table    foreign
+    external files that leave the table    external_removal
     manifests and lists                    commit_files, partition_sums
     version of the data                    data_version
-    a snapshot that another engine made    given_snapshot
+    a snapshot that another engine made    external_snapshot
     when to try again                      retry
     giving up                              abort
 """

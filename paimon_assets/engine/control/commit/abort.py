@@ -12,7 +12,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
-from paimon_assets.engine.fileio.owned import delete_owned
+from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind

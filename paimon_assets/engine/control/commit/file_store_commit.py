@@ -34,8 +34,8 @@ from paimon_assets.engine.control.commit.changes import CommitChanges, changes_o
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.commit.data_version import inherited_properties
-from paimon_assets.engine.control.commit.foreign import protect_foreign
-from paimon_assets.engine.control.commit.given_snapshot import stands_on
+from paimon_assets.engine.control.commit.external_removal import protect_foreign
+from paimon_assets.engine.control.commit.external_snapshot import stands_on
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgrade
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.partition_sums import partition_statistics

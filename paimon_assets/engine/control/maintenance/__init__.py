@@ -2,12 +2,12 @@
 
 Concept → modules:
     how long to keep                 retention
-    what a snapshot needs            references, watch
+    what a snapshot needs            references, concurrent_changes
     snapshots and their files        expire_snapshots, expiry_plan
     changelogs without snapshot      expire_changelogs
     tags, by hand and by period      tag_files, auto_tags
     old partitions                   expire_partitions
-    segments and rejected batches    past_segments, refused_batches
+    segments and rejected batches    removed_segments, rejected_batches
     manifests                        compact_manifests
     files without an owner           orphan_files
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     OVERTAKEN,
     ExpiredSnapshots,
@@ -24,7 +25,6 @@ from paimon_assets.engine.control.maintenance.references import (
     live_among,
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST

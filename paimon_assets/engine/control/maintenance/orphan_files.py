@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
+from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     delete_empty_partitions,
     delete_files,
@@ -35,10 +36,9 @@ from paimon_assets.engine.control.maintenance.references import (
     metadata_paths,
     other_branches,
 )
-from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.fileio.owned import is_reached
+from paimon_assets.engine.fileio.owned_deletion import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders
 from paimon_assets.engine.control.maintenance.references import (
@@ -20,7 +21,6 @@ from paimon_assets.engine.control.maintenance.references import (
     key_of,
     metadata_paths,
 )
-from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError

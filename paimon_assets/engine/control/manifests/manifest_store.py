@@ -28,7 +28,7 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
 )
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.owned import delete_owned
+from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry, live_index_entries
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

@@ -8,5 +8,5 @@ Concept → modules:
     which can be skipped                            file_pruning
     visibility of level 0, deletion vectors         visibility, deletion_files
     what is read together                           split_generator
-    external plans                                  given_splits
+    external plans                                  external_splits
 """

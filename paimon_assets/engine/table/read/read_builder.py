@@ -12,7 +12,7 @@ from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire.wire import load_splits
 from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.given_splits import check_place, scan_of_splits
+from paimon_assets.engine.control.scan.external_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
     Between,
     between_by_options,

@@ -22,7 +22,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.past_segments import readable_segments
+from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.segment_loads import with_loads
 from paimon_assets.engine.control.segments.segment_folder import walk

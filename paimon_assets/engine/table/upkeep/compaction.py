@@ -41,13 +41,13 @@ from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.compact.affected import affected_messages
 from paimon_assets.engine.control.compact.plan import (
     CompactionPlan,
     CompactScope,
     CompactStrategy,
     plan_compaction,
 )
+from paimon_assets.engine.control.compact.stale_results import affected_messages
 from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser

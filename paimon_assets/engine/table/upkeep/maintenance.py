@@ -21,11 +21,11 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
-from paimon_assets.engine.control.maintenance.past_segments import forget_past
-from paimon_assets.engine.control.maintenance.refused_batches import (
+from paimon_assets.engine.control.maintenance.rejected_batches import (
     DEFAULT_RETENTION_MS,
     drop_refused,
 )
+from paimon_assets.engine.control.maintenance.removed_segments import forget_past
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser

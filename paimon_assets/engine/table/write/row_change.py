@@ -22,7 +22,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.row_change.dropped import dropped_rows
+from paimon_assets.engine.control.row_change.dropped_rows import dropped_rows
 from paimon_assets.engine.control.row_change.plan import (
     RowChangePlan,
     change_write_context,

@@ -1,4 +1,4 @@
-"""What others do while files are deleted: new tags, new branches, a rollback.
+"""Changes of others while files are deleted: new tags, new branches, a rollback.
 
 Who needs a snapshot makes its tag, branch or mark first and looks for the snapshot then; who
 deletes a snapshot deletes it first and looks for those then. Whatever the order of the four steps,

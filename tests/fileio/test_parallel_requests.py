@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from paimon_assets.engine.errors import StorageError
-from paimon_assets.engine.fileio.together import Together
+from paimon_assets.engine.fileio.parallel_requests import Together
 
 
 def test_an_answer_asked_for_ahead_is_taken_once_and_not_after_the_block():

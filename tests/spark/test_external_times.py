@@ -14,7 +14,7 @@ from paimon_assets.engine.spec.types.data_types import ArrayType, AtomicType, Ty
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
-foreign_times = pytest.importorskip("paimon_assets.spark.native.foreign_times")
+foreign_times = pytest.importorskip("paimon_assets.spark.native.external_times")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 
 MOMENTS = (

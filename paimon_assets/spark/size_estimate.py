@@ -1,4 +1,4 @@
-"""What a DataFrame of splits claims to hold, so that Spark joins it as what it is.
+"""The size that Spark assumes of a DataFrame of splits, so that it joins it as what it is.
 
 Spark takes what a Python function returns for as large as what it is given: here a few bytes of
 splits, so that any table looks small enough to be sent through the driver to every task. No
@@ -25,8 +25,8 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.kept import Kept
 from paimon_assets.spark.python_rows import PythonRows
+from paimon_assets.spark.session_cache import Kept
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"

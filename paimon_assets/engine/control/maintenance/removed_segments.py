@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.references import (
     FileKey,
     existing_snapshots,
@@ -29,7 +30,6 @@ from paimon_assets.engine.control.maintenance.references import (
     other_branches,
 )
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
-from paimon_assets.engine.control.maintenance.watch import Watch
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     HOLD_TAG_PREFIX,

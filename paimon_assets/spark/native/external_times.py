@@ -1,4 +1,4 @@
-"""Which Parquet files of others hold dates and timestamps that Spark reads as this engine does.
+"""External Parquet files whose dates and timestamps Spark reads as this engine does.
 
     TIMESTAMP           INT64 of milliseconds or microseconds, not adjusted to UTC
     … LOCAL TIME ZONE   INT64 of microseconds, adjusted to UTC

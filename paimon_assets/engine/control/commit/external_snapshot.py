@@ -1,4 +1,4 @@
-"""Publishing a snapshot that somebody else has made: what a catalog does with a commit.
+"""Publishing a snapshot that a client has made: what a catalog does with a commit.
 
     the same one again? ─▶ next id? ─▶ base? ─▶ what it names is there? ─▶ publish ─▶ look back
 

@@ -1,4 +1,4 @@
-"""Refused batches: branches `audit_…` of batches an audit kept out, and the files only they have.
+"""Rejected batches: the branches `audit_…` that audits leave, and the files only they have.
 
 A branch goes before its files, and a file stays that anything else names: the run that staged it
 may have been killed after it committed, before it dropped the branch.

@@ -8,7 +8,7 @@ import pytest
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.past_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_past
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry

@@ -1,4 +1,4 @@
-"""What the JVM of a session made, kept for the next time the same is asked for."""
+"""A cache of what the JVM of a session made for one key."""
 
 import threading
 from collections import OrderedDict

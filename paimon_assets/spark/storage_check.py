@@ -1,4 +1,4 @@
-"""Whether a worker sees what this process sees: one path, looked up from both."""
+"""Whether a worker sees the same storage as the driver: one path, looked up from both."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Reads of little: rows that this process reads while Spark would still start tasks.
+"""Small reads: the driver has the rows while Spark would still start tasks.
 
 A lookup is planned here anyway, and what is left of it is often a few row groups. They are read
 here, and Spark gets the rows: without a Python worker, and for `collect` without a job. It is
@@ -33,8 +33,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     conjuncts,
     only_on,
 )
-from paimon_assets.spark.claimed_size import is_claimed, row_bytes
 from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.size_estimate import is_claimed, row_bytes
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
 logger = logging.getLogger(__name__)
