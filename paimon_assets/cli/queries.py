@@ -314,14 +314,14 @@ def sql(args: Arguments) -> None:
         for statement in split_statements(args.file.read()):
             _run_statement(args, catalog, statement)
         return
-    for statement in _asked_statements():
+    for statement in _statements_of_prompt():
         try:
             _run_statement(args, catalog, statement)
         except (PaimonError, OSError, click.ClickException) as error:
             click.echo(f"Error: {without_secrets(str(error))}", err=True)
 
 
-def _asked_statements() -> Iterator[str]:
+def _statements_of_prompt() -> Iterator[str]:
     """Yield statements as they are typed, each ended by a semicolon."""
     with suppress(ImportError):
         import_module("readline")  # lines can be edited and called back

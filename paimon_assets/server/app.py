@@ -37,7 +37,7 @@ from paimon_assets.server.authentication import Authentication
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusal_of
 from paimon_assets.server.request import Request
-from paimon_assets.server.routes import Found, Routes
+from paimon_assets.server.routes import RouteMatch, Routes
 from paimon_assets.server.service import Service
 from paimon_assets.server.signatures import Head, Nonces
 
@@ -227,7 +227,7 @@ class App:
             if is_audited and asked is not None:
                 write_audit_line(asked, status)
 
-    def _check_asker(self, http: HttpRequest, asked: Request, found: Found) -> None:
+    def _check_asker(self, http: HttpRequest, asked: Request, found: RouteMatch) -> None:
         """Refuse what needs no body to be refused: it is not waited for."""
         if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
@@ -260,7 +260,7 @@ class App:
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, found: Found, head: Head, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, found: RouteMatch, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
             with self._authentication.nonce(head) if found.route.changes else nullcontext():
                 return found.route.answer(self._service, request)

@@ -61,7 +61,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RouteMatch:
     """The route of a request, and the names in its path."""
 
     route: Route
@@ -76,7 +76,7 @@ class Routes:
         for route in routes:
             self._by_length.setdefault(len(route.segments), []).append(route)
 
-    def find(self, method: str, path: str) -> Found:
+    def find(self, method: str, path: str) -> RouteMatch:
         """Find the operation a request means."""
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
@@ -90,7 +90,7 @@ class Routes:
                     for segment, part in zip(route.segments, parts, strict=True)
                     if segment.startswith("{")
                 }
-                return Found(route, names)
+                return RouteMatch(route, names)
         if known:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
         raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")

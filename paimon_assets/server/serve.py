@@ -34,7 +34,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.delegating import P, PassingFileIO, T, make
+from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.server.app import App
@@ -47,7 +47,7 @@ from paimon_assets.server.service import Service
 _STRIPES = 64
 
 
-class SoleWriterFileIO(PassingFileIO):
+class SoleWriterFileIO(DelegatingFileIO):
     """A storage that publishes under a lock of this process; everything else is the storage's own.
 
     `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes

@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     only_on,
 )
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.size_estimate import is_claimed, row_bytes
+from paimon_assets.spark.size_estimate import is_large_to_spark, row_bytes
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _HELD_IN_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
 _sending = threading.Lock()
 
 
-def read_here(
+def read_on_driver(
     session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
 ) -> DataFrame | None:
     """Return the rows of splits as a DataFrame that holds them; None if they are not few.
@@ -71,13 +71,13 @@ def read_here(
             return None
     elif not any(map(_is_lookup, conjuncts(context.predicate))):
         return None
-    if not reads_here(session, context, splits):
+    if not is_driver_read(session, context, splits):
         return None
     table = _rows(context, splits, _HELD_BYTES)
     return None if table is None else session.createDataFrame(table, schema)
 
 
-def read_keys_here(
+def read_keys_on_driver(
     session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
 ) -> DataFrame | None:
     """Return the rows of a range of keys as a DataFrame over an RDD; None if they are not few.
@@ -87,7 +87,7 @@ def read_keys_here(
     the DataFrame for large, as it does the tasks' of the same splits (`claimed_size`).
 
     Cost:
-        As `read_here`. Rows that are not few are decoded up to `_SENT_BYTES` for nothing.
+        As `read_on_driver`. Rows that are not few are decoded up to `_SENT_BYTES` for nothing.
     """
     schema, keys = to_spark_schema(context.fields), context.schema.trimmed_primary_keys
     if (
@@ -99,8 +99,8 @@ def read_keys_here(
             for file in split.data_files
         )
         or not all(map(_is_flat, to_arrow_schema(context.fields).types))
-        or not is_claimed(session, context, splits)
-        or not reads_here(session, context, splits)
+        or not is_large_to_spark(session, context, splits)
+        or not is_driver_read(session, context, splits)
     ):
         return None
     table = _rows(context, splits, _SENT_BYTES)
@@ -148,7 +148,9 @@ def _is_flat(arrow_type: pa.DataType) -> bool:
     return not pat.is_nested(arrow_type) and not pat.is_time(arrow_type)
 
 
-def reads_here(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
+def is_driver_read(
+    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+) -> bool:
     """Whether so few bytes of files are decoded that this process does it.
 
     Cost:

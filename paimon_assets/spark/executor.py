@@ -43,7 +43,7 @@ from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.cluster import in_order, on_curve
-from paimon_assets.spark.driver_read import read_here, read_keys_here, reads_here
+from paimon_assets.spark.driver_read import is_driver_read, read_keys_on_driver, read_on_driver
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import name_of_read, named_jobs
 from paimon_assets.spark.micro_batch import is_small_batch, rows_of_batch
@@ -72,7 +72,7 @@ from paimon_assets.spark.read_worker import (
 from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
-from paimon_assets.spark.size_estimate import with_claimed_size
+from paimon_assets.spark.size_estimate import with_size_estimate
 from paimon_assets.spark.split_tasks import (
     split_rows,
     task_numbers,
@@ -166,7 +166,7 @@ class SparkExecutor:
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
-        A read of little is done at once, by this process (`read_here`). Else Spark's own reader
+        A small read is done at once, by the driver (`read_on_driver`). Else Spark's own reader
         reads the files it reads as this engine does (`native_read`); the other splits are read by
         tasks, small ones several by a task. All claim the size they have, for Spark's choice of
         joins. An error of the data plane fails the Spark job that reads; `failure.error_inside`
@@ -179,18 +179,18 @@ class SparkExecutor:
         context = replace(context, file_io=current_spec(context.file_io))
         if not splits:
             return self.session.createDataFrame([], schema)
-        here = read_here(self.session, context, splits)
+        here = read_on_driver(self.session, context, splits)
         if here is not None:
             return here
         check_workers(self.session, context.file_io, _some_path(splits))
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
-        keys = read_keys_here(self.session, context, left)
+        keys = read_keys_on_driver(self.session, context, left)
         if keys is not None:
             return keys if native is None else native.union(keys)
         rows = self._python_rows(context, left, spark_arrow_schema(schema))
-        claiming = with_claimed_size(rows, context, left).frame(schema)
+        claiming = with_size_estimate(rows, context, left).frame(schema)
         return remembering(claiming, rows) if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
@@ -199,7 +199,7 @@ class SparkExecutor:
         Raises:
             PaimonError: As `map_splits`.
         """
-        if reads_here(self.session, context, splits):
+        if is_driver_read(self.session, context, splits):
             return EmbeddedExecutor().count_rows(context, splits)
         check_workers(self.session, context.file_io, _some_path(splits))
         name = f"count, {name_of_read(context.table, splits)}"

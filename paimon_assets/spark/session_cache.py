@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_assets.spark.job_names import is_connect
 
 
-class Kept:
+class SessionCache:
     """Objects of the JVM by session and key, those used last; DataFrames hold their session."""
 
     def __init__(self, most: int) -> None:

@@ -26,7 +26,7 @@ from paimon_assets.engine.spec.options.option import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.python_rows import PythonRows
-from paimon_assets.spark.session_cache import Kept
+from paimon_assets.spark.session_cache import SessionCache
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
@@ -34,11 +34,11 @@ _OF_A_ROW = 8
 _OF_A_TEXT = 20
 _WIDTHS = {"integer": 4, "long": 8, "binary": 100}
 """All as Spark estimates them; what is nested counts as a text."""
-_claiming = Kept(64)
+_claiming = SessionCache(64)
 """(how many tasks, what they claim) → their numbers."""
 
 
-def with_claimed_size(
+def with_size_estimate(
     rows: PythonRows, context: ReadContext, splits: Sequence[DataSplit]
 ) -> PythonRows:
     """Return the rows of a read, whose tasks are given what is as large to Spark as those.
@@ -52,9 +52,9 @@ def with_claimed_size(
         nothing to do.
     """
     session = rows.tasks.sparkSession
-    if not is_claimed(session, context, splits):
+    if not is_large_to_spark(session, context, splits):
         return rows
-    claimed = _claim(context, splits)
+    claimed = _estimate(context, splits)
     if is_connect(session):
         return replace(rows, tasks=_beside_none(rows.tasks, claimed))
     if rows.numbers is None:
@@ -85,13 +85,15 @@ def _beside_none(tasks: DataFrame, claimed: int) -> DataFrame:
     return tasks.union(none.sample(withReplacement=True, fraction=fraction, seed=0))
 
 
-def is_claimed(session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]) -> bool:
+def is_large_to_spark(
+    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+) -> bool:
     """Whether Spark would not broadcast the rows of splits."""
     limit = broadcast_limit(session)
-    return 0 <= limit < _claim(context, splits)
+    return 0 <= limit < _estimate(context, splits)
 
 
-def _claim(context: ReadContext, splits: Sequence[DataSplit]) -> int:
+def _estimate(context: ReadContext, splits: Sequence[DataSplit]) -> int:
     rows = sum(split.row_count for split in splits)
     stored = sum(split.file_bytes for split in splits)
     return max(rows, stored // row_bytes(context.schema.fields)) * row_bytes(context.fields)

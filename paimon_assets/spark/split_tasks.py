@@ -14,7 +14,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
-from paimon_assets.spark.session_cache import Kept
+from paimon_assets.spark.session_cache import SessionCache
 from paimon_assets.spark.shuffle import partition_slots
 
 _SCHEMA = columns(slot=pa.int32(), number=pa.int32(), split=pa.binary())
@@ -24,7 +24,7 @@ _TASK_BYTES = 128 * 1024 * 1024
 """File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
 _OPEN_FILE_BYTES = 256 * 1024
 """What is decoded while a file is opened. A Python task costs far more than that."""
-_numbers = Kept(64)
+_numbers = SessionCache(64)
 """How many tasks → their numbers."""
 
 

@@ -22,7 +22,7 @@ from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.renewal import with_renewal
 from paimon_assets.spark.split_tasks import task_numbers
-from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_hands, run_tasks
+from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_slots, run_tasks
 
 _JOBS_A_CORE = 4
 """Small enough to end together, and to show progress."""
@@ -71,7 +71,7 @@ def run_one_job(
     numbers = task_numbers(session, count)
 
     def run(spec: FileIOSpec) -> list[Row]:
-        tasks = of_hands(batch.payloads, hands, run_tasks(batch.name, batch.shared, spec))
+        tasks = of_slots(batch.payloads, hands, run_tasks(batch.name, batch.shared, spec))
         return numbers.mapInArrow(tasks, ddl(TASK_ANSWER_SCHEMA)).collect()
 
     with typed_errors(), named_jobs(session, f"{batch.name} {batch.subject}".strip()):

@@ -8,7 +8,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     write_routed     those, sorted → one writer after another → answers
     write_unrouted   rows of a table without buckets → answers
     run_tasks        tasks of any kind → their results
-    of_hands         numbers → those of the tasks that each has
+    of_slots         numbers → those of the tasks that each has
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire.wire_values`.
 """
@@ -395,7 +395,7 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
     return run
 
 
-def of_hands(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
+def of_slots(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
     """Give `run` the tasks of the hands whose numbers come."""
 
     def tasks_of(hand: int) -> pa.RecordBatch:
@@ -405,10 +405,10 @@ def of_hands(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> 
             [pa.array(numbers, pa.int32()), given], schema=TASK_SCHEMA
         )
 
-    def run_hands(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_slots(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return run(tasks_of(int(hand)) for batch in batches for hand in batch["id"].to_numpy())
 
-    return run_hands
+    return run_slots
 
 
 def task_threads() -> Threads:

@@ -125,7 +125,7 @@ def test_times_of_a_wrong_clock_are_looked_at_once():
         return 10**9 if number < 90 else number
 
     keep = Retention(min_count=1, max_count=99, time_ms=10, limit=50)
-    assert keep.first_kept(1, 99, now_ms=200, time_of=time_of) == 51
+    assert keep.first_retained(1, 99, now_ms=200, time_of=time_of) == 51
     assert asked == [*range(2, 91)]
 
 

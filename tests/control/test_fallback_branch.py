@@ -134,8 +134,8 @@ def test_schemas_of_both_branches_are_told_apart(tmp_path):
 def test_time_travel_reads_the_branch_as_it_was(tmp_path):
     main, branch = branched(tmp_path)
     made = add(branch, "branch-b", "b")
-    assert names(scanned(main, branch, moment_ms=made.time_millis)) == ["branch-b"]
-    assert names(scanned(main, branch, moment_ms=made.time_millis - 1)) == []
+    assert names(scanned(main, branch, instant_ms=made.time_millis)) == ["branch-b"]
+    assert names(scanned(main, branch, instant_ms=made.time_millis - 1)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.removed_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
@@ -51,7 +51,7 @@ def read(table, **at):
 
 def expire(table, forgets=True):
     expire_snapshots(table._store, retention=NEWEST)
-    return forget_past(table._store) if forgets else None
+    return forget_removed(table._store) if forgets else None
 
 
 def listed(table):
@@ -67,20 +67,20 @@ def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table
     first, second = (add(table, tmp_path / "in", number, kind) for number in (1, 2))
     before = states(tmp_path / "in")
     table.segments().delete([first])
-    assert forget_past(table._store).count == 0
+    assert forget_removed(table._store).count == 0
     assert listed(table) == [first, second]
     own(table, 3)
-    forgotten = forget_past(table._store)  # all snapshots are there
+    forgotten = forget_removed(table._store)  # all snapshots are there
     assert forgotten.count == 0
     expire_snapshots(table._store, retention=NEWEST)
-    planned = forget_past(table._store, dry_run=True)
+    planned = forget_removed(table._store, dry_run=True)
     assert listed(table) == [first, second]
     assert len(holds(table)) == (kind == "parquet")
-    assert forget_past(table._store) == planned
+    assert forget_removed(table._store) == planned
     assert (planned.segments, len(planned.tags)) == ((first,), int(kind == "parquet"))
     assert listed(table) == [second]
     assert holds(table) == []
-    assert forget_past(table._store).count == 0
+    assert forget_removed(table._store).count == 0
     assert read(table) == [(2, kind), (3, "own")]
     assert states(tmp_path / "in") == before
     assert stored_files(table._store) == needed_exactly(table._store)
@@ -99,14 +99,14 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
     assert listed(table) == [number]
     assert len(holds(table)) == (kind == "parquet")  # a Java that deletes the tag meets its file
     delete_tag(table._store, "kept")
-    assert forget_past(table._store).segments == (number,)
+    assert forget_removed(table._store).segments == (number,)
     assert (holds(table), listed(table)) == ([], [])
     assert states(tmp_path / "in")
     assert stored_files(table._store) == needed_exactly(table._store)
 
 
 @pytest.mark.parametrize(
-    "forget", [forget_past, lambda store: Table(store).segments().clean(retention_ms=-1)]
+    "forget", [forget_removed, lambda store: Table(store).segments().clean(retention_ms=-1)]
 )
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path, kind, forget):
@@ -145,7 +145,7 @@ def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path
     assert read(table, **{"tag-name": "kept"}) == [(1, kind)]
     delete_tag(table._store, "kept")
     if kind == "parquet":  # its hold still has it
-        forget_past(table._store)
+        forget_removed(table._store)
         assert listed(table) == []
     else:
         assert [item.id for item in table.segments().clean(retention_ms=-1)] == [number]
@@ -161,7 +161,7 @@ def test_a_branch_keeps_what_it_may_read(table, tmp_path, kind):
     own(table, 2)
     assert expire(table).count == 0
     table.branches.delete("b")
-    assert forget_past(table._store).segments == (number,)
+    assert forget_removed(table._store).segments == (number,)
     assert holds(table) == []
 
 
@@ -188,7 +188,7 @@ def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
     assert expire(table).segments == (third,)
     assert holds(table) == ["__segment_hold_0_2", "__segment_hold_1_3"]
     delete_tag(table._store, "kept")
-    assert forget_past(table._store).segments == (first, second)
+    assert forget_removed(table._store).segments == (first, second)
     assert holds(table) == []
 
 
@@ -228,14 +228,14 @@ def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
                 raise Death
 
         try:
-            forget_past(FileStore.open(FaultyFileIO(LocalFileIO(), before=die), str(copy)))
+            forget_removed(FileStore.open(FaultyFileIO(LocalFileIO(), before=die), str(copy)))
             is_over = True
         except Death:
             is_over = False
         found = open_table(str(copy))
         assert read(found) == now
         assert read(found, **{"tag-name": "kept"}) == tagged
-        forget_past(found._store)
+        forget_removed(found._store)
         assert listed(found) == [*texts, *files]
         assert holds(found) == ["__segment_hold_2_4"]
         assert read(found, **{"tag-name": "kept"}) == tagged

@@ -256,7 +256,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _keyed("piecemeal_vectors", VECTORS, PIECEMEAL),
     _keyed("piecemeal_changelog", {"changelog-producer": "lookup"}, PIECEMEAL),
     _keyed("kept", {}, KEPT),
-    _keyed("kept_changelog", {"changelog-producer": "input"}, KEPT),
+    _keyed("retained_changelog", {"changelog-producer": "input"}, KEPT),
     _keyed("kept_dynamic", DYNAMIC, KEPT),
     _keyed("kept_vectors", VECTORS, (*KEPT, Compact(is_full=False))),
     Scenario(

@@ -8,7 +8,7 @@ import pytest
 
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, NotFoundError
-from paimon_assets.engine.fileio.delegating import PassingFileIO, make
+from paimon_assets.engine.fileio.delegating import DelegatingFileIO, make
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -108,7 +108,7 @@ def test_nor_is_it_when_another_of_its_name_has_come(warehouse, tmp_path):
     assert [field.name for field in warehouse.get_table("a.t").schema.fields] == ["other"]
 
 
-class Stepped(PassingFileIO):
+class Stepped(DelegatingFileIO):
     """Lets something happen in front of one call of all, counted from 0."""
 
     def __init__(self, call, happen):

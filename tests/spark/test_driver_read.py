@@ -35,7 +35,7 @@ ROWS = 900
 
 
 @pytest.fixture
-def reads_here(spark):
+def is_driver_read(spark):
     spark.conf.set(here.READ_HERE, "16 mb")
     yield
     spark.conf.set(here.READ_HERE, "0")
@@ -110,7 +110,7 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
         plan = table.new_read_builder().with_filter(where).plan()
         spark.conf.set(here.READ_HERE, str(limit))
         try:
-            return here.reads_here(spark, plan.context, plan.splits)
+            return here.is_driver_read(spark, plan.context, plan.splits)
         finally:
             spark.conf.set(here.READ_HERE, "0")
 
@@ -123,7 +123,7 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
     assert not is_little("v = 5", 0)
 
 
-def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, reads_here):
+def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, is_driver_read):
     columns = {"id": "BIGINT", "text": "STRING"}
     table = new_catalog.create_table("db.t", Schema.of(columns))
     rows = pa.table({"id": range(600), "text": ["x" * 10_000] * 600})
@@ -147,7 +147,7 @@ def plan_of(frame):
 
 
 def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
-    spark, new_catalog, reads_here, no_broadcast_of_them, monkeypatch
+    spark, new_catalog, is_driver_read, no_broadcast_of_them, monkeypatch
 ):
     table = filled(new_catalog, keys=["id"], bucket="2")
     read = table.new_read_builder().with_filter("id >= 100 AND id < 800 AND price > 20.0")
@@ -178,7 +178,7 @@ def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
         spark.conf.set(here.READ_HERE, "0")
 
 
-def test_nested_columns_are_left_to_tasks(spark, new_catalog, reads_here):
+def test_nested_columns_are_left_to_tasks(spark, new_catalog, is_driver_read):
     table = new_catalog.create_table("db.t", Schema.of({"l": "ARRAY<INT>"}))
     rows = pa.table({"l": pa.array([[1], [2]], pa.list_(pa.int32()))})
     table.new_write_builder().write(rows, EmbeddedExecutor(1))
@@ -187,7 +187,7 @@ def test_nested_columns_are_left_to_tasks(spark, new_catalog, reads_here):
     assert sorted(row.l for row in frame.collect()) == [[1], [2]]
 
 
-def test_an_error_is_that_of_the_tasks(spark, new_catalog, reads_here):
+def test_an_error_is_that_of_the_tasks(spark, new_catalog, is_driver_read):
     table = filled(new_catalog, keys=["id"], bucket="1")
     read = table.new_read_builder().with_filter("id = 5")
     plan = read.plan()

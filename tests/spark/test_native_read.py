@@ -346,7 +346,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
 @pytest.mark.spark
 def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(relations, "_relations", relations.Kept(2))
+    monkeypatch.setattr(relations, "_relations", relations.SessionCache(2))
     made = []
 
     def read(key):
@@ -354,7 +354,7 @@ def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
             made.append(key)
             return spark.read.schema("a BIGINT").parquet(str(tmp_path))
 
-        relations.kept_relation(spark, key, load)
+        relations.cached_relation(spark, key, load)
 
     for key in ("a", "b", "a", "c", "a", "b"):
         read(key)

@@ -1,7 +1,7 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.option import Options, parse_moment_ms
+from paimon_assets.engine.spec.options.option import Options, parse_instant_ms
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_TIMESTAMP,
@@ -24,7 +24,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     ],
 )
 def test_a_moment_is_milliseconds_or_a_time(text, millis):
-    assert parse_moment_ms(text) == millis
+    assert parse_instant_ms(text) == millis
 
 
 def test_two_moments_stand_side_by_side():

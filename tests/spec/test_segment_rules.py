@@ -4,7 +4,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.segments.segment import is_foreign
+from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.segments.segment_rules import (
     FileColumn,
     check_partition_option,
@@ -95,4 +95,4 @@ def test_a_file_is_foreign_unless_the_table_writes_there(path, roots, foreign):
     file = DataFileMeta(
         file_name="x.parquet", file_size=1, row_count=1, schema_id=0, external_path=path
     )
-    assert is_foreign(options, file) is foreign
+    assert is_external(options, file) is foreign

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.removed_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -202,7 +202,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
     def expire(self) -> None:
         retention = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
         expire_snapshots(self._table._store, retention=retention)
-        forget_past(self._table._store)
+        forget_removed(self._table._store)
         kept = {snapshot.id for snapshot in self._table.snapshots()}
         self._history = {number: held for number, held in self._history.items() if number in kept}
 

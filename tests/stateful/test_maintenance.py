@@ -26,9 +26,9 @@ from paimon_assets.engine.control.maintenance.references import (
     data_file_paths,
     existing_changelogs,
     existing_snapshots,
-    kept_changelog,
     metadata_paths,
     other_branches,
+    retained_changelog,
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
@@ -115,7 +115,7 @@ def _check_files(store: FileStore, snapshot: Snapshot) -> None:
 
 def _check_changelog(store: FileStore, changelog: Snapshot) -> None:
     """What outlived its snapshot can be read."""
-    entries = list(kept_changelog(store, changelog))
+    entries = list(retained_changelog(store, changelog))
     if changelog.changelog_manifest_list is not None:
         assert sum(entry.file.row_count for entry in entries) == changelog.changelog_record_count
     for entry in entries:
@@ -125,7 +125,7 @@ def _check_changelog(store: FileStore, changelog: Snapshot) -> None:
 def needed_exactly(store: FileStore) -> set[str]:
     """Return the data files that a branch needs, none that is only named."""
     entries = [entry for s in existing_snapshots(store) for entry in changelog_entries(store, s)]
-    entries += [e for s in existing_changelogs(store) for e in kept_changelog(store, s)]
+    entries += [e for s in existing_changelogs(store) for e in retained_changelog(store, s)]
     snapshots = existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]
     for snapshot in snapshots:
         entries += FileStoreScan(store).live_files(snapshot)

@@ -20,7 +20,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_foreign
+from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_external
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_tables import (
@@ -76,7 +76,7 @@ def check_whole(table):
     loads = Counter(f.file_name for item in lives if isinstance(item, Load) for f in item.files)
     others = Counter(f.file_name for item in lives if isinstance(item, Segment) for f in item.files)
     entries = table.state.live_files()
-    own = {entry.file.file_name for entry in entries if not is_foreign(options, entry.file)}
+    own = {entry.file.file_name for entry in entries if not is_external(options, entry.file)}
     foreign = {entry.file.file_name for entry in entries} - own
     assert {name for name in loads if name in own} == own
     assert set(others) == foreign

@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.delegating import PassingFileIO, make
+from paimon_assets.engine.fileio.delegating import DelegatingFileIO, make
 
 WRITES = frozenset(
     {
@@ -37,7 +37,7 @@ class Fault(StrEnum):
     TEAR = "tear"
 
 
-class FaultyFileIO(PassingFileIO):
+class FaultyFileIO(DelegatingFileIO):
     """A FileIO that goes wrong once, where it is told to.
 
     Args:

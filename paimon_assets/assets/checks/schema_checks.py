@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_js
 from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.schema.source_overflow import WaitingFiles, judge_waiting_files
+from paimon_assets.engine.table.schema.source_overflow import PendingFiles, judge_pending_files
 
 _SCHEMA_OPTIONS = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
 _OVERFLOW_OPTIONS = CheckOptions()
@@ -147,14 +147,14 @@ def build_source_overflow_check(
             text = "No file waits." if not new else "Texts are parsed when they are written."
             return run.result(passed=True, description=text, metadata={})
         paths = [f"{folder}/{file.name}" for file in new]
-        waiting = WaitingFiles(
+        waiting = PendingFiles(
             file_io=file_io,
             paths=paths,
             sizes=[file.size for file in new],
             schema=checked_schema(file_io, paths, source, source.schema) or pa.schema([]),
         )
         executor = run.executor()
-        columns = judge_waiting_files(run.table.name, run.table.schema, waiting, executor=executor)
+        columns = judge_pending_files(run.table.name, run.table.schema, waiting, executor=executor)
         text = "; ".join(map(str, columns)) or "every type is that of the table"
         return run.result(
             passed=not any(column.lost for column in columns),

@@ -63,7 +63,7 @@ class MaintenanceChoice(Enum):
     expire_tags = MaintenanceTask.EXPIRE_TAGS
     expire_snapshots = MaintenanceTask.EXPIRE_SNAPSHOTS
     expire_changelogs = MaintenanceTask.EXPIRE_CHANGELOGS
-    drop_refused = MaintenanceTask.DROP_REFUSED
+    drop_rejected = MaintenanceTask.DROP_REFUSED
     clean_orphans = MaintenanceTask.CLEAN_ORPHANS
 
 

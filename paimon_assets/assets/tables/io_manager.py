@@ -257,7 +257,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             return identifier_of_spec(spec)
         return self._by_path(spec.key.path)
 
-    def known_warehouse(self) -> str | None:
+    def warehouse_path(self) -> str | None:
         """Return the warehouse, None if it comes from an environment variable that is not set."""
         warehouse = self.paimon.warehouse
         return warehouse.get_value() if isinstance(warehouse, dg.EnvVar) else warehouse
@@ -531,7 +531,7 @@ def _table_spec(
     check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
     schema = declared_schema(spec.metadata)
     metadata = spec_metadata(
-        identifier, schema, warehouse=io_manager.known_warehouse(), resource=resource_key
+        identifier, schema, warehouse=io_manager.warehouse_path(), resource=resource_key
     )
     tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
     executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)

@@ -86,14 +86,14 @@ class _Footer:
         for field, _ in self._fields_but(_SCHEMA, _ROW_GROUPS):
             for _ in range(self._list()[0]):
                 if field == _SCHEMA:
-                    yield from ((at, True) for at in self._types_here())
+                    yield from ((at, True) for at in self._types_of_footer())
                     continue
                 for _ in self._fields_but(_COLUMNS):
                     for _ in range(self._list()[0]):
                         for _ in self._fields_but(_COLUMN_META):
-                            yield from ((at, False) for at in self._types_here())
+                            yield from ((at, False) for at in self._types_of_footer())
 
-    def _types_here(self) -> Iterator[int]:
+    def _types_of_footer(self) -> Iterator[int]:
         for _ in self._fields_but(_TYPE):
             yield self.at
             self._varint()

@@ -28,7 +28,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.segments.segment import is_foreign
+from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.cast_fit import Loss
 
 
@@ -47,7 +47,7 @@ def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
-        options=None if is_foreign(options, request.file) else options,
+        options=None if is_external(options, request.file) else options,
     ) as reader:
         mapping.check_columns(reader.schema.names)
         decoded = reader.batches(

@@ -26,16 +26,16 @@ T = TypeVar("T")
 class Work(Generic[T]):
     """A call that runs once; never, if the last reference to it is gone before it begins."""
 
-    __slots__ = ("__weakref__", "_call", "_claim", "_done")
+    __slots__ = ("__weakref__", "_call", "_done", "_estimate")
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call: Callable[[], T] | None = call
-        self._claim = Lock()
+        self._estimate = Lock()
         self._done: Future[T] = Future()
 
     def run(self) -> None:
         """Run the call in this thread, unless it has begun already."""
-        if not self._claim.acquire(blocking=False):
+        if not self._estimate.acquire(blocking=False):
             return
         call, self._call = self._call, None
         try:
@@ -51,7 +51,7 @@ class Work(Generic[T]):
 
     def stop(self) -> None:
         """Cancel the call, or wait for its end if it has begun; raises nothing."""
-        if self._claim.acquire(blocking=False):
+        if self._estimate.acquire(blocking=False):
             self._call = None
             self._done.set_exception(CancelledError())
         self._done.exception()

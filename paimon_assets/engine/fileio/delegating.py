@@ -1,4 +1,4 @@
-"""PassingFileIO: a storage that stands in front of another and passes every call on."""
+"""DelegatingFileIO: a storage that stands in front of another and passes every call on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PassingFileIO(ABC):
+class DelegatingFileIO(ABC):
     """The base of storages in front of another; all of `FileIO` goes through `_passed`."""
 
     @property

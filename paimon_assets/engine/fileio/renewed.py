@@ -10,11 +10,11 @@ from typing import Concatenate
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.delegating import P, PassingFileIO, T, make
+from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import renewing
 
 
-class RenewedFileIO(PassingFileIO):
+class RenewedFileIO(DelegatingFileIO):
     """A storage that is asked for before each call."""
 
     def __init__(self, opened: Callable[[FileIOSpec | None], tuple[FileIO, int]]) -> None:

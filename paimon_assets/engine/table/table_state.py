@@ -99,9 +99,9 @@ class TableState:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
             StorageError: A file could not be deleted; what is left are orphans.
         """
-        from paimon_assets.engine.control.maintenance.rejected_batches import drop_refused
+        from paimon_assets.engine.control.maintenance.rejected_batches import drop_rejected
 
-        return list(drop_refused(self._store, before_millis=before_millis).branches)
+        return list(drop_rejected(self._store, before_millis=before_millis).branches)
 
     def pointed_ledger(self, key: str) -> str | None:
         """Return the ledger that counts if no snapshot names one; see `control.ledgers`.

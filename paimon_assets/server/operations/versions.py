@@ -16,7 +16,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT
 from paimon_assets.engine.control.catalog.catalog import missing_table
-from paimon_assets.engine.control.commit.external_snapshot import publish_given
+from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.managers.numbered_files import number_of
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import NotFoundError
@@ -38,7 +38,7 @@ def commit_table(service: Service, request: Request) -> Answer:
     if table.identity is None or asked.table_id != table.identity.id:
         raise missing_table(table.identifier)
     base = asked.base_snapshot_uuid
-    done = publish_given(
+    done = publish_external(
         table.managed(service).store,
         asked.snapshot,
         base_uuid=None if base is ABSENT else base,

@@ -43,7 +43,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.native.native_scan import names_in, stored_fields
-from paimon_assets.spark.native.plain_files import FOOTERS_AT_ONCE, footer_of, in_old_calendar
+from paimon_assets.spark.native.plain_files import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 
 _TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE}
 _UNITS = {
@@ -60,7 +60,7 @@ class FileTimes:
 
     units: Mapping[str, tuple[int, bool]]
     """Column → (nanoseconds of its unit, is it an instant), of `_UNITS` alone."""
-    in_old_calendar: bool
+    has_julian_dates: bool
 
 
 def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[DataSplit]:
@@ -70,10 +70,10 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
         A footer for each Parquet file of others, if the read needs dates or timestamps.
     """
     fields = [field for field in stored_fields(context) if _roots_in(field.type) & _TIMES]
-    if not fields or not any(_is_foreign(f) for split in splits for f in split.data_files):
+    if not fields or not any(_is_external(f) for split in splits for f in split.data_files):
         return list(splits)
     if any(_is_nested_timestamp(field.type) for field in fields):
-        return [split for split in splits if not any(map(_is_foreign, split.data_files))]
+        return [split for split in splits if not any(map(_is_external, split.data_files))]
     file_io = open_file_io(context.file_io)
 
     @cache
@@ -84,7 +84,7 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
         return all(
             _reads_alike(wanted_of(file.schema_id), times_of(file_io, split.path_of(file), file))
             for file in split.data_files
-            if _is_foreign(file)
+            if _is_external(file)
         )
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
@@ -93,7 +93,7 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
         ]
 
 
-def _is_foreign(file: DataFileMeta) -> bool:
+def _is_external(file: DataFileMeta) -> bool:
     return file.external_path is not None
 
 
@@ -127,7 +127,7 @@ def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None
             kind = (said["timeUnit"], said["isAdjustedToUTC"])
             if kind in _UNITS:
                 units[leaf.path] = (_UNITS[kind], kind[1])
-    return FileTimes(units=units, in_old_calendar=in_old_calendar(footer))
+    return FileTimes(units=units, has_julian_dates=has_julian_dates(footer))
 
 
 def _timestamps_in(context: ReadContext, schema: TableSchema) -> Mapping[str, DataType]:
@@ -141,7 +141,7 @@ def _timestamps_in(context: ReadContext, schema: TableSchema) -> Mapping[str, Da
 
 
 def _reads_alike(wanted: Mapping[str, DataType], times: FileTimes | None) -> bool:
-    if times is None or times.in_old_calendar:
+    if times is None or times.has_julian_dates:
         return False
     return all(_fits(kind, times.units.get(name)) for name, kind in wanted.items())
 

@@ -40,7 +40,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.session_cache import Kept
+from paimon_assets.spark.session_cache import SessionCache
 from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
 
 MOST_RELATIONS = 16
@@ -48,10 +48,10 @@ MOST_RELATIONS = 16
 MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 
-_relations = Kept(MOST_RELATIONS)
+_relations = SessionCache(MOST_RELATIONS)
 
 
-def kept_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
+def cached_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
     """Return the rows of files, whose relation is kept under a key; `load` makes a first one.
 
     Each DataFrame has columns of its own, so that two of them can be joined. Sessions of Connect
@@ -233,12 +233,12 @@ def scan_frame(
         reader = session.read.options(**_READ_OPTIONS).format(scan.file_format)
         if scan.base is not None:
             reader = reader.option("basePath", _uri(scan.base))
-        with _listed_here(session, paths):
+        with _files_on_driver(session, paths):
             return reader.schema(to_spark_schema(schema)).load(list(map(_uri, paths)))
 
     if keep and len(paths) <= MOST_FILES:
         key = (scan.file_format, scan.base, tuple(schema), tuple(paths))
-        rows = kept_relation(session, key, load)
+        rows = cached_relation(session, key, load)
     else:
         rows = load()
     names = [field.name for field in fields]
@@ -286,7 +286,7 @@ def _values(schema: TableSchema, partition: bytes) -> dict[str, object]:
 
 
 @contextmanager
-def _listed_here(session: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+def _files_on_driver(session: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """Let this process ask for the sizes of local files: Spark would run a task for each."""
     if any("://" in path and not path.startswith("file:") for path in paths):
         yield

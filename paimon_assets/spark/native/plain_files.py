@@ -75,7 +75,7 @@ class PlainFiles:
     tasks: tuple[tuple[Piece, ...], ...]
     """The pieces of each task, in the order of their rows."""
 
-    def misfit(self, footer: pq.FileMetaData) -> str | None:
+    def mismatch(self, footer: pq.FileMetaData) -> str | None:
         """Return why a file does not hold what Spark would return, None if it does."""
         columns = footer.schema.to_arrow_schema()
         if len({name.lower() for name in columns.names}) != len(columns.names):
@@ -92,7 +92,7 @@ class PlainFiles:
                 return f"has another type in column '{name}'"
         if not any(pat.is_date(kind) or pat.is_timestamp(kind) for kind in self.schema.types):
             return None
-        if in_old_calendar(footer) or not (self.is_plain_unsaid or _is_of_spark(footer)):
+        if has_julian_dates(footer) or not (self.is_plain_unsaid or _is_of_spark(footer)):
             return "may have days of the old calendar"
         return None
 
@@ -101,7 +101,10 @@ class PlainFiles:
         for piece in self.tasks[task]:
             file = FileToRead(file_io=file_io, path=piece.path)
             with ParquetPiece(file, piece.start, piece.start + piece.length) as reader:
-                if reader.file_bytes != piece.file_bytes or self.misfit(reader.footer) is not None:
+                if (
+                    reader.file_bytes != piece.file_bytes
+                    or self.mismatch(reader.footer) is not None
+                ):
                     raise FormatError(
                         f"File '{piece.path}' was replaced while its rows were being written;"
                         " nothing was committed. Make the DataFrame anew and write it again.",
@@ -147,7 +150,7 @@ def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
         return pq.read_metadata(source)
 
 
-def in_old_calendar(footer: pq.FileMetaData) -> bool:
+def has_julian_dates(footer: pq.FileMetaData) -> bool:
     """Whether Spark says that it wrote a file in the calendar before 1582."""
     notes = footer.metadata or {}
     is_old = notes.get(_SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY

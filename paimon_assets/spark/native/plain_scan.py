@@ -99,7 +99,7 @@ def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainF
     files, reason = None, None
     try:
         files = _plan(frame, table_path, file_io)
-        reason = "it is no plain scan" if files is None else _misfit(files)
+        reason = "it is no plain scan" if files is None else _mismatch(files)
     except (Py4JError, PySparkException, PaimonError) as error:
         reason = str(error)
     if reason is not None:
@@ -265,13 +265,13 @@ def _are_whole(tasks: Sequence[Sequence[Piece]]) -> bool:
     return True
 
 
-def _misfit(files: PlainFiles) -> str | None:
+def _mismatch(files: PlainFiles) -> str | None:
     """Return why files do not hold what Spark would return, None if they do."""
     file_io = open_file_io(files.file_io)
     sizes = {piece.path: piece.file_bytes for task in files.tasks for piece in task}
 
     def reason(path: str) -> str | None:
-        found = files.misfit(footer_of(file_io, path, sizes[path]))
+        found = files.mismatch(footer_of(file_io, path, sizes[path]))
         return None if found is None else f"'{path}' {found}"
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:

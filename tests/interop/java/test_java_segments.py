@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.removed_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -125,7 +125,7 @@ def test_java_spares_files_whose_hold_went_with_all_that_named_them(
     for tag in ("late", "early", None):
         ours.do(table.name, OWN)
         expire_snapshots(table._store, retention=_NEWEST)
-        forgotten = forget_past(table._store)
+        forgotten = forget_removed(table._store)
         held = any(each.name.startswith(HOLD_TAG_PREFIX) for each in table.tags.list())
         assert held == (tag is not None)
         assert bool(forgotten.tags) == (tag is None)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.delegating import PassingFileIO, make
+from paimon_assets.engine.fileio.delegating import DelegatingFileIO, make
 from paimon_assets.engine.fileio.local import local_path
 
 _AUDITED = frozenset(
@@ -110,7 +110,7 @@ class _DyingStream(io.RawIOBase):
         super().close()
 
 
-class KillingFileIO(PassingFileIO):
+class KillingFileIO(DelegatingFileIO):
     """Real storage; every call first ticks the countdown."""
 
     def __init__(self, inner: FileIO, countdown: Countdown) -> None:

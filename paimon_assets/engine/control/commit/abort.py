@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def undone_on_sure_failure(undo: Callable[[], object]) -> Iterator[None]:
+def deleted_on_definite_failure(undo: Callable[[], object]) -> Iterator[None]:
     """Undo what a commit was prepared with, if it surely failed."""
     try:
         yield

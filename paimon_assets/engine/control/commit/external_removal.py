@@ -9,8 +9,8 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.segments.segment_registry import (
-    foreign_entries,
-    hold_foreign,
+    external_entries,
+    hold_external,
     live_text_segments,
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -18,16 +18,16 @@ from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
 
-def protect_foreign(
+def protect_external(
     store: FileStore,
     latest: Snapshot | None,
     entries: Iterable[ManifestEntry],
     request: CommitRequest,
 ) -> None:
-    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_foreign`."""
+    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_external`."""
     if request.overwrites is not None:
         _refuse_text_segments(store, latest, request.overwrites)
-    foreign = foreign_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))
+    foreign = external_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))
     if foreign and request.kind is CommitKind.COMPACT:
         raise UnsupportedFeatureError(
             f"Table {store.label}: '{foreign[0].file.external_path}' is a file of a segment. "
@@ -35,7 +35,7 @@ def protect_foreign(
             kind="segment-compaction",
             details={"table": store.label, "path": foreign[0].file.external_path},
         )
-    hold_foreign(store, latest, foreign)
+    hold_external(store, latest, foreign)
 
 
 def _refuse_text_segments(

@@ -25,7 +25,7 @@ from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snaps
 logger = logging.getLogger(__name__)
 
 
-def publish_given(
+def publish_external(
     store: FileStore, snapshot: Snapshot, *, base_uuid: str | None, compares_base: bool = True
 ) -> bool:
     """Publish a snapshot if it is the next one of the table."""

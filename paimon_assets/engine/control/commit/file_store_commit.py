@@ -34,7 +34,7 @@ from paimon_assets.engine.control.commit.changes import CommitChanges, changes_o
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.commit.data_version import inherited_properties
-from paimon_assets.engine.control.commit.external_removal import protect_foreign
+from paimon_assets.engine.control.commit.external_removal import protect_external
 from paimon_assets.engine.control.commit.external_snapshot import stands_on
 from paimon_assets.engine.control.commit.overwrite import check_new_files, upgrade
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
@@ -248,7 +248,7 @@ class FileStoreCommit:
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
-            protect_foreign(self._store, latest, checked.changes.entries, request)
+            protect_external(self._store, latest, checked.changes.entries, request)
             lists = files.write(checked.changes, latest, checked.index)
             inherited = inherited_properties(self._store, latest, checked.changes, request.kind)
             now_ms = self._clock.now_millis()

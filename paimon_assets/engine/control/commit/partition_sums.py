@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
-from paimon_assets.engine.spec.metadata.wall_clock import moment_ms
+from paimon_assets.engine.spec.metadata.wall_clock import instant_ms
 
 
 def partition_statistics(
@@ -36,6 +36,6 @@ def _sums(
         record_count=sum(n * file.row_count for n, file in zip(signs, files, strict=True)),
         file_size_in_bytes=sum(n * file.file_size for n, file in zip(signs, files, strict=True)),
         file_count=sum(signs),
-        last_file_creation_time=max(map(moment_ms, created), default=0),
+        last_file_creation_time=max(map(instant_ms, created), default=0),
         total_buckets=entries[-1].total_buckets,
     )

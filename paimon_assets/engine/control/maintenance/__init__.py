@@ -12,5 +12,5 @@ Concept → modules:
     files without an owner           orphan_files
 
 Two rules hold for all that deletes. A file goes after the last snapshot that needs it, so a crash
-leaves orphans and never a snapshot with a hole. An external file (`is_foreign`) is never deleted.
+leaves orphans and never a snapshot with a hole. An external file (`is_external`) is never deleted.
 """

@@ -19,10 +19,10 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders
 from paimon_assets.engine.control.maintenance.references import (
     existing_changelogs,
-    kept_changelog,
-    kept_changelog_paths,
     key_of,
     live_among,
+    retained_changelog,
+    retained_changelog_paths,
 )
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.spec.metadata.manifest import FileKind
@@ -51,13 +51,13 @@ def expire_changelogs(
     if newest is None or oldest is None or not changelogs:
         return ExpiredSnapshots()
     ids = [changelog.id for changelog in changelogs]
-    first_kept = keep.first_kept(
+    first_retained = keep.first_retained(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
     )
     needed = store.consumers.min_next_snapshot()
-    held_by = "a consumer" if needed is not None and needed < first_kept else ""
-    first_kept = min(first_kept, ids[-1], first_kept if needed is None else needed)
-    count = bisect_left(ids, first_kept)
+    held_by = "a consumer" if needed is not None and needed < first_retained else ""
+    first_retained = min(first_retained, ids[-1], first_retained if needed is None else needed)
+    count = bisect_left(ids, first_retained)
     survivors = (store.snapshots.snapshot(oldest), newest)
     steps = _plan(store, changelogs[:count], changelogs[count:], survivors) if count else []
     if steps and not dry_run:
@@ -95,7 +95,7 @@ def _plan(
         step = ExpiryStep(snapshot=changelog)
         going = {
             key_of(entry): entry
-            for entry in kept_changelog(store, changelog)
+            for entry in retained_changelog(store, changelog)
             if entry.kind is FileKind.ADD
         }
         held = holders.needed(going.keys())
@@ -105,6 +105,6 @@ def _plan(
         for key, entry in going.items():
             if key not in held:
                 step.add(store, entry)
-        step.metadata_paths += sorted(kept_changelog_paths(store, changelog) - needed_metadata)
+        step.metadata_paths += sorted(retained_changelog_paths(store, changelog) - needed_metadata)
         steps.append(step)
     return steps

@@ -88,14 +88,14 @@ def expire_snapshots(
         return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
     if (gap := store.snapshots.break_at(newest)) is not None:
         return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
-    first_kept = keep.first_kept(
+    first_retained = keep.first_retained(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
     )
-    first_kept, held_by = _held(store, ids, first_kept)
-    if watch.rollbacks and min(watch.rollbacks) < first_kept:
-        first_kept = max(min(watch.rollbacks), ids[0])
-        held_by = f"a rollback to snapshot {first_kept} that has not finished"
-    position = bisect_left(ids, first_kept)
+    first_retained, held_by = _held(store, ids, first_retained)
+    if watch.rollbacks and min(watch.rollbacks) < first_retained:
+        first_retained = max(min(watch.rollbacks), ids[0])
+        held_by = f"a rollback to snapshot {first_retained} that has not finished"
+    position = bisect_left(ids, first_retained)
     found = (store.snapshots.snapshot_or_none(number) for number in ids[:position])
     expired = [snapshot for snapshot in found if snapshot is not None]
     if not expired:
@@ -126,7 +126,7 @@ def _forget_consumers(store: FileStore, *, dry_run: bool) -> None:
         store.consumers.expire(time_ms)
 
 
-def _held(store: FileStore, ids: list[int], first_kept: int) -> tuple[int, str]:
+def _held(store: FileStore, ids: list[int], first_retained: int) -> tuple[int, str]:
     """Return the oldest snapshot that must stay, and what holds it if age alone does not.
 
     A consumer needs the snapshot it is at too: what an overwrite changes is a difference to it.
@@ -134,9 +134,9 @@ def _held(store: FileStore, ids: list[int], first_kept: int) -> tuple[int, str]:
     held_by = ""
     for consumer, following in store.consumers.list().items():
         needed = following - 1
-        if needed < first_kept:
-            first_kept, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
-    return first_kept, held_by
+        if needed < first_retained:
+            first_retained, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
+    return first_retained, held_by
 
 
 def _keep_ledgers(store: FileStore, expired: Sequence[Snapshot], survivor: Snapshot) -> None:

@@ -25,7 +25,6 @@ from paimon_assets.engine.control.maintenance.references import (
     dropped_by,
     existing_changelogs,
     existing_snapshots,
-    kept_changelog_paths,
     key_of,
     ledger_paths,
     live_among,
@@ -33,6 +32,7 @@ from paimon_assets.engine.control.maintenance.references import (
     needed_by_branch,
     needed_by_changelogs,
     other_branches,
+    retained_changelog_paths,
 )
 from paimon_assets.engine.control.maintenance.retention import changelogs_live_longer
 from paimon_assets.engine.errors import NotFoundError
@@ -116,9 +116,9 @@ class Holders:
             for tag in branch.tags.list():
                 paths |= metadata_paths(branch, tag.snapshot)
             for changelog in existing_changelogs(branch):
-                paths |= kept_changelog_paths(branch, changelog)
+                paths |= retained_changelog_paths(branch, changelog)
         for changelog in self.changelogs:
-            paths |= kept_changelog_paths(self.store, changelog)
+            paths |= retained_changelog_paths(self.store, changelog)
         return paths
 
 

@@ -31,10 +31,10 @@ from paimon_assets.engine.control.maintenance.references import (
     changelog_paths,
     existing_changelogs,
     existing_snapshots,
-    kept_changelog,
-    kept_changelog_paths,
     metadata_paths,
     other_branches,
+    retained_changelog,
+    retained_changelog_paths,
 )
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
@@ -222,8 +222,8 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
         ledgers.update(ledgers_named(snapshot))
     # An expiration writes changelogs and pointers before the snapshot goes: they are read after.
     for changelog in existing_changelogs(store):
-        yield from map(_name, kept_changelog_paths(store, changelog))
-        yield from _names(kept_changelog(store, changelog))
+        yield from map(_name, retained_changelog_paths(store, changelog))
+        yield from _names(retained_changelog(store, changelog))
     for tag in store.tags.list():
         try:
             yield from _needed_by(store, tag.snapshot, seen)

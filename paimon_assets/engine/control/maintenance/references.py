@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.options.all_options import (
     ChangelogProducer,
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.segments.segment import is_foreign, is_within, plain_path
+from paimon_assets.engine.spec.segments.segment import is_external, is_within, plain_path
 
 _MOST_LISTINGS = 50
 FileKey = tuple[bytes, int, str]
@@ -35,7 +35,7 @@ def key_of(entry: ManifestEntry) -> FileKey:
 
 def data_file_paths(store: FileStore, entry: ManifestEntry) -> Iterator[str]:
     """Yield the paths of a data file and of what belongs to it; nothing for somebody else's."""
-    if is_foreign(store.schema.typed_options, entry.file):
+    if is_external(store.schema.typed_options, entry.file):
         return
     path = store.file_path(entry)
     yield path
@@ -231,12 +231,12 @@ def needed_by_changelogs(store: FileStore, changelogs: Iterable[Snapshot]) -> se
     return {
         key_of(entry)
         for changelog in changelogs
-        for entry in kept_changelog(store, changelog)
+        for entry in retained_changelog(store, changelog)
         if entry.kind is FileKind.ADD
     }
 
 
-def kept_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEntry]:
+def retained_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEntry]:
     """Yield the entries of a changelog that outlived its snapshot; none if they are gone."""
     name = _kept_list(store, changelog)
     if name is None:
@@ -247,7 +247,7 @@ def kept_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEn
         return iter(())
 
 
-def kept_changelog_paths(store: FileStore, changelog: Snapshot) -> set[str]:
+def retained_changelog_paths(store: FileStore, changelog: Snapshot) -> set[str]:
     """Return the list and the manifests of a changelog that outlived its snapshot."""
     name = _kept_list(store, changelog)
     return set() if name is None else _list_paths(store, name)

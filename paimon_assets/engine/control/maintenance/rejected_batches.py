@@ -28,7 +28,7 @@ DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedBatches:
+class RejectedBatches:
     """Refused batches that were dropped, or would be."""
 
     branches: tuple[str, ...] = ()
@@ -38,7 +38,9 @@ class RefusedBatches:
     """The bytes of the data files."""
 
 
-def drop_refused(store: FileStore, *, before_millis: int, dry_run: bool = False) -> RefusedBatches:
+def drop_rejected(
+    store: FileStore, *, before_millis: int, dry_run: bool = False
+) -> RejectedBatches:
     """Drop the batches of a table that were staged before a time, with the files only they have.
 
     Cost:
@@ -48,7 +50,7 @@ def drop_refused(store: FileStore, *, before_millis: int, dry_run: bool = False)
     old = {name: store.with_options({BRANCH.key: name}) for name in names}
     old = {name: at for name, at in old.items() if _staged_millis(at) < before_millis}
     if not old:
-        return RefusedBatches()
+        return RejectedBatches()
     data: dict[str, int] = {}
     metadata: set[str] = set()
     for branch in old.values():
@@ -69,7 +71,7 @@ def drop_refused(store: FileStore, *, before_millis: int, dry_run: bool = False)
         delete_files(store, going)
         delete_empty_partitions(store, data)
     size = sum(data.get(path, 0) for path in going)
-    return RefusedBatches(branches=tuple(old), files=len(going), data_bytes=size)
+    return RejectedBatches(branches=tuple(old), files=len(going), data_bytes=size)
 
 
 def staged_names(branches: Iterable[str]) -> list[str]:

@@ -34,7 +34,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     HOLD_TAG_PREFIX,
     SegmentRegistry,
-    foreign_entries,
+    external_entries,
     is_live_in,
 )
 from paimon_assets.engine.errors import NotFoundError
@@ -47,7 +47,7 @@ _SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastSegments:
+class RemovedSegments:
     """What was forgotten, or would be."""
 
     segments: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class PastSegments:
         return f"{len(self.segments)} forgotten, {len(self.tags)} hold tags deleted"
 
 
-def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
+def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
     """Forget the segments of a branch that nothing can read any more, and what held their files.
 
     Cost:
@@ -77,18 +77,18 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
     watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or not ids:
-        return PastSegments()
+        return RemovedSegments()
     try:
         holds = _needless_holds(store, ids[0], newest)
         if watch.has_more():
-            return PastSegments()  # a renamed tag may have passed by; the next run goes on
+            return RemovedSegments()  # a renamed tag may have passed by; the next run goes on
         dropped = [drop_tag(store, tag, dry_run=dry_run) for tag in holds]
         names = frozenset(tag.name for tag in holds)
         segments = _needless_segments(store, newest, names)
     except NotFoundError:
         if store.snapshots.list_ids()[:1] == ids[:1]:
             raise
-        return PastSegments()  # others expire snapshots at this moment; the next run goes on
+        return RemovedSegments()  # others expire snapshots at this moment; the next run goes on
     if watch.has_more():
         segments = []
     if segments and not dry_run:
@@ -98,7 +98,7 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
             return replace(listed, segments=stay)
 
         SegmentRegistry(store=store).update(kept)
-    return PastSegments(
+    return RemovedSegments(
         segments=tuple(segment.id for segment in segments),
         tags=tuple(tag.name for tag in holds),
         files=sum(1 + tag.data_files + tag.metadata_files for tag in dropped),
@@ -108,7 +108,7 @@ def forget_past(store: FileStore, *, dry_run: bool = False) -> PastSegments:
 def readable_segments(store: FileStore) -> set[int]:
     """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them.
 
-    Cost: that of `forget_past` without hold tags.
+    Cost: that of `forget_removed` without hold tags.
     """
     watch = Watch.of(store)
     listed = SegmentRegistry(store=store).load().segments
@@ -125,7 +125,7 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     holds.sort(key=lambda hold: (hold.snapshot.id, hold.name))
     if not holds or holds[0].snapshot.id >= oldest_id:
         return []
-    files = {hold.name: _foreign_keys(store, hold.snapshot) for hold in holds}
+    files = {hold.name: _external_keys(store, hold.snapshot) for hold in holds}
     gone = set[FileKey]().union(*files.values())
     gone -= live_among(store, newest, gone)
     protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
@@ -143,9 +143,9 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     return [hold for hold in holds if hold.name not in stay]
 
 
-def _foreign_keys(store: FileStore, snapshot: Snapshot) -> set[FileKey]:
+def _external_keys(store: FileStore, snapshot: Snapshot) -> set[FileKey]:
     live = FileStoreScan(store).live_files(snapshot)
-    return {key_of(entry) for entry in foreign_entries(store, live)}
+    return {key_of(entry) for entry in external_entries(store, live)}
 
 
 def _named(

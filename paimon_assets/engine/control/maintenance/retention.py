@@ -74,7 +74,7 @@ class Retention:
             or self.time_ms > other.time_ms
         )
 
-    def first_kept(
+    def first_retained(
         self,
         earliest: int,
         latest: int,
@@ -85,9 +85,9 @@ class Retention:
         """Return the id of the oldest one that stays; all before it go.
 
         >>> keep = Retention(min_count=2, max_count=5, time_ms=10, limit=50)
-        >>> keep.first_kept(1, 9, now_ms=100, time_of=lambda number: 10 * number)
+        >>> keep.first_retained(1, 9, now_ms=100, time_of=lambda number: 10 * number)
         8
-        >>> keep.first_kept(1, 9, now_ms=45, time_of=lambda number: 10 * number)
+        >>> keep.first_retained(1, 9, now_ms=45, time_of=lambda number: 10 * number)
         5
         """
         if self.before is not None:

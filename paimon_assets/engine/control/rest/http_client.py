@@ -258,12 +258,12 @@ class HttpClient:
             raise _judge(requests, error) from None
 
     def _wait_s(self, tried: int, asked: str | None) -> float:
-        if asked is not None and (seconds := self._asked_s(asked)) is not None:
+        if asked is not None and (seconds := self._request_seconds(asked)) is not None:
             return min(seconds, _LONGEST_ASKED_WAIT_S)
         wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
         return wait * (1 + _JITTER * self._pace.random_fraction())
 
-    def _asked_s(self, text: str) -> float | None:
+    def _request_seconds(self, text: str) -> float | None:
         if text.strip().isdecimal():
             return float(text.strip())
         try:

@@ -36,7 +36,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator, by_bucket, pack
 from paimon_assets.engine.control.scan.table_scan import TableScan
-from paimon_assets.engine.control.scan.time_travel import moment_options
+from paimon_assets.engine.control.scan.time_travel import time_travel_options
 from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.lsm.interval_partition import interval_partition
@@ -335,7 +335,7 @@ class ChangeScan:
 
 def between_by_options(store: FileStore) -> Between | None:
     """Return the changes that the table's options ask for, None if they ask for none."""
-    options = moment_options(store)
+    options = time_travel_options(store)
     pair = options.get(INCREMENTAL_BETWEEN)
     if pair is not None:
         return _between_versions(store, *pair)

@@ -30,14 +30,14 @@ from paimon_assets.engine.control.segments.segment_registry import (
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, live_entries
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.metadata.wall_clock import moment_ms
+from paimon_assets.engine.spec.metadata.wall_clock import instant_ms
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     RETENTION_MS,
     Load,
     LoadFile,
     SegmentCommit,
-    is_foreign,
+    is_external,
 )
 
 _TRIES = 5
@@ -147,12 +147,12 @@ def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotF
         delta = [
             entry
             for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
-            if not is_foreign(options, entry.file)
+            if not is_external(options, entry.file)
         ]
         before: list[ManifestEntry] = []
         if whole:
             base = manifests.read_all(manifests.read_list(snapshot.base_manifest_list))
-            before = [entry for entry in live_entries(base) if not is_foreign(options, entry.file)]
+            before = [entry for entry in live_entries(base) if not is_external(options, entry.file)]
     come = {entry.file.file_name for entry in delta if entry.kind is FileKind.ADD}
     go = {entry.file.file_name for entry in delta if entry.kind is FileKind.DELETE}
     return SnapshotFiles(
@@ -268,4 +268,4 @@ def _load(
 
 def _epoch_ms(created: int, latest: int) -> int:
     """Return a wall clock time, taken for this machine's, as epoch milliseconds."""
-    return min(moment_ms(min(max(created, 0), latest + _DAY_MS)), latest)
+    return min(instant_ms(min(max(created, 0), latest + _DAY_MS)), latest)

@@ -13,7 +13,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     commit_of,
-    foreign_entries,
+    external_entries,
     is_refreshed_between,
     known_files,
     live_text_segments,
@@ -160,7 +160,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     Cost:
         A read of the registry and a listing of each folder, if there are foreign files.
     """
-    foreign = foreign_entries(store, entries)
+    foreign = external_entries(store, entries)
     if not foreign:
         return
     known = known_files(SegmentRegistry(store=store).load().segments)

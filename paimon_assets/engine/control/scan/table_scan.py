@@ -24,7 +24,7 @@ from paimon_assets.engine.control.scan.segment_scan import (
     text_segments,
 )
 from paimon_assets.engine.control.scan.split_generator import SplitGenerator
-from paimon_assets.engine.control.scan.time_travel import moment_keys, schema_at
+from paimon_assets.engine.control.scan.time_travel import schema_at, time_travel_keys
 from paimon_assets.engine.control.scan.visibility import top_level
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -53,7 +53,7 @@ def scan_table(
     snapshot: Snapshot | None,
     predicate: Predicate | None,
     *,
-    moment_ms: int | None = None,
+    instant_ms: int | None = None,
     only_top_level: bool = False,
 ) -> TableScan:
     """Find what a read of a table needs."""
@@ -66,10 +66,10 @@ def scan_table(
         return found
     fallback = _open(store, branch)
     snapshots = fallback.snapshots
-    newest = snapshots.latest() if moment_ms is None else snapshots.at_timestamp(moment_ms)
+    newest = snapshots.latest() if instant_ms is None else snapshots.at_timestamp(instant_ms)
     if newest is None:
         return found
-    if moment_ms is not None:
+    if instant_ms is not None:
         fallback = fallback.with_schema(schema_at(fallback, newest))
     fallback = _read_as(fallback, store)
     held = frozenset[bytes]()
@@ -122,7 +122,7 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
 
 
 def _open(store: FileStore, branch: str) -> FileStore:
-    main_only = {*moment_keys(), BUCKET.key}
+    main_only = {*time_travel_keys(), BUCKET.key}
     options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
     return store.reopened(
         {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},

@@ -55,22 +55,22 @@ _NEEDED: Mapping[ScanMode, tuple[Option[Any], ...]] = {
 _WATERMARK_PREFIX = "watermark-"
 
 
-def moment_keys() -> frozenset[str]:
+def time_travel_keys() -> frozenset[str]:
     """Return the keys of all options that say what state, or what changes, to read."""
     every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, *_REFUSED, SCAN_MODE)
     return frozenset(key for option in every for key in (option.key, *option.fallback_keys))
 
 
-def moment_options(store: FileStore) -> Options:
+def time_travel_options(store: FileStore) -> Options:
     """Return the options that name a moment: the dynamic ones, or else those the table stores."""
-    keys = moment_keys()
+    keys = time_travel_keys()
     dynamic = {key: value for key, value in store.dynamic_options.items() if key in keys}
     return Options(dynamic) if dynamic else store.schema.typed_options
 
 
-def check_moment(store: FileStore) -> None:
+def check_time_travel(store: FileStore) -> None:
     """Refuse options of time travel that contradict each other, or that are not obeyed."""
-    options = moment_options(store)
+    options = time_travel_options(store)
     refused = [option for option in _REFUSED if options.get(option) != option.default]
     if refused:
         raise _not_done(store, refused[0], options.text(refused[0]))
@@ -100,8 +100,8 @@ def _not_done(store: FileStore, option: Option[Any], value: str | None) -> Unsup
 
 def travel_by_options(store: FileStore) -> Snapshot | None:
     """Return the snapshot the table's options mean; None if they name no moment."""
-    check_moment(store)
-    options = moment_options(store)
+    check_time_travel(store)
+    options = time_travel_options(store)
     if options.get(SCAN_MODE) is ScanMode.COMPACTED_FULL:
         return _newest_compacted(store)
     version = options.get(SCAN_VERSION)

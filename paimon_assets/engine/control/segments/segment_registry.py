@@ -44,7 +44,7 @@ from paimon_assets.engine.spec.segments.segment import (
     Segment,
     SegmentCommit,
     SegmentStatus,
-    is_foreign,
+    is_external,
     is_within,
     plain_path,
 )
@@ -278,13 +278,13 @@ def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
     return False
 
 
-def foreign_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """Return the entries whose files are somebody else's."""
     options = store.schema.typed_options
-    return [entry for entry in entries if is_foreign(options, entry.file)]
+    return [entry for entry in entries if is_external(options, entry.file)]
 
 
-def hold_foreign(
+def hold_external(
     store: FileStore, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]
 ) -> str | None:
     """Tag a snapshot before a commit takes foreign files out of the table.
@@ -292,7 +292,7 @@ def hold_foreign(
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
     Deleting the tag with another engine deletes the files, so it has a name that says what it is.
     """
-    foreign = foreign_entries(store, entries)
+    foreign = external_entries(store, entries)
     if snapshot is None or not foreign:
         return None
     name = f"{HOLD_TAG_PREFIX}{_segment_number(foreign[0].file.file_name)}_{snapshot.id}"
@@ -309,7 +309,7 @@ def _segment_number(file_name: str) -> str:
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
     """Refuse UPDATE and DELETE of rows while a live segment has another format than the table."""
     own = store.schema.typed_options.get(FILE_FORMAT)
-    formats = {entry.file.file_format for entry in foreign_entries(store, entries)}
+    formats = {entry.file.file_format for entry in external_entries(store, entries)}
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
     others = sorted(formats - {own})
     if others:

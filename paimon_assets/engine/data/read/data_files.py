@@ -39,7 +39,7 @@ from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABL
 from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.segments.segment import is_foreign
+from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
@@ -127,7 +127,7 @@ class FileRead:
             file_bytes=file.file_size,
             columns=file.write_cols,
             declared=declared,
-            options=None if is_foreign(options, file) else options,
+            options=None if is_external(options, file) else options,
             bounds=value_bounds(schema, file) if file.file_format == "orc" else None,
         )
 

@@ -47,7 +47,7 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
     Options that the table has beyond the declared ones stay.
     """
     wanted = first_table_schema(declared, time_millis=0)
-    found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
+    found = _Draft(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
     for old, new in _rename(stored, wanted):
         found.take(rename_column(old, new))
     for name in found.schema.field_names:
@@ -63,7 +63,7 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
 def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
     """Return the changes that add what is declared and take nothing away."""
     wanted = first_table_schema(declared, time_millis=0)
-    found = _Found(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
+    found = _Draft(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
     for field in wanted.fields:
         have = stored.by_name.get(field.name)
         if have is None:
@@ -80,7 +80,7 @@ def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Re
     return found.all()
 
 
-def _rest(found: "_Found", wanted: TableSchema) -> None:
+def _rest(found: "_Draft", wanted: TableSchema) -> None:
     for key, value in wanted.options.items():
         if found.schema.options.get(key) != value:
             found.take(SetOption(key=key, value=value))
@@ -89,7 +89,7 @@ def _rest(found: "_Found", wanted: TableSchema) -> None:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Draft:
     schema: TableSchema
     """As the changes so far would make it."""
     changes: list[SchemaChange]
@@ -136,7 +136,7 @@ def _rename(stored: TableSchema, wanted: TableSchema) -> Iterator[tuple[str, str
             yield have.name, matches[0].name
 
 
-def _column(found: _Found, field: DataField) -> None:
+def _column(found: _Draft, field: DataField) -> None:
     name = field.name
     have = found.schema.by_name.get(name)
     if have is None:
@@ -159,7 +159,7 @@ def _add(field: DataField) -> AddColumn:
     return AddColumn(field_names=(field.name,), data_type=data_type, comment=field.description)
 
 
-def _order(found: _Found, wanted: TableSchema) -> None:
+def _order(found: _Draft, wanted: TableSchema) -> None:
     names = [name for name in wanted.field_names if name in found.schema.by_name]
     for position, name in enumerate(names):
         if found.schema.field_names[position] != name:

@@ -8,10 +8,10 @@ def wall_clock_ms(epoch_ms: int) -> int:
     return epoch_ms + time.localtime(epoch_ms / 1000).tm_gmtoff * 1000
 
 
-def moment_ms(wall_ms: int) -> int:
+def instant_ms(wall_ms: int) -> int:
     """Return the moment, in epoch milliseconds, at which this machine's wall clock shows so much.
 
-    >>> moment_ms(wall_clock_ms(1_700_000_000_123))
+    >>> instant_ms(wall_clock_ms(1_700_000_000_123))
     1700000000123
     """
     seconds, millis = divmod(wall_ms, 1000)

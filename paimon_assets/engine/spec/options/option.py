@@ -174,12 +174,12 @@ def parse_zone(text: str) -> str:
         raise ValueError("expected the name of a time zone, such as Europe/Berlin") from error
 
 
-def parse_moment_ms(text: str) -> int:
+def parse_instant_ms(text: str) -> int:
     """Parse epoch milliseconds, or a time such as `2024-01-31 12:00:00.5`, into milliseconds.
 
     A time without an offset is UTC.
 
-    >>> parse_moment_ms("1970-01-01 00:00:01.5"), parse_moment_ms("1500")
+    >>> parse_instant_ms("1970-01-01 00:00:01.5"), parse_instant_ms("1500")
     (1500, 1500)
     """
     stripped = text.strip()
@@ -220,10 +220,10 @@ def parse_pair(text: str) -> tuple[str, str]:
     return first.strip(), second.strip()
 
 
-def parse_moments_ms(text: str) -> tuple[int, int]:
-    """Parse two times with a comma between them; see `parse_moment_ms`."""
+def parse_instants_ms(text: str) -> tuple[int, int]:
+    """Parse two times with a comma between them; see `parse_instant_ms`."""
     first, second = parse_pair(text)
-    return parse_moment_ms(first), parse_moment_ms(second)
+    return parse_instant_ms(first), parse_instant_ms(second)
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from paimon_assets.engine.spec.options.option import (
     Use,
     parse_bool,
     parse_duration_ms,
+    parse_instant_ms,
+    parse_instants_ms,
     parse_memory,
-    parse_moment_ms,
-    parse_moments_ms,
     parse_pair,
     parse_part,
 )
@@ -117,7 +117,7 @@ SCAN_TIMESTAMP: Option[int | None] = Option(
     None,
     "Time to read the table as of; UTC without an offset.",
     use=Use.READ,
-    parse=parse_moment_ms,
+    parse=parse_instant_ms,
 )
 SCAN_WATERMARK: Option[int | None] = Option(
     "scan.watermark",
@@ -145,7 +145,7 @@ INCREMENTAL_BETWEEN_TIMESTAMP: Option[tuple[int, int] | None] = Option(
     None,
     "Two times: read what was committed after the first, up to the second.",
     use=Use.READ,
-    parse=parse_moments_ms,
+    parse=parse_instants_ms,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",

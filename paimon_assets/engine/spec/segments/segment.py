@@ -3,7 +3,7 @@
     folder of files ─▶ one segment a partition folder ─▶ data files with an external path
     own snapshot    ─▶ one load, numbered along with them ─▶ data files of the table itself
 
-A segment's bytes are foreign: `is_foreign` is asked by everything that deletes files. Words, rules
+A segment's bytes are foreign: `is_external` is asked by everything that deletes files. Words, rules
 and columns follow CarbonData's ADD SEGMENT and SHOW SEGMENTS.
 """
 
@@ -182,7 +182,7 @@ class Load:
         return sum(file.rows for file in self.files)
 
 
-def is_foreign(options: Options, file: DataFileMeta) -> bool:
+def is_external(options: Options, file: DataFileMeta) -> bool:
     """Whether a data file is somebody else's, so that nothing here may ever delete its bytes.
 
     A file with an external path is foreign unless its entry has the name of the file itself, as

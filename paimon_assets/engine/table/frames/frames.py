@@ -37,7 +37,7 @@ from paimon_assets.engine.table.frames.arrow_filter import is_comparable
 from paimon_assets.engine.table.frames.datetime_zones import zones_kept
 from paimon_assets.engine.table.frames.object_columns import (
     CONVERSION_ERRORS,
-    Misfit,
+    Mismatch,
     first_failing,
     fitted,
     from_objects,
@@ -340,11 +340,11 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
     shown = "" if field is None else f" is {field.type}, but it"
     try:
         return _convert(column, wanted)
-    except Misfit as misfit:
-        row, value = misfit.position, sample(misfit.value, show=show)
+    except Mismatch as mismatch:
+        row, value = mismatch.position, sample(mismatch.value, show=show)
         raise InvalidInputError(
             f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored: row "
-            f"{row} holds {value}, which {misfit.reason}.",
+            f"{row} holds {value}, which {mismatch.reason}.",
             kind="frame-values",
             details={"column": name, "row": row},
         ) from None
@@ -367,9 +367,9 @@ def _convert(column: Any, wanted: Any) -> Any:
         codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
         try:
             return _convert(categories, wanted).take(codes)
-        except Misfit as misfit:
-            used = (column.cat.codes == misfit.position).to_numpy()
-            misfit.position = int(used.argmax())
+        except Mismatch as mismatch:
+            used = (column.cat.codes == mismatch.position).to_numpy()
+            mismatch.position = int(used.argmax())
             raise
     if column.dtype != object:
         values = _natural(column)
@@ -395,7 +395,7 @@ def _natural(column: Any) -> Any:
         return pa.Array.from_pandas(column)
     except UnicodeEncodeError as error:
         bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
-        raise Misfit(bad, column.iloc[bad], "is no Unicode text") from error
+        raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
 
 
 def _fitted_chunks(values: Any, wanted: Any) -> Any:

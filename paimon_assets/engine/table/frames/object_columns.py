@@ -34,7 +34,7 @@ CONVERSION_ERRORS = (
 Objects = Sequence[Any]
 
 
-class Misfit(Exception):  # noqa: N818 - never leaves the conversion of a frame
+class Mismatch(Exception):  # noqa: N818 - never leaves the conversion of a frame
     """One value that a column cannot hold exactly."""
 
     def __init__(self, position: int, value: object, reason: str) -> None:
@@ -88,7 +88,7 @@ def _cast(values: Any, wanted: Any) -> Any:
             return values.slice(low, high - low).cast(wanted)
 
         bad = first_failing(len(values), attempt)
-        raise Misfit(bad, values[bad].as_py(), f"does not fit {wanted}") from error
+        raise Mismatch(bad, values[bad].as_py(), f"does not fit {wanted}") from error
 
 
 def _exactly(values: Any, wanted: Any, reason: str) -> Any:
@@ -99,7 +99,7 @@ def _exactly(values: Any, wanted: Any, reason: str) -> Any:
         changed = pc.and_(changed, pc.invert(pc.is_nan(values)))
     bad = pc.index(changed, True).as_py()
     if bad >= 0:
-        raise Misfit(bad, values[bad].as_py(), reason)
+        raise Mismatch(bad, values[bad].as_py(), reason)
     return cast
 
 
@@ -123,7 +123,7 @@ def _integers(values: Objects, wanted: Any) -> Any:
     if _require(values, numbers, "is no integer", never=_BOOLEANS) & set(_FLOATS):
         for position, value in enumerate(values):
             if isinstance(value, _FLOATS) and not is_missing(value) and not value.is_integer():
-                raise Misfit(position, value, "is no integer")
+                raise Mismatch(position, value, "is no integer")
     return _convert(values, wanted)
 
 
@@ -142,7 +142,7 @@ def _days(values: Objects, wanted: Any) -> Any:
         None,
     )
     if other is not None:
-        raise Misfit(other, values[other], "is a date among times; give either of them")
+        raise Mismatch(other, values[other], "is a date among times; give either of them")
     return fitted(_moments(values, pa.timestamp("us")), wanted)
 
 
@@ -211,14 +211,14 @@ def _require(
     if wrong:
         for position, value in enumerate(values):
             if type(value) in wrong and not is_missing(value):
-                raise Misfit(position, value, reason)
+                raise Mismatch(position, value, reason)
     return found
 
 
 def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str) -> None:
     for position, value in enumerate(values):
         if not is_missing(value) and is_wrong(value):
-            raise Misfit(position, value, reason)
+            raise Mismatch(position, value, reason)
 
 
 def _convert(values: Objects, wanted: Any) -> Any:
@@ -229,7 +229,7 @@ def _convert(values: Objects, wanted: Any) -> Any:
         return convert(0, len(values))
     except CONVERSION_ERRORS as error:
         bad = first_failing(len(values), convert)
-        raise Misfit(bad, values[bad], f"does not fit {wanted}") from error
+        raise Mismatch(bad, values[bad], f"does not fit {wanted}") from error
 
 
 def first_failing(count: int, attempt: Callable[[int, int], object]) -> int:
@@ -262,7 +262,7 @@ def _structs(values: Objects, wanted: Any) -> Any:
     for position, (value, is_there) in enumerate(zip(values, present, strict=True)):
         if is_there and not known.issuperset(value):
             extra = next(key for key in value if key not in known)
-            raise Misfit(
+            raise Mismatch(
                 position, extra, f"is a key the ROW does not have, only {', '.join(names)}"
             )
     children = [
@@ -292,7 +292,7 @@ def _maps(values: Objects, wanted: Any) -> Any:
         keys = from_objects([pair[0] for pair in pairs], wanted.key_type)
         if keys.null_count:
             at = pc.index(keys.is_null(), True).as_py()
-            raise Misfit(at, None, "is a null key")
+            raise Mismatch(at, None, "is a null key")
         items = from_objects([pair[1] for pair in pairs], wanted.item_type)
     return pa.MapArray.from_arrays(_offsets(offsets, present), keys, items)
 
@@ -300,7 +300,7 @@ def _maps(values: Objects, wanted: Any) -> Any:
 def _require_pairs(pairs: Objects) -> None:
     for position, pair in enumerate(pairs):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise Misfit(position, pair, "is no pair of key and value")
+            raise Mismatch(position, pair, "is no pair of key and value")
 
 
 def _lists(values: Objects, wanted: Any) -> Any:
@@ -311,7 +311,7 @@ def _lists(values: Objects, wanted: Any) -> Any:
     size = wanted.list_size
     for position, value in enumerate(values):
         if present[position] and len(value) != size:
-            raise Misfit(position, value, f"has {len(value)} elements, not {size}")
+            raise Mismatch(position, value, f"has {len(value)} elements, not {size}")
     filled = [
         value if is_there else [None] * size
         for value, is_there in zip(values, present, strict=True)
@@ -346,7 +346,7 @@ def _inside(offsets: list[int]) -> Iterator[None]:
     """Convert what lies inside values; a misfit in it is one of the outer value."""
     try:
         yield
-    except Misfit as error:
+    except Mismatch as error:
         error.position = bisect_right(offsets, error.position) - 1
         raise
 

@@ -22,10 +22,10 @@ from paimon_assets.engine.control.scan.incremental import (
 )
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.time_travel import (
-    check_moment,
-    moment_keys,
-    moment_options,
+    check_time_travel,
     schema_at,
+    time_travel_keys,
+    time_travel_options,
     travel_by_options,
 )
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
@@ -362,10 +362,10 @@ class ReadBuilder(FrameReads):
         return self.store.with_options(self.options) if self.options else self.store
 
     def _between(self, store: FileStore) -> Between | None:
-        check_moment(store)
+        check_time_travel(store)
         if self.consumer is None:
             return between_by_options(store)
-        keys = sorted(moment_keys() & store.dynamic_options.keys())
+        keys = sorted(time_travel_keys() & store.dynamic_options.keys())
         if keys:
             raise InvalidInputError(
                 f"Consumer '{self.consumer}' of table '{store.label}' decides which snapshots are"
@@ -404,7 +404,7 @@ class ReadBuilder(FrameReads):
                 store,
                 snapshot,
                 predicate,
-                moment_ms=self._moment_ms(store, snapshot),
+                instant_ms=self._moment_ms(store, snapshot),
                 only_top_level=self.only_top_level,
             )
         return Plan(
@@ -473,8 +473,8 @@ class ReadBuilder(FrameReads):
 
     def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:
         """Return the time to read external files and branches as of; None is now."""
-        options = moment_options(store)
-        if snapshot is None or not moment_keys() & options.values.keys():
+        options = time_travel_options(store)
+        if snapshot is None or not time_travel_keys() & options.values.keys():
             return None
         time_ms = options.get(SCAN_TIMESTAMP_MILLIS) or options.get(SCAN_TIMESTAMP)
         return snapshot.time_millis if time_ms is None else time_ms

@@ -31,7 +31,7 @@ from paimon_assets.engine.table.schema.schema_changes import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingFiles:
+class PendingFiles:
     """Parquet or ORC files whose rows shall be written."""
 
     file_io: FileIO
@@ -42,8 +42,8 @@ class WaitingFiles:
     """The schema of all files."""
 
 
-def judge_waiting_files(
-    table: str, schema: TableSchema, waiting: WaitingFiles, *, executor: ExecutorChoice = None
+def judge_pending_files(
+    table: str, schema: TableSchema, waiting: PendingFiles, *, executor: ExecutorChoice = None
 ) -> tuple[ColumnReport, ...]:
     """Return, for each column that the files hold in another type, what would be lost.
 

@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,
     SegmentStatus,
-    is_foreign,
+    is_external,
     plain_path,
 )
 
@@ -40,7 +40,7 @@ class _Newest:
             return None
         names: dict[bool, set[str]] = {False: set(), True: set()}
         for entry in FileStoreScan(store).live_files(latest):
-            is_others = is_foreign(store.schema.typed_options, entry.file)
+            is_others = is_external(store.schema.typed_options, entry.file)
             names[is_others].add(entry.file.file_name)
         return cls(
             store=store,
@@ -97,7 +97,7 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
     return sorted(now, key=lambda item: item.id)
 
 
-def foreign_paths(store: FileStore) -> frozenset[str]:
+def external_paths(store: FileStore) -> frozenset[str]:
     """Return the plain paths of the newest snapshot's foreign files, in a registry or not."""
     latest = store.snapshots.latest()
     live = [] if latest is None else FileStoreScan(store).live_files(latest)
@@ -105,7 +105,7 @@ def foreign_paths(store: FileStore) -> frozenset[str]:
     return frozenset(
         plain_path(entry.file.external_path or "")
         for entry in live
-        if is_foreign(options, entry.file)
+        if is_external(options, entry.file)
     )
 
 

@@ -19,7 +19,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.contract.tasks.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.abort import undone_on_sure_failure
+from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
@@ -70,7 +70,7 @@ from paimon_assets.engine.table.segments.segment_status import (
     all_now,
     check_folders,
     check_ids,
-    foreign_paths,
+    external_paths,
     is_in_vain,
     paths_of,
     refuse_taken,
@@ -141,7 +141,7 @@ class Segments:
             source,
             self.live(),
             executor or EmbeddedExecutor(),
-            held=foreign_paths(self.store),
+            held=external_paths(self.store),
             roots=self.roots,
         )
 
@@ -183,7 +183,7 @@ class Segments:
         if not plan.folders:
             return SegmentOutcome(segments=(), snapshot=None)
         segments = self._begin(plan, user, start_ms)
-        with undone_on_sure_failure(
+        with deleted_on_definite_failure(
             lambda: self._change(lambda item: None if item.commit_user == user else item)
         ):
             if any(segment.is_visible_to_paimon for segment in segments):

@@ -28,7 +28,7 @@ from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as keys
-from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_moment_ms
+from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import parse_where
@@ -79,7 +79,7 @@ _KINDS: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "flag": lambda text: text.lower() == "true",
     "duration": lambda text: dt.timedelta(milliseconds=parse_duration_ms(text)),
-    "moment": parse_moment_ms,
+    "moment": parse_instant_ms,
     "names": _names,
     "pairs": _pairs,
     "pattern": re.compile,

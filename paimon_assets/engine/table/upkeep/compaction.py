@@ -39,7 +39,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire.wire import dump_split
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
+from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.compact.plan import (
     CompactionPlan,
@@ -67,7 +67,7 @@ from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.write.commit_builder import CommitBuilder
 
 
-def waiting_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
+def postponed_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
     """Return the tasks that give the waiting rows of a plan their buckets."""
     splits = [unit.task.split for unit in plan.waiting]
     read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
@@ -381,7 +381,7 @@ class _Run:
             raise
 
     def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
-        plan, number = self._with_waiting_placed(self.builder.plan()), 1
+        plan, number = self._with_postponed_placed(self.builder.plan()), 1
         while True:
             self._execute(plan, on_progress)
             try:
@@ -392,12 +392,12 @@ class _Run:
                 number += 1
                 plan = self._planned_again(conflict, is_last=number == _MOST_PLANS)
 
-    def _with_waiting_placed(self, plan: CompactionPlan) -> CompactionPlan:
+    def _with_postponed_placed(self, plan: CompactionPlan) -> CompactionPlan:
         """Give waiting rows their buckets, as a snapshot of its own, and plan on that one."""
         if not plan.waiting:
             return plan
         builder = self.builder
-        batch = waiting_tasks(builder.store, plan, builder.parallelism)
+        batch = postponed_tasks(builder.store, plan, builder.parallelism)
         for _, answer in self.executor.map_tasks(batch):
             self.messages += load(WriteResult, answer).messages
         self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
@@ -451,7 +451,7 @@ class _Run:
         if not self.messages:
             return None
         builder, self.may_be_committed = self.builder, True
-        with undone_on_sure_failure(self._stay_uncommitted):
+        with deleted_on_definite_failure(self._stay_uncommitted):
             return FileStoreCommit(builder.store).commit(
                 self.messages,
                 commit_user=user or builder.commit_user or "",

@@ -23,9 +23,9 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.rejected_batches import (
     DEFAULT_RETENTION_MS,
-    drop_refused,
+    drop_rejected,
 )
-from paimon_assets.engine.control.maintenance.removed_segments import forget_past
+from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -50,7 +50,7 @@ class MaintenanceTask(StrEnum):
     EXPIRE_SNAPSHOTS = "expire_snapshots"
     """Also removes segments that no snapshot or tag can read, from the list of segments."""
     EXPIRE_CHANGELOGS = "expire_changelogs"
-    DROP_REFUSED = "drop_refused"
+    DROP_REFUSED = "drop_rejected"
     """Delete old batches that an audit rejected, with their files."""
     CLEAN_ORPHANS = "clean_orphans"
 
@@ -121,7 +121,7 @@ class Maintenance:
             MaintenanceTask.EXPIRE_TAGS: self._expire_tags,
             MaintenanceTask.EXPIRE_SNAPSHOTS: self._expire_snapshots,
             MaintenanceTask.EXPIRE_CHANGELOGS: self._expire_changelogs,
-            MaintenanceTask.DROP_REFUSED: self._drop_refused,
+            MaintenanceTask.DROP_REFUSED: self._drop_rejected,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
         }
         report = tasks[task]()
@@ -195,7 +195,7 @@ class Maintenance:
         report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
         if not report.is_complete:
             return report
-        segments = forget_past(self.store, dry_run=self.dry_run)
+        segments = forget_removed(self.store, dry_run=self.dry_run)
         notes = (report.note, f"segments over: {segments}" if segments.count else "")
         note = "; ".join(filter(None, notes))
         return replace(report, files=report.files + segments.files, note=note)
@@ -239,8 +239,8 @@ class Maintenance:
             note=", ".join(tag.tag.name for tag in tags),
         )
 
-    def _drop_refused(self) -> MaintenanceReport:
-        batches = drop_refused(
+    def _drop_rejected(self) -> MaintenanceReport:
+        batches = drop_rejected(
             self.store,
             before_millis=self.clock.now_millis() - self.refused_older_than_ms,
             dry_run=self.dry_run,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import RewritingExecutor
-from paimon_assets.engine.control.commit.abort import abort, undone_on_sure_failure
+from paimon_assets.engine.control.commit.abort import abort, deleted_on_definite_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.overwrite import upgrade
@@ -106,7 +106,7 @@ def rescale(
     splits = [split for split in plan.splits if split.partition in changed]
     result = executor.rewrite(plan.context, splits, _write_context(store, target))
     messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
-    with undone_on_sure_failure(lambda: abort(store, result.messages)):
+    with deleted_on_definite_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(
             messages,
             commit_user=commit_user or NewUser(),

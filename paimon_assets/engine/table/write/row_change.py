@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.tasks.row_change_task import RowChange
 from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
-from paimon_assets.engine.control.commit.abort import discard, undone_on_sure_failure
+from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
@@ -364,7 +364,7 @@ class _Run:
         except BaseException:
             self._discard()
             raise
-        with undone_on_sure_failure(self._discard):
+        with deleted_on_definite_failure(self._discard):
             committed = self._commit(snapshot)
         increments = [message.data_increment for message in self.messages]
         added = [file for increment in increments for file in increment.new_files]

@@ -14,9 +14,9 @@ from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.commit.abort import (
     abort,
     delete_changelogs,
+    deleted_on_definite_failure,
     discard,
     made_paths,
-    undone_on_sure_failure,
 )
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import (
@@ -206,14 +206,14 @@ class WriteBuilder(CommitBuilder):
             return self._write_frame(frame, chosen)
 
     def _write_frame(self, frame: Frame, chosen: Executor[Any]) -> WriteOutcome:
-        builder = self._planned_anew()
+        builder = self._plan_again()
         shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
         rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
         if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
             builder = builder.with_schema_of(chosen.row_schema(rows))
         return builder.write_as_is(rows, chosen)
 
-    def _planned_anew(self) -> "WriteBuilder":
+    def _plan_again(self) -> "WriteBuilder":
         """Return the write by the newest schema, where that would show its values as others."""
         newest = self.store.current()
         if first_unkept(self.store.schema, newest.schema) is None:
@@ -249,7 +249,7 @@ class WriteBuilder(CommitBuilder):
                 if error.kind not in WRITTEN_ANEW:
                     raise
                 logger.warning("table %s: written anew, %s", self.store.label, error.message)
-            newest = self._planned_anew()
+            newest = self._plan_again()
             if newest is not self:
                 return newest.write_as_is(rows, executor)
         return self._write_once(rows, executor)
@@ -271,7 +271,7 @@ class WriteBuilder(CommitBuilder):
         return WriteOutcome(snapshot=commit(result.messages), report=result.report)
 
     def _commit_audited(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        with undone_on_sure_failure(lambda: self.abort(messages)):
+        with deleted_on_definite_failure(lambda: self.abort(messages)):
             batch = stage(self.store, messages, self.audit_branch)
         try:
             if self.audit is not None:
@@ -282,7 +282,7 @@ class WriteBuilder(CommitBuilder):
             unstage(self.store, batch)
             discard(self.store, messages, "a batch that could not be judged")
             raise
-        with undone_on_sure_failure(lambda: unstage(self.store, batch)):
+        with deleted_on_definite_failure(lambda: unstage(self.store, batch)):
             snapshot = self.commit(messages)
         unstage(self.store, batch)
         return snapshot
@@ -353,7 +353,7 @@ class WriteBuilder(CommitBuilder):
             InvalidInputError: Kind `removed-files`: an earlier call failed, and removed them.
         """
         self._refuse_removed(messages)
-        with undone_on_sure_failure(lambda: self.abort(messages)):
+        with deleted_on_definite_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
         if self.overwrites is not None:
             self._drop_changelogs(messages)
