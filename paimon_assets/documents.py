@@ -1,4 +1,4 @@
-"""The documents of Paimon's REST catalogs, as values: what servers answer and clients send.
+"""The documents of Paimon's REST catalogs, as values: requests and responses.
 
 `to_json` gives the members of Paimon's REST catalog, `to_dlf` those of Data Lake Formation's own
 interface; `from_json` and `from_bytes` read the former.

@@ -74,7 +74,7 @@ class AutoExecutor:
         return self._of_splits(splits).map_splits(context, splits)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count what is read."""
+        """Count the rows of a read."""
         return self._of_splits(splits).count_rows(context, splits)
 
     def repeated_keys(
@@ -92,7 +92,7 @@ class AutoExecutor:
         return self._of_rows(rows).row_schema(rows)
 
     def map_rows(self, context: WriteContext, rows: Any) -> WriteResult:
-        """Write rows: those of Spark on Spark, all others in this process, which holds them."""
+        """Write rows: DataFrames of Spark on Spark, others in this process, which holds them."""
         return self._of_rows(rows).map_rows(context, rows)
 
     def rewrite(
@@ -117,7 +117,7 @@ class AutoExecutor:
 
 
 def new_executor(kind: str, session: Callable[[], Any]) -> WholeExecutor:
-    """Return who reads and writes rows.
+    """Return the executor that reads and writes rows.
 
     Args:
         kind: One of `EXECUTOR_KINDS`.

@@ -1,4 +1,4 @@
-"""What all asset checks on tables share: their options, their run, and the executor.
+"""Shared parts of asset checks on tables: their options, their run, and the executor.
 
 Small tables are read in this process, so that nobody waits for a Spark session; larger ones by the
 executor of the catalog resource.
@@ -93,7 +93,7 @@ def define_check(
     options: CheckOptions,
     evaluate: Callable[[CheckRun], dg.AssetCheckResult],
 ) -> dg.AssetChecksDefinition:
-    """Define a check of one table asset by what it evaluates."""
+    """Define a check of one table asset by its evaluation function."""
     identifier = identifier_of_asset(asset)
     resource_key = options.resource_key or resource_key_of(asset)
 

@@ -1,4 +1,4 @@
-"""Sensors on tables that others write: new snapshots, and new partitions.
+"""Sensors on tables that other programs write: new snapshots, and new partitions.
 
 A tick asks each table for its newest snapshot. Where rows changed, one event with the table's data
 version is reported: automation conditions downstream follow it, and a target is run. Compactions

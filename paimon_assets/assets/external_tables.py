@@ -1,4 +1,4 @@
-"""Tables that others write, as assets: described once, then shown without asking the catalog.
+"""Tables that other programs write, as assets: described once, shown without a catalog.
 
     catalog ─▶ describe_tables ─▶ ExternalTable, also as JSON ─▶ AssetSpec ─▶ Definitions
                                                                      └─▶ observations, table_sensor
@@ -137,7 +137,7 @@ def tables_to_json(tables: Sequence[ExternalTable]) -> str:
 
 
 def tables_from_json(text: str, path: str) -> list[ExternalTable]:
-    """Parse what `tables_to_json` wrote."""
+    """Parse the text of `tables_to_json`."""
     try:
         return _tables_of(json.loads(text), path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -164,7 +164,7 @@ def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
 def build_external_table_specs(
     tables: Sequence[ExternalTable], translator: PaimonTranslator = DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
-    """Return the assets of tables that nothing here materializes. Pure: asks nobody."""
+    """Return the assets of tables that no asset here materializes; reads nothing."""
     return [
         _spec(
             table.identifier,
@@ -201,7 +201,7 @@ def _spec(
 def build_observable_tables(
     specs: Sequence[dg.AssetSpec], open_catalog: OpenCatalog, *, name: str = "observe_tables"
 ) -> dg.AssetsDefinition:
-    """Make external tables observable: the UI's "Observe" asks the catalog for what is new.
+    """Make external tables observable: "Observe" in the UI reads the newest state.
 
     An observation carries the data version, which a compaction does not change, so that automation
     conditions downstream follow what others commit.
@@ -230,7 +230,7 @@ def build_observable_tables(
 
 
 def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
-    """Return what a table is now."""
+    """Return the current state of a table as an observation."""
     identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
     with dagster_failures(identifier):
         table = catalog.get_table(identifier)
@@ -267,7 +267,7 @@ def describe_views(
 def build_external_view_specs(
     views: Sequence[ExternalView], translator: PaimonTranslator = DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
-    """Return the assets of views; what their query for Spark names is upstream of them.
+    """Return the assets of views; the tables of their queries are upstream of them.
 
     An input of such an asset runs the query on Spark; elsewhere it is refused by name.
     """

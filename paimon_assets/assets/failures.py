@@ -1,4 +1,4 @@
-"""PaimonError → what Dagster does next: try the step again, or stop and ask a person.
+"""PaimonError → Dagster's next step: retry, or fail for a person to look at.
 
 This is the Dagster boundary: engine errors are sorted by what the caller does next, and so are
 Dagster's.

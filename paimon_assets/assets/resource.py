@@ -163,11 +163,11 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         return self.session().sparkContext
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Stop the session if this resource started it and nobody else uses it."""
+        """Stop the session if this resource started it and no other one uses it."""
         self.stop()
 
     def stop(self) -> None:
-        """Give the session up; it ends if this resource started it and nobody else uses it."""
+        """Release the session; it ends if this resource started it and no other one uses it."""
         if self._jobs is not None:
             self._jobs.close()
         self._lazy = self._jobs = None
@@ -187,7 +187,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
 
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
-    """A Paimon warehouse, or a REST catalog: its tables, and who reads and writes their rows."""
+    """A Paimon warehouse or REST catalog, and the executor that reads and writes its rows."""
 
     warehouse: str = Field(
         default="",
@@ -295,7 +295,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return new_executor(kind or self.executor, self.spark.session)
 
     def executor_for(self, input_bytes: int, kind: str | None = None) -> str:
-        """Return who works on files of so many bytes: `spark` or `embedded`."""
+        """Return the executor for files of so many bytes: `spark` or `embedded`."""
         return kind_for(kind or self.executor, input_bytes)
 
     def spark_dataframe(self, read: ReadBuilder) -> Any:
@@ -410,7 +410,7 @@ class _SharedSession:
             self._users.add(id(user))
 
     def release(self, user: object) -> None:
-        """Forget `user`; stop a session of ours that nobody uses any more."""
+        """Remove `user`; stop a session of ours that no user is left of."""
         with self._lock:
             if id(user) not in self._users:
                 return

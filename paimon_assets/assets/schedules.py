@@ -25,7 +25,7 @@ def build_ingestion_schedule(
     name: str | None = None,
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
-    """Take in what landed, by the clock. It is shipped stopped.
+    """Ingest new files on a schedule. It is shipped stopped.
 
     Args:
         asset: From `build_file_ingestion_asset`.

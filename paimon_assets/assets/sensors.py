@@ -1,4 +1,4 @@
-"""What sensors share: their definition, one request for one state, and ticks over many tables.
+"""Shared parts of sensors: their definition, run keys, and ticks over many tables.
 
 Dagster makes one run for one run key, for ever. A table that is rolled back needs the same files
 again, and a compaction that failed is still due: then the key gets a number.

@@ -1,4 +1,4 @@
-"""What commands are made with: `@command`, and options of the kinds that several have."""
+"""Building blocks of commands: `@command`, and options that several commands have."""
 
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
@@ -94,7 +94,7 @@ class Arguments(SimpleNamespace):
         return new_executor(self.executor, spark_session)
 
     def confirm(self, what: str, show: Callable[[], None] | None = None) -> None:
-        """Say what will be done, and ask whether to do it, unless --yes was given."""
+        """Print the plan, and ask for confirmation, unless --yes was given."""
         if self.yes:
             return
         if show is not None:

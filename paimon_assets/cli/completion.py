@@ -1,4 +1,4 @@
-"""`paimon-assets completion`: what a shell needs to complete commands and options."""
+"""`paimon-assets completion`: scripts for shells that complete commands and options."""
 
 import click
 from click.shell_completion import get_completion_class

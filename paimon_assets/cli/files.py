@@ -139,7 +139,7 @@ class _Kept(io.RawIOBase):
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Pass the rows written so far on."""
         self._file.flush()
 
 

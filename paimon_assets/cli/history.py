@@ -1,4 +1,4 @@
-"""Commands on a table's history and what it has: snapshots, files, tags, branches, rollback."""
+"""Commands on a table's history: snapshots, files, tags, branches, rollback."""
 
 import datetime as dt
 import fnmatch
@@ -28,7 +28,7 @@ def _rows(table: Table, kind: str) -> list[dict[str, Any]]:
 
 
 def _add_list(group: click.Group, kind: str) -> None:
-    """Add the command that shows a system table, which lists what the group is about."""
+    """Add the command that shows the system table of a group."""
 
     def run(args: Arguments) -> None:
         print_rows_of(_rows(args.table(), kind))
@@ -108,7 +108,7 @@ def branch_drop_audited(args: Arguments) -> None:
 
 @command("TARGET", "NAME", group=branch, yes=True)
 def branch_fast_forward(args: Arguments) -> None:
-    """Let TARGET be what its branch NAME is; what it did since they parted is undone."""
+    """Make TARGET equal to its branch NAME; later commits of TARGET are undone."""
     name, target = args.name, args.target
     args.confirm(f"{target} becomes its branch {name}; its own snapshots since then are deleted.")
     newest = args.table().branches.fast_forward(name)
@@ -139,7 +139,7 @@ def consumer_delete(args: Arguments) -> None:
 @click.option("--tag", help="Tag to go back to.")
 @integer("--schema", help="Schema id to go back to; rows stay as they are.")
 def rollback(args: Arguments) -> None:
-    """Undo what happened to TARGET after a snapshot, a tag or a schema.
+    """Return TARGET to a snapshot, a tag or a schema.
 
     Stop writers first.
     """

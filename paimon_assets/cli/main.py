@@ -198,7 +198,7 @@ COMMANDS = {
         "consumer": ("history", "List, set and delete how far readers have come."),
         "rollback": (
             "history",
-            "Undo what happened to TARGET after a snapshot, a tag or a schema.",
+            "Return TARGET to a snapshot, a tag or a schema.",
         ),
     },
     "Files": {
@@ -209,7 +209,7 @@ COMMANDS = {
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),
         "analyze": ("upkeep", "Compute statistics of the rows of TARGET and commit them."),
         "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),
-        "expire": ("upkeep", "Expire what the options of TARGET say: snapshots, tags, partitions."),
+        "expire": ("upkeep", "Expire by the options of TARGET: snapshots, tags, partitions."),
     },
     "This command": {
         "completion": ("completion", "Print the script that completes commands in SHELL."),

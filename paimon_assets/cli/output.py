@@ -1,4 +1,4 @@
-"""What commands print: grids, JSON, bars. Grids fit a terminal; to a pipe nothing is cut."""
+"""Output of commands: grids, JSON, bars. Grids fit a terminal; to a pipe nothing is cut."""
 
 import base64
 import datetime as dt
@@ -39,7 +39,7 @@ def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows with the columns of the first one: what JSON has, times and texts."""
+    """Print rows with the columns of the first one, in the texts of the JSON output."""
     grid = Grid()
     for name, value in (rows[0] if rows else {}).items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -67,7 +67,7 @@ def _cell(value: Any) -> Text:
 
 
 def table_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a system table; texts that hold JSON as what they hold."""
+    """Return the rows of a system table; texts of JSON are parsed."""
     return [
         {name: _parse(value) for name, value in row.items()}
         for row in table.to_pylist(maps_as_pydicts="strict")
@@ -89,7 +89,7 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON: times as ISO 8601, bytes as base64, decimals and what is no number as texts."""
+    """Return JSON: times as ISO 8601, bytes as base64, decimals and NaN as texts."""
     plain = _plain(value)
     return json.dumps(plain, default=_json_value, indent=indent, ensure_ascii=False)
 
@@ -118,7 +118,7 @@ def _json_value(value: Any) -> str:
 
 
 def say(text: str | Iterable[str], facts: Any) -> None:
-    """Print what was done: a line or lines, with --json the facts."""
+    """Print a result: a line or lines, with --json the facts."""
     if is_json():
         print_json(facts)
         return

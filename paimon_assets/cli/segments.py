@@ -1,4 +1,4 @@
-"""Commands on a table's segments: files of others that it reads where they lie."""
+"""Commands on a table's segments: external files that it reads in place."""
 
 import datetime as dt
 
@@ -86,7 +86,7 @@ def segments_list(args: Arguments) -> None:
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
 def segments_delete(args: Arguments) -> None:
-    """Take the segments and loads IDS out of TARGET; files of others stay as they are."""
+    """Remove the segments and loads IDS from TARGET; external files stay as they are."""
     ids, before = args.ids, args.before
     if not ids and before is None:
         raise click.UsageError("Give ids, or --before.")

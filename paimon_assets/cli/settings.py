@@ -1,4 +1,4 @@
-"""What stands before a command's name on the command line, and how TARGET is opened."""
+"""The options before a command's name, and how TARGET is opened."""
 
 import difflib
 import os
@@ -96,7 +96,7 @@ def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[s
 
 
 def settings_of(args: Mapping[str, Any]) -> "Settings":
-    """Return what the options before a command's name, the environment and the files say."""
+    """Return the settings of the first options, the environment and the files."""
     general, chosen = options_of_config(args["config"], args["catalog"])
     file = args["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)

@@ -149,7 +149,7 @@ def _document(shown: TableSchema) -> Any:
 
 
 def _schema_of_file(path: str) -> Schema:
-    """Read the document of a schema; whatever numbers it has are given anew."""
+    """Read the document of a schema; its field ids are assigned again."""
     data = Path(path).read_bytes()
     try:
         document = json.loads(data)

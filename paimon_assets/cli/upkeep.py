@@ -120,7 +120,7 @@ def compact(args: Arguments) -> None:
 @pairs("--option", "options", help="KEY=VALUE.")
 @flag("--dry-run", help="Only say what would go.")
 def expire(args: Arguments) -> None:
-    """Expire what the options of TARGET say: snapshots, tags, partitions.
+    """Expire by the options of TARGET: snapshots, tags, partitions.
 
     Says first what goes, and asks.
     """
@@ -169,7 +169,7 @@ def analyze(args: Arguments) -> None:
 def _run_tasks(
     args: Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
-    """Show what the tasks would do, ask, and do it; with --dry-run only show it."""
+    """Print the plans of tasks, ask, and run them; with --dry-run only print."""
     planned = _reports(replace(maintenance, dry_run=True), tasks)
     if args.dry_run:
         print_rows_of(planned)
@@ -216,7 +216,7 @@ def check(args: Arguments) -> None:
 
 
 def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
-    """Yield what is wrong with the files: one is gone, or has another size."""
+    """Yield the faults of files: missing, or of another size."""
     newest = table.latest_snapshot()
     chosen = table.snapshots() if is_all else [newest] if newest else []
     sizes: dict[str, int] = {}
@@ -248,7 +248,7 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
 
 
 def _row_faults(table: Table, executor: Any) -> Iterator[str]:
-    """Yield what is wrong with the rows: they cannot be read, or a key repeats."""
+    """Yield the faults of rows: unreadable, or a repeated key."""
     plan = table.new_read_builder().plan()
     try:
         with progress("reading", sum(split.row_count for split in plan.splits)) as advance:

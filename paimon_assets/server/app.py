@@ -1,4 +1,4 @@
-"""The HTTP side: limits, who asks, which operation, errors as bodies, counts and audit lines.
+"""The HTTP layer: limits, authentication, routing, errors as bodies, counters and audit lines.
 
     head ─▶ route ─▶ who asks ─▶ body (limited) ─▶ operation, in a thread ─▶ JSON
 
@@ -43,7 +43,7 @@ from paimon_assets.server.signatures import Head, Nonces
 
 
 class Metrics:
-    """What this process has answered since it started."""
+    """Counters of the answers of this process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -96,7 +96,7 @@ class Bodies:
 
     @contextmanager
     def of(self, principal: str) -> Iterator[Callable[[int], None]]:
-        """Give what counts the bytes of one body, until the block ends."""
+        """Yield the counter of one body's bytes, until the block ends."""
         size = 0
 
         def take(more: int) -> None:
@@ -228,7 +228,7 @@ class App:
                 write_audit_line(asked, status)
 
     def _check_asker(self, http: HttpRequest, asked: Request, found: RouteMatch) -> None:
-        """Refuse what needs no body to be refused: it is not waited for."""
+        """Refuse a request by its head alone, before its body is read."""
         if self._service.read_only and found.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
         has_body = "transfer-encoding" in http.headers or (

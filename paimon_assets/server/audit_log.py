@@ -19,7 +19,7 @@ _LONGEST = 256
 
 
 def write_audit_line(request: Request, status: int) -> None:
-    """Log one line of JSON: who, what, on which names, with what outcome."""
+    """Log one line of JSON: principal, operation, names, outcome."""
     line = {
         "request": request.id,
         "principal": request.principal.name,

@@ -1,4 +1,4 @@
-"""Who asks: from the head of a request to a principal; nothing of its body is read before."""
+"""Authentication: from the head of a request to a principal; its body is not read before."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Authentication:
         self._nonces = nonces
 
     def principal(self, head: Head) -> Principal:
-        """Return who sent a request."""
+        """Return the principal of a request."""
         if self._principals is None:
             return EVERYBODY
         current = self._principals.current()
@@ -59,7 +59,7 @@ class Authentication:
 
     @contextmanager
     def nonce(self, head: Head) -> Iterator[None]:
-        """Use the nonce of a signed change up; what the storage refused for now may come again."""
+        """Use up the nonce of a signed change; a retry after a failed storage may use it again."""
         try:
             path = None if self._principals is None else self._nonces.use(head)
         except BadSignature as error:

@@ -65,7 +65,7 @@ class DataTokens:
     own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
-        """Return the token of who may do something; None if there is none for that."""
+        """Return the storage token for a principal's rights; None if there is none."""
         members = self._members()
         tokens = {
             each: {key: self._value(key, value) for key, value in members[each].items()}

@@ -1,4 +1,4 @@
-"""Principals: who may ask this server for what, read from a TOML file.
+"""Principals: the users of this server and their rights, read from a TOML file.
 
     [[principal]]
     name = "etl"
@@ -36,7 +36,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class Action(StrEnum):
-    """What a principal may do to a database or to what is in it."""
+    """The rights on a database or on an object in it."""
 
     LIST = "list"
     DESCRIBE = "describe"
@@ -59,7 +59,7 @@ _IMPLIED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Some rights on what a glob names."""
+    """Rights on the objects that a glob matches."""
 
     database: str
     name: str | None
@@ -78,7 +78,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody who asks."""
+    """A user of the server."""
 
     name: str
     grants: tuple[Grant, ...] = ()
@@ -130,7 +130,7 @@ class Principals:
         return any(each.token_digests or each.access_keys for each in self._all)
 
     def of_token(self, token: str) -> Principal | None:
-        """Return whose bearer token it is; takes as long for every token."""
+        """Return the principal of a bearer token, in constant time."""
         digest = hashlib.sha256(token.encode()).hexdigest()
         found = None
         for principal in self._all:
@@ -140,7 +140,7 @@ class Principals:
         return found
 
     def of_access_key(self, access_key: str) -> tuple[Principal, str] | None:
-        """Return whose key pair it is, and its secret."""
+        """Return the principal of an access key, and its secret."""
         principal = self._by_key.get(access_key)
         return None if principal is None else (principal, principal.access_keys[access_key])
 

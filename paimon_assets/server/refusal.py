@@ -1,4 +1,4 @@
-"""Refusal: an answer that is no success, and what engine errors become on the wire."""
+"""Refusal: an answer that is no success, and the mapping of engine errors to HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, no failure of ours
 
 
 def bad_request(message: str) -> Refusal:
-    """Return the answer to what no client should send."""
+    """Return the answer to a malformed request."""
     return Refusal(HTTPStatus.BAD_REQUEST, message)
 
 
@@ -63,7 +63,7 @@ def not_implemented(what: str) -> Refusal:
 
 
 def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
-    """Return what an error of the engine is on the wire."""
+    """Return the HTTP answer of an engine error."""
     status = _status(error)
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):

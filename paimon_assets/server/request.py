@@ -1,4 +1,4 @@
-"""Request: what a client asks, taken apart and checked; and how lists are paged."""
+"""Request: a client's request, parsed and checked; and the paging of lists."""
 
 import base64
 import binascii
@@ -46,7 +46,7 @@ class Request:
     def require(
         self, action: Action, database: str, name: str | None = None, *, noun: str = "TABLE"
     ) -> None:
-        """Refuse what the principal has no grant for."""
+        """Refuse an action that the principal has no grant for."""
         if self.principal.may(action, database, name):
             return
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
@@ -105,7 +105,7 @@ class Page:
 
 
 def prefix_of(pattern: str) -> str:
-    """Return what a LIKE pattern begins with."""
+    """Return the text before the first wildcard of a LIKE pattern."""
     prefix = pattern.removesuffix("%")
     if "%" in prefix or not _UNESCAPED.isdisjoint(prefix):
         raise bad_request("Can only support prefix sql like pattern query now.")

@@ -44,7 +44,7 @@ class Route:
         return tuple(whole.strip("/").split("/"))
 
     def answer(self, service: Service, request: Request) -> Answer:
-        """Do what is asked; files that a drop takes away meanwhile are no fault of the storage."""
+        """Run a request's operation; files that a drop deletes meanwhile are no storage error."""
         for is_last in (False, False, True):
             request.opened.clear()
             try:

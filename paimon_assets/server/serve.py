@@ -226,7 +226,7 @@ _HEADER_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """What a server is started with."""
+    """The settings that a server is started with."""
 
     warehouse: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -281,7 +281,7 @@ def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:
 
 
 def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
-    """Return what speaks HTTP for an application."""
+    """Return the uvicorn server of an application."""
     config = uvicorn.Config(
         app,
         # Other loops accept connections by themselves.

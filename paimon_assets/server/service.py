@@ -1,4 +1,4 @@
-"""Service: one warehouse as a REST catalog knows it; what all operations stand on.
+"""Service: one warehouse as a REST catalog; the base of all operations.
 
 Nothing that counts is kept here: several servers and clients of the file system work beside each
 other, and what one of them does is seen by the next request of every other.
@@ -116,7 +116,7 @@ class ServedTable:
         return Table(self.store)
 
     def managed(self, service: "Service") -> "ServedTable":
-        """Return the table, if the server may change what lies in it."""
+        """Return the table, if the server may change it."""
         if self.is_external:
             raise not_implemented("commits of external tables; their writers commit by themselves")
         service.check_options(self.stored.options)  # who reaches the storage may have written it
@@ -128,7 +128,7 @@ _MOST_RECENT = 64
 
 
 class Recent:
-    """The directories of databases as they were listed a moment ago, for pages behind the first.
+    """A cache of the listed directories of databases, for the pages behind the first.
 
     Whether a name is a table is asked anew for each page; one that came to be meanwhile may be
     missing, as it would be if it came behind a page.
@@ -139,13 +139,13 @@ class Recent:
         self._items: dict[str, tuple[float, list[str]]] = {}
 
     def get(self, database: str) -> list[str] | None:
-        """Return what was listed, None if that is too long ago."""
+        """Return a cached list, None if it is too old."""
         with self._lock:
             until, names = self._items.get(database, (0.0, []))
             return names if time.monotonic() < until else None
 
     def put(self, database: str, names: list[str]) -> None:
-        """Keep what was listed."""
+        """Cache a list."""
         with self._lock:
             self._items.pop(database, None)
             self._items[database] = (time.monotonic() + _RECENT_SECONDS, names)
@@ -177,7 +177,7 @@ class Service:
 
     @property
     def state(self) -> CatalogState:
-        """What the warehouse knows beside its tables."""
+        """The state of the warehouse beside its tables."""
         return CatalogState(self.catalog, clock=self.clock)
 
     @property

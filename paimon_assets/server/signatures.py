@@ -41,7 +41,7 @@ _LONGEST_NONCE = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a request says before its body."""
+    """The method, path and headers of a request."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Sums of a table's files: by partition, and of all; counted anew, or on from what was known."""
+"""Sums of a table's files, by partition and in all, updated from the sums before where possible."""
 
 from collections import OrderedDict
 from dataclasses import dataclass

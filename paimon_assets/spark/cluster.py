@@ -66,7 +66,7 @@ def on_curve(
 
 
 def _place(read: ArrowMap, keys: ClusterKeys, bounds: Longs, slots: Longs) -> ArrowMap:
-    """Return what reads rows, and adds their places on the curve and the slots of their ranges."""
+    """Return a function that adds the curve position and the range slot of each row."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in read(batches):

@@ -134,7 +134,7 @@ def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) ->
 
 
 def _is_lookup(part: Predicate) -> bool:
-    """Whether a filter looks for values: what passes is few rows more often than a range's are."""
+    """Whether a filter looks for single values, which few rows have, and not for a range."""
     match part:
         case Comparison(op=op):
             return op is CompareOp.EQ

@@ -473,7 +473,7 @@ def parallelism(session: SparkSession) -> int:
 
 
 def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
-    """Join the answers of all tasks; if one of them is an error, undo the others and raise it."""
+    """Join the answers of all tasks; an error deletes the files of the others and is raised."""
     total = WriteResult.sum(
         load(WriteResult, bytes(answer.result)) for answer in answers if answer.result is not None
     )

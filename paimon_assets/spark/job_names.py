@@ -1,4 +1,4 @@
-"""What Spark's pages and logs call our jobs: `write demo.flights, run 1a2b…`, not a line of ours.
+"""Names of our jobs on Spark's pages and in logs: `write demo.flights, run 1a2b…`.
 
 A group, such as that of a run of an orchestrator, is whatever was set on the calling thread.
 """
@@ -41,7 +41,7 @@ def named_jobs(session: SparkSession, name: str) -> Iterator[None]:
 
 @contextmanager
 def tagged(session: SparkSession, name: str) -> Iterator[None]:
-    """Give what this thread starts over Connect meanwhile a tag, unless it has it."""
+    """Tag the operations of this thread over Connect, unless it has the tag."""
     tag = tag_of(name)
     if tag in session.getTags():
         yield
@@ -67,7 +67,7 @@ def tag_of(name: str) -> str:
 
 
 def name_of_read(table: str, splits: Sequence[DataSplit]) -> str:
-    """Return what a read is called: its snapshot counts, too.
+    """Return the name of a read, with its snapshot.
 
     >>> name_of_read("db.t", [])
     'read db.t'
@@ -77,6 +77,6 @@ def name_of_read(table: str, splits: Sequence[DataSplit]) -> str:
 
 
 def in_thread(session: SparkSession, run: Callable[..., ReturnedT]) -> Callable[..., ReturnedT]:
-    """Return what runs in another thread under the names and the group of this one."""
+    """Return `run` for another thread, with the job name and group of this one."""
     inheriting: Callable[..., ReturnedT] = inheritable_thread_target(session)(run)
     return inheriting

@@ -1,4 +1,4 @@
-"""Small batches of a stream, known by what Spark knows of them, without running anything.
+"""Small batches of a stream, recognised by Spark's own numbers, without running anything.
 
 Their rows are collected and written by this process: a task would write no sooner, and wait for a
 Python worker first.

@@ -1,4 +1,4 @@
-"""Once a session: what its workers lack is said in one error, and this package is sent to them.
+"""Once per session: what workers lack is one error, and this package is sent to them.
 
     first job ─▶ a task a core asks: which Python, which paimon_assets, is the storage seen?
                    none, or another one ─▶ a zip of ours is sent, and they are asked again
@@ -102,7 +102,7 @@ register_pickle_by_value(worker_probe)  # type: ignore[no-untyped-call]  # PySpa
 
 
 class _Known:
-    """What is known of the sessions of this process."""
+    """The checked sessions of this process."""
 
     lock = threading.Lock()
     ready: ClassVar[set[str]] = set()
@@ -114,7 +114,7 @@ class _Known:
 def check_workers(
     session: SparkSession, file_io: FileIOSpec | None = None, path: str | None = None
 ) -> None:
-    """Ask the workers of a session, if nobody did yet, and send them this package if they need it.
+    """Check the workers of a session once, and send them this package if they need it.
 
     Cost:
         A small job or two once a session, and one for each scheme; none on a local master.
@@ -139,7 +139,7 @@ def check_workers(
 
 
 def _name_of(session: SparkSession) -> str | None:
-    """Return what a session is known by; None if its workers need not be asked."""
+    """Return the name of a session; None if its workers need no check."""
     if is_connect(session):
         remote: Any = session
         return str(remote.session_id)
@@ -166,7 +166,7 @@ def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
 
 
 def _typed(failure: Exception) -> InvalidInputError | None:
-    """Return what a failure of the first job means; None if it is not the workers' Python."""
+    """Return the typed error of a failed first job; None if workers have the right Python."""
     text = str(failure)
     if (program := _NO_PROGRAM.search(text)) is not None:
         reason = (
@@ -186,7 +186,7 @@ def _typed(failure: Exception) -> InvalidInputError | None:
 
 
 def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
-    """Raise one error for what all workers lack."""
+    """Raise one error for everything that all workers lack."""
     lacking: dict[str, set[str]] = {}
     for answer in answers:
         where = f"{answer['host']} ({answer['interpreter']}, Python {answer['python']})"
@@ -212,7 +212,7 @@ def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _found(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return what they have instead."""
+    """Return the versions that the workers have."""
     places = {str(answer["place"]) for answer in answers if answer["package"] == "other"}
     return f"they have another one in {', '.join(sorted(places))}" if places else "they have none"
 

@@ -1,4 +1,4 @@
-"""DataFrames whose rows Python tasks make, so that what takes the rows may run in the same tasks.
+"""DataFrames whose rows Python tasks make, so that a write may run in the same tasks.
 
     files ─▶ read (mapInArrow) ─▶ DataFrame ─▶ route (mapInArrow) ─▶ …     rows through the JVM
     files ─▶ read, then route (one mapInArrow) ─▶ …                        rows stay in Python

@@ -1,4 +1,4 @@
-"""What runs inside the Spark tasks of a read; each function but the last returns what they run.
+"""The functions that run in the Spark tasks of a read.
 
 read_packed      splits → packed batches
 read_rows        splits → rows

@@ -1,4 +1,4 @@
-"""Spark jobs that outlive the credentials they were planned with: they run again with others.
+"""Spark jobs that outlast the credentials they were planned with: they run again with new ones.
 
 A task gets its table's credentials and their end, nothing that could renew them. Where the storage
 refuses them, or they have ended, the whole job fails; here the catalog is asked for others, and the

@@ -20,7 +20,7 @@ class SessionCache:
         self._lock = threading.Lock()
 
     def get(self, session: SparkSession, key: object) -> Any | None:
-        """Return what is kept under a key."""
+        """Return the object of a key."""
         with self._lock:
             made = self._of.setdefault(session, OrderedDict())
             if key in made:

@@ -1,4 +1,4 @@
-"""The size that Spark assumes of a DataFrame of splits, so that it joins it as what it is.
+"""The size that Spark assumes for a DataFrame of splits, by which it chooses a join.
 
 Spark takes what a Python function returns for as large as what it is given: here a few bytes of
 splits, so that any table looks small enough to be sent through the driver to every task. No

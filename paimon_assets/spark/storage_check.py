@@ -11,7 +11,7 @@ from paimon_assets.spark.failure import WorkerError
 
 
 def storage_look(spec: FileIOSpec, path: str) -> str:
-    """Return what `unseen` looks up; empty if this process does not see it either."""
+    """Return what `unseen` looks up; empty if the driver does not see it either."""
     try:
         is_seen = open_file_io(spec).exists(path)
     except PaimonError:

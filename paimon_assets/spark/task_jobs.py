@@ -62,7 +62,7 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
 def run_one_job(
     session: SparkSession, batch: TaskBatch, *, cores: int
 ) -> Iterator[tuple[int, bytes]]:
-    """As `run_jobs`, by one job: what the tasks share may be large, and is sent once."""
+    """As `run_jobs`, by one job: the shared value may be large, and is sent once."""
     if not batch.payloads:
         return
     check_workers(session)
@@ -107,7 +107,7 @@ def _answers(session: SparkSession, batch: TaskBatch, numbers: Sequence[int]) ->
 
 
 def dealt(costs: Sequence[int], tasks: int) -> list[int]:
-    """Deal pieces of work to at most `tasks` hands: the costliest first, to the least busy.
+    """Distribute pieces of work over at most `tasks` slots: the costliest first, to the least busy.
 
     >>> dealt([1, 5, 1, 3], 2)
     [1, 0, 1, 1]

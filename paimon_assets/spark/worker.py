@@ -1,4 +1,4 @@
-"""What runs inside Spark tasks: wire bytes → `engine.data.worker` → wire bytes.
+"""The functions that run in Spark tasks: wire bytes → `engine.data.worker` → wire bytes.
 
 Every function here returns the function `mapInArrow` runs; it takes and gives Arrow batches.
 
@@ -262,7 +262,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
 
 
 def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMap:
-    """Give rows whose keys may change partition their place, and address them to its writer.
+    """Assign buckets to rows whose keys may change partition, and route them to its writer.
 
     They come from `route_rows`, all of a key to one assigner, sorted by (assigner, position).
     """
@@ -305,7 +305,7 @@ def _sort(
 
 
 def write_routed(context_bytes: bytes, source: RowSource) -> ArrowMap:
-    """Write what `route_rows` gave, one bucket after another.
+    """Write the rows of `route_rows`, one bucket after another.
 
     It comes sorted by (partition, bucket, position).
     """
@@ -396,7 +396,7 @@ def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
 
 
 def of_slots(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
-    """Give `run` the tasks of the hands whose numbers come."""
+    """Run the tasks of the slots in a partition."""
 
     def tasks_of(hand: int) -> pa.RecordBatch:
         numbers = [number for number, given in enumerate(hands) if given == hand]

@@ -1,4 +1,4 @@
-"""Imports of a worker: what Spark does to them before and after each task, made cheap.
+"""Imports of a worker: cheaper than Spark's own clean-up before and after each task.
 
 Spark drops what Python knows of all import paths before every task. Before 3.13 Python then reads
 the lists of files of all archives on its path again, those of `pyspark.zip` among them: 0.1 s of

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark has: asked in a task, before the first work is sent there.
+"""The packages of a Python worker: asked in a task, before the first work is sent there.
 
 Standard library only: Spark sends this module by value to workers that may have nothing else.
 """
@@ -35,7 +35,7 @@ def digest_of(root: Path) -> str:
 
 
 def probe(digest: str, storage: str) -> str:
-    """Return, as JSON, what this process is and what it lacks."""
+    """Return, as JSON, the versions of this process and what it lacks."""
     answer: dict[str, Any] = {
         "host": socket.gethostname(),
         "python": platform.python_version(),

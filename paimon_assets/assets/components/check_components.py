@@ -105,7 +105,7 @@ def _duration(text: str) -> dt.timedelta:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedTable:
-    """The table of checks, with what its component knows of it."""
+    """The table of checks, as its component declares it."""
 
     asset: dg.AssetsDefinition
     schema: Schema | None = None

@@ -41,7 +41,7 @@ def orders() -> pa.Table:
 
 
 class DeclaredTableModel(dg.Component, DescribedModel):
-    """The table of a component: its name, its schema, and what its asset carries."""
+    """The table of a component: its name, its schema, and the fields of its asset."""
 
     table: Text = Field(description="database.table")
     columns: Texts = Field(

@@ -1,4 +1,4 @@
-"""The compaction job and the maintenance job in YAML, with what runs them."""
+"""The compaction job and the maintenance job in YAML, with their schedules."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar

@@ -91,7 +91,7 @@ class IngestConfig(dg.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Landing:
-    """A landing folder compared with what a table has ingested."""
+    """The files of a landing folder that a table has not ingested yet."""
 
     folder: str
     file_io: FileIO
@@ -282,7 +282,7 @@ class _IngestionRun:
         self.files_left = len(due) - len(self.files)
 
     def metadata(self) -> Metadata:
-        """Return what the run ingests and leaves."""
+        """Return the numbers of the files that the run ingests and leaves."""
         shown = [{"file": f.shown, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.landing.folder,

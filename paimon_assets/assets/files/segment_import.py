@@ -336,7 +336,7 @@ def build_new_segments_sensor(
 
 
 def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
-    """Return what an import would do: files, inferred columns beside the table's, differences."""
+    """Return the plan of an import: files, inferred columns beside the table's, differences."""
     fields = table.schema.by_name
     metadata: Metadata = {
         "paimon/source": plan.root,
@@ -369,7 +369,7 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
 
 
 def plan_text(plan: ImportPlan) -> str:
-    """Return one line on what an import would do."""
+    """Return the plan of an import in one line."""
     if plan.problem is not None:
         return f"It would be refused: {plan.problem.message}"
     rows = _rows_text(plan.row_count, len(plan.files))
@@ -377,7 +377,7 @@ def plan_text(plan: ImportPlan) -> str:
 
 
 def outcome_text(outcome: SegmentOutcome) -> str:
-    """Return one line on what an import did."""
+    """Return the result of an import in one line."""
     if outcome.snapshot is None:
         return "No file is new; nothing was committed."
     files = sum(len(segment.files) for segment in outcome.segments)

@@ -52,7 +52,7 @@ _LINES_SHOWN = 200
 
 
 def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
-    """Return what a compaction would do: a line for each task, and what it is expected to bring."""
+    """Return the plan of a compaction: a line for each task, and its expected effect."""
     units, shape = plan.units, table.state.shape(plan.snapshot)
     lines = [*plan.waiting, *units]
     metadata: Metadata = {
@@ -97,7 +97,7 @@ def saved_files(units: Iterable[PlannedUnit]) -> int:
 def outcome_metadata(
     table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
 ) -> Metadata:
-    """Return what a compaction did: the table before and after its snapshot, in numbers."""
+    """Return the result of a compaction: the table before and after its snapshot, in numbers."""
     after, before = table.state.shape(snapshot), _shape_at(table, snapshot.id - 1)
     panels = {"after": after} if before is None else {"before": before, "after": after}
     metadata: Metadata = {
@@ -119,7 +119,7 @@ def outcome_metadata(
 
 
 def outcome_text(outcome: CompactionOutcome) -> str:
-    """Return one line on what was done."""
+    """Return the result of a compaction in one line."""
     if outcome.snapshot is None:
         return "Nothing to compact."
     return (
@@ -245,7 +245,7 @@ class CompactionConfig(dg.Config):
     )
 
     def check(self) -> None:
-        """Refuse what the Launchpad cannot.
+        """Refuse values that the Launchpad cannot refuse by itself.
 
         Raises:
             InvalidInputError: Kind `compaction-config`.
@@ -338,7 +338,7 @@ def build_compaction_job(
 def chosen_tables(
     config: CompactionConfig, declared: DeclaredTables, catalog: TableCatalog
 ) -> tuple[list[DeclaredTable], list[DeclaredTable]]:
-    """Return what a form names: declared tables, and others.
+    """Return the tables that a config names: declared ones, and others.
 
     Raises:
         InvalidInputError: The form names no table, or a pattern that fits none.
@@ -381,7 +381,7 @@ def _choose_op(declared: DeclaredTables, name: str, resource_key: str) -> dg.OpD
 
 @dataclass(frozen=True, kw_only=True)
 class _Reporter:
-    """How a job reports, and whose catalog it takes."""
+    """Reports of a job to Dagster, and the key of its catalog resource."""
 
     resource_key: str
     materializes: bool
@@ -394,7 +394,7 @@ class _Reporter:
         metadata: Metadata,
         table: Table | None = None,
     ) -> None:
-        """Log what was done, and report to the table's asset; `table` is given if it changed."""
+        """Log the text, and report it to the table's asset; `table` is given if it changed."""
         context.log.info("Table %s: %s", target.identifier, text)
         key = target.asset_key
         if table is None or not self.materializes:
@@ -505,7 +505,7 @@ def _builder(
 def _progress_log(
     context: dg.OpExecutionContext, table: str
 ) -> Callable[[CompactionProgress], None]:
-    """Return what logs progress: the first task, the last, and some seconds apart."""
+    """Return a callback that logs progress: the first task, the last, and some between."""
     last = -_SECONDS_BETWEEN_NEWS
 
     def log_progress(progress: CompactionProgress) -> None:

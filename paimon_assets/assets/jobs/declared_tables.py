@@ -38,7 +38,7 @@ class DeclaredTable:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTables:
-    """The tables a job knows, and the names of all others."""
+    """The tables a job has declarations of, and the names of all others."""
 
     tables: tuple[DeclaredTable, ...]
     translator: PaimonTranslator

@@ -103,7 +103,7 @@ class MaintenanceConfig(dg.Config):
     )
 
     def check(self) -> None:
-        """Refuse what the Launchpad cannot.
+        """Refuse values that the Launchpad cannot refuse by itself.
 
         Raises:
             InvalidInputError: Kind `maintenance-config`.
@@ -291,7 +291,7 @@ class _Run:
 
 
 def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
-    """Yield what was done, in words; tasks without anything to do are left out."""
+    """Yield a line for each task that had something to do."""
     for report in reports:
         if report.count or report.note or not report.is_complete:
             size = f" ({counted(report.files, 'file')}, {size_text(report.total_bytes)})"

@@ -43,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The rows a check judges: those a run is about to commit, and no others."""
+    """The rows that a check judges: those of the coming commit only."""
 
     table: str
     """`database.table`, for messages."""

@@ -110,7 +110,7 @@ NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 
 
 class PaimonIOManager(dg.ConfigurableIOManager):
-    """Stores what assets and ops return in Paimon tables, and loads it for those downstream.
+    """Stores the values of assets and ops in Paimon tables, and loads them downstream.
 
     The table of an asset is `dagster/table_name` of its metadata, else the last two parts of its
     key; of an asset with a key of one part, or of an op's output, it lies in `database`.
@@ -165,7 +165,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             _report(context, materialized)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
-        """Drop a table that was made for rows that did not fit it, unless others wrote to it.
+        """Drop a table that was made for rows it refused, unless another writer used it.
 
         A concurrent write fails to commit: its schema is gone.
         """
@@ -176,7 +176,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 catalog.drop_table(identifier)
 
     def load_input(self, context: dg.InputContext) -> Frame:
-        """Read the upstream table as what the parameter is annotated as.
+        """Read the upstream table as the type of the parameter's annotation.
 
         Raises:
             Failure: The table, a column or a time-travel target does not exist, or the type is
@@ -458,7 +458,7 @@ def as_table_assets(
     io_manager_key: str = "io_manager",
     resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> list[AssetT | dg.AssetsDefinition]:
-    """Return assets with what a `paimon_asset` carries, where the IO manager stores them.
+    """Add the metadata and kinds of a `paimon_asset` to assets that the IO manager stores.
 
     That is the name and the address of the table, its kinds, its database as group, the declared
     columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with

@@ -19,7 +19,7 @@ from paimon_assets.server.service import Service, check_database_name
 
 
 def get_config(service: Service, _: Request) -> Answer:
-    """Answer what clients need to know before anything else."""
+    """Answer the settings that clients ask for first."""
     overrides = {"prefix": PREFIX, DROPS_EMPTY: "true"}
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
@@ -51,7 +51,7 @@ def create_database(service: Service, request: Request) -> Answer:
 
 
 def get_database(service: Service, request: Request) -> Answer:
-    """Answer a database; its properties, and whose it is, to who may not only list it."""
+    """Answer a database; properties and owner only to principals with more than `list`."""
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)

@@ -1,4 +1,4 @@
-"""What tables, views and functions have in common: names in a database, listed by grants."""
+"""Shared parts of tables, views and functions: names in a database, listed by grants."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -18,7 +18,7 @@ _SEPARATOR = "\x01"
 
 
 def new_name(request: Request, given: resources.Identifier, noun: str) -> Identifier:
-    """Return the name of what is to be made, and note it for the audit line under `noun`."""
+    """Return the name of a new item, and note it for the audit line under `noun`."""
     name = Identifier(check_database_name(given.database), given.object)
     TableName.refuse_parts(name)
     if name.database != request.names["database"]:

@@ -108,7 +108,7 @@ def rename_branch(service: Service, request: Request) -> Answer:
 
 
 def forward_branch(service: Service, request: Request) -> Answer:
-    """Let main be what a branch is."""
+    """Make the main branch equal to a branch."""
     table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.fast_forward(request.names["branch"])
     return None

@@ -1,4 +1,4 @@
-"""Partitions: numbers from manifests, and in one document what only a catalog knows of them.
+"""Partitions: numbers from manifests, and a document of what only a catalog stores.
 
 <table>/rest/partitions-N.json      name of the partition → created, done, when and by whom
 """

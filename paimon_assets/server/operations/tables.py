@@ -135,7 +135,7 @@ def get_table(service: Service, request: Request) -> Answer:
 
 
 def get_table_by_id(service: Service, request: Request) -> Answer:
-    """Answer the table of an id; to who may not see it, there is none."""
+    """Answer the table of an id; without a grant the table does not exist."""
     table_id = request.names["id"]
     identifier = service.of_id(table_id)
     if not request.principal.may(Action.DESCRIBE, identifier.database, identifier.table):
@@ -250,7 +250,7 @@ def _response(table: ServedTable) -> TableResponse:
 
 
 def _take_place(service: Service, request: Request, identifier: Identifier, path: str) -> None:
-    """Note a table's folder, unless somebody noted one that overlaps it meanwhile."""
+    """Reserve a table's folder, unless an overlapping one was reserved meanwhile."""
     _note_outside(service, identifier, path, request.principal.name)
     try:
         service.check_place(path, request.principal, own=identifier)

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def get_table_token(service: Service, request: Request) -> Answer:
-    """Answer what opens a table's files: to write them for who may update it, else to read them."""
+    """Answer the storage token of a table: for writing with `update`, else for reading."""
     name = service.named(request).table
     updates = request.principal.may(Action.UPDATE, name.database, name.table)
     action = Action.UPDATE if updates and not service.read_only else Action.SELECT

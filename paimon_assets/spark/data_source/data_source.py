@@ -227,7 +227,7 @@ class PaimonDataSource(DataSource):
             return _choose(system_schema(location), location.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return who plans and reads.
+        """Return the reader of a batch.
 
         Args:
             schema: Columns to read, some or all of the table's.
@@ -246,18 +246,18 @@ class PaimonDataSource(DataSource):
             return TableReader(_read_as(schema, location, location.table()), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return who follows the table; see `data_source_stream`."""
+        """Return the reader of a stream; see `data_source_stream`."""
         with encoded_errors():
             table = self._location.table()
             return TableStreamReader(table, _read_as(schema, self._location, table), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Return who writes; see `TableWriter`."""
+        """Return the writer of a batch; see `TableWriter`."""
         with encoded_errors():
             return TableWriter.of(self._location, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's name
-        """Return who writes the batches of a stream; see `TableStreamWriter`."""
+        """Return the writer of a stream; see `TableStreamWriter`."""
         with encoded_errors():
             return TableStreamWriter.of(self._location, schema, overwrite=overwrite)
 

@@ -58,7 +58,7 @@ class Written(WriterCommitMessage):
 
 
 class TaskWriter(DataSourceArrowWriter):
-    """Writes data files in Spark's tasks; holds what opens the table's files, and no catalog."""
+    """Writes data files in Spark's tasks; holds the storage of the table, and no catalog."""
 
     def __init__(self, context: bytes, source: RowSource) -> None:
         self._context = context
@@ -85,7 +85,7 @@ class TaskWriter(DataSourceArrowWriter):
 
 
 class TableWriter(TaskWriter):
-    """Commits once, on the driver, what tasks wrote.
+    """Commits the files of all tasks once, on the driver.
 
     Spark sends the same writer to tasks and to the process of the driver that commits, pickled
     twice, for the tasks first. How to open the catalog is in the second only.
@@ -118,7 +118,7 @@ class TableWriter(TaskWriter):
         return cls(location, dump(context), source, overwrite=overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make one snapshot of what all tasks wrote."""
+        """Make one snapshot of the files of all tasks."""
         with encoded_errors():
             _commit(self.reopened(), messages)
 

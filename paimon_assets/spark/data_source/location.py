@@ -77,7 +77,7 @@ class Location:
 
     @property
     def _storage(self) -> tuple[str, ...]:
-        """What keys of the storage begin with."""
+        """Return the prefixes of storage options."""
         root = self.options.get(PATH) or self._warehouse
         return (f"{scheme_of(root)}.", *_S3)
 

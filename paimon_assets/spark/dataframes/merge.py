@@ -90,7 +90,7 @@ def merge_dataframe(
     when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
     inserts: bool = True,
 ) -> RowChangeOutcome:
-    """Merge a DataFrame into a table: what matches is updated or deleted, the rest inserted.
+    """Merge a DataFrame into a table: matching rows are updated or deleted, others inserted.
 
     Args:
         target: A table, or any change described by `table.new_row_change_builder()`.
@@ -351,7 +351,7 @@ class _OneJob(SparkExecutor):
 
 
 def _release(frame: DataFrame | None) -> None:
-    """Give up what is kept of a frame; a session or a JVM that ended has given it up already."""
+    """Free the cached rows of a frame; an ended session or JVM has freed them already."""
     if frame is not None:
         with suppress(PySparkException, Py4JError, OSError):  # OSError: nobody listens any more
             frame.unpersist()

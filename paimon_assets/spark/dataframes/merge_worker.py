@@ -1,4 +1,4 @@
-"""What runs inside the Spark tasks of a merge; each function returns what `mapInArrow` runs.
+"""The functions that run in the Spark tasks of a merge; each returns one for `mapInArrow`.
 
     pack_source    source rows → their size and number, and the rows packed
     with_keys      packed source rows → the rows, with the keys they are joined by

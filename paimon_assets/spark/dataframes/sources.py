@@ -134,7 +134,7 @@ def _position(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBat
 
 
 def _guard(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
-    """Yield a file's batches in the schema of all; what is wrong with it is said with its name."""
+    """Yield a file's batches in the common schema; errors name the file."""
     file_io = file_io_for(path, reading.options)
     with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
         for batch in opened.batches:

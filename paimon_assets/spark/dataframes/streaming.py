@@ -26,7 +26,7 @@ _QUERY_ID = "sql.streaming.queryId"
 def streaming_sink(
     table: Table, *, commit_user: str | None = None, commit_empty: bool = False
 ) -> Callable[[DataFrame, int], None]:
-    """Return what `foreachBatch` calls: it appends or, with a primary key, upserts the batch.
+    """Return a function for `foreachBatch`: it appends, or upserts by primary key.
 
     Args:
         table: Where to; each batch is written as its schema is then.

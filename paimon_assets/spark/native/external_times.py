@@ -64,7 +64,7 @@ class FileTimes:
 
 
 def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[DataSplit]:
-    """Return the splits whose files of others hold dates and timestamps that are read alike.
+    """Return the splits whose external files hold dates and timestamps in one calendar and unit.
 
     Cost:
         A footer for each Parquet file of others, if the read needs dates or timestamps.
@@ -114,7 +114,7 @@ def _is_nested_timestamp(data_type: DataType) -> bool:
 
 
 def times_of(file_io: FileIO, path: str, file: DataFileMeta) -> FileTimes | None:
-    """Read a footer; None if the file is not what the table says, which the engine will say."""
+    """Read a footer; None if the file differs from the manifest, which the engine reports."""
     try:
         footer = footer_of(file_io, path, file.file_size)
     except PaimonError:

@@ -97,7 +97,7 @@ def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
 
 
 def _literal(value: Any, data_type: DataType) -> str | None:
-    """Return a bound literal; None for null, and for what Spark's type cannot hold."""
+    """Return a bound literal; None for null, and for values beyond Spark's type."""
     if value is None:
         return None
     if data_type.root in TIMESTAMP_ROOTS:

@@ -70,7 +70,7 @@ _ORC_ROOTS = _SAME_ROOTS - TIMESTAMP_ROOTS - {TypeRoot.DATE, TypeRoot.CHAR}
 def read_natively(
     session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
 ) -> tuple[DataFrame | None, list[DataSplit]]:
-    """Return what Spark's own reader reads, and the splits that are left to the engine.
+    """Return the rows that Spark's own reader reads, and the splits left to the engine.
 
     Rows come in no order. What Spark cannot open is left to the engine, which says why.
     """
@@ -162,7 +162,7 @@ def _is_finer_than_micros(data_type: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSchemas:
-    """Schemas whose files Spark reads as this engine does, for one read."""
+    """The schemas whose files Spark reads as this engine does, for one read."""
 
     ids: frozenset[int]
     formats: frozenset[str]
@@ -179,7 +179,7 @@ class PlainSchemas:
 
 
 def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:
-    """Whether the files of a split are, as they lie, what the read returns."""
+    """Whether the files of a split hold exactly the rows of the read."""
     context = context.of(split)
     schema = context.schema
     return (

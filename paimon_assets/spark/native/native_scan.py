@@ -52,7 +52,7 @@ _relations = SessionCache(MOST_RELATIONS)
 
 
 def cached_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
-    """Return the rows of files, whose relation is kept under a key; `load` makes a first one.
+    """Return the rows of files, with a cached relation; `load` makes it the first time.
 
     Each DataFrame has columns of its own, so that two of them can be joined. Sessions of Connect
     keep nothing, nor does one in which files are not a plain relation.

@@ -158,5 +158,5 @@ def has_julian_dates(footer: pq.FileMetaData) -> bool:
 
 
 def _is_of_spark(footer: pq.FileMetaData) -> bool:
-    """Whether a file says which Spark wrote it; of others, settings of Spark say the calendar."""
+    """Whether a file's writer is Spark and known; else Spark's settings decide the calendar."""
     return _SPARK_VERSION in (footer.metadata or {})

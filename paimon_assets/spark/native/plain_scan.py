@@ -138,7 +138,7 @@ def _plan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> PlainFiles 
 
 
 def storage_of(paths: Collection[str], table_path: str, file_io: FileIOSpec) -> FileIOSpec | None:
-    """Return how tasks open files: local ones, or those of the table's HDFS; None of others."""
+    """Return how tasks open files: local ones, or those of the table's HDFS; None for others."""
     if all(path.startswith("file:/") for path in paths):
         return FileIOSpec()
     root = table_path.split("/")[:3]
@@ -194,7 +194,7 @@ def _options(relation: Any) -> dict[str, str]:
 
 
 def _names(plan: Any, logical: Any, schema: StructType) -> tuple[str, ...] | None:
-    """Return what the files call the columns of a DataFrame; None if one is no column of theirs."""
+    """Return the file's names of a DataFrame's columns; None if one is no column of the file."""
     stored = json.loads(logical.relation().dataSchema().json())["fields"]
     fields = {field["name"]: field for field in stored}
     sources = {_id(column): str(column.name()) for column in _items(logical.output())}

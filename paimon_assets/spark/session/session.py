@@ -97,7 +97,7 @@ class SparkSettings:
         return shown(self.master)
 
     def asked(self) -> dict[str, str]:
-        """Return what the person asked for, without our defaults."""
+        """Return the settings of the user, without our defaults."""
         wanted = {"spark.master": self.master, **self.extra}
         if self.driver_memory is not None:
             wanted["spark.driver.memory"] = self.driver_memory
@@ -127,7 +127,7 @@ class SparkSettings:
         return configuration
 
     def _python_memory(self) -> dict[str, str]:
-        """Return what a container holds beside its JVM, unless it was asked for: Python."""
+        """Return the memory of a container beside its JVM, for Python, unless the user set it."""
         if any(name in self.extra for name in _CONTAINER_MEMORY):
             return {}
         cores = self.extra.get(_CORES, "1")
@@ -153,7 +153,7 @@ class _Owned:
 
 
 def get_session(settings: SparkSettings | None = None) -> SparkSession:
-    """Return the live session if it has what `settings` ask for, else start one.
+    """Return the live session if it has the settings of `settings`, else start one.
 
     A session somebody else started is used too, if its master and every setting named in `extra`
     agree; settings that can change while a session lives are changed.
@@ -218,7 +218,7 @@ def _start(settings: SparkSettings) -> SparkSession:
 
 
 def _register(session: SparkSession) -> None:
-    """Make our format known; end a session whose workers cannot work, so that it can be mended."""
+    """Register our format; stop a session whose workers cannot work, so that it can be fixed."""
     try:
         register(session)
     except PaimonError:
@@ -288,7 +288,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _agree(
     session: SparkSession, asked: Mapping[str, str], live: Callable[[str], str | None]
 ) -> None:
-    """Apply what can change, and refuse what cannot."""
+    """Apply the settings that can change in a live session, and refuse the others."""
     conflicts = []
     for key, value in asked.items():
         if session.conf.isModifiable(key):

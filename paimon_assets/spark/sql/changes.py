@@ -81,7 +81,7 @@ class Seen:
 
     @property
     def unchanged(self) -> Condition:
-        """Raises in a commit if others changed rows since."""
+        """Return a commit check that raises if another commit changed rows since."""
         store: FileStore = self.table.new_read_builder().store
         first = 0 if self.snapshot is None else self.snapshot.id
 
@@ -101,7 +101,7 @@ class Seen:
 
 
 def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
-    """Run a statement again where others changed what it had read, a few times."""
+    """Run a statement again, a few times, if another commit changed its rows."""
     for _ in range(_MOST_TRIES - 1):
         try:
             return run()

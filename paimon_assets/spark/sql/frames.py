@@ -112,7 +112,7 @@ class Frames:
             )
 
     def _frame(self, use: TableUse, place: Place) -> DataFrame | None:
-        """Return what a use means; None if Spark knows."""
+        """Return the DataFrame of a table in a query; None if Spark knows the name."""
         key = (self.names.database, use.name, use.version, use.timestamp, use.arguments)
         if key not in self.known:
             self.known[key] = self._meant(use)
@@ -166,7 +166,7 @@ class Frames:
         return read
 
     def _millis(self, expression: str) -> int:
-        """Return a moment as the session understands it, in its time zone."""
+        """Return an instant by the session's time zone, in milliseconds."""
         text = f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP)) AS at"
         (row,) = self.session.sql(text).collect()
         if row.at is None:

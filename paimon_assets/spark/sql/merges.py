@@ -196,7 +196,7 @@ class _Plan:
         }
 
     def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
-        """Return what changes in rows that match, or in those that match nothing."""
+        """Return the changes of rows that match, or of rows without a match."""
         whens, target = self._whens(meets), quoted(self.alias)
         columns = [f"{target}.{quoted(name)} AS {quoted(name)}" for name in names]
         for name, place in sets.items():

@@ -136,7 +136,7 @@ class NarrowReads:
 
 
 def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
-    """Return what a query needs of the reads its places stand for, by their numbers from 1.
+    """Return the columns and filters that a query needs of each read, by their numbers from 1.
 
     One that is not found in its plan needs all, and so do all where the plan is not shown.
 

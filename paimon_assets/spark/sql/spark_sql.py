@@ -183,7 +183,7 @@ def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
 
 
 def _qualify(frames: Frames, query: str) -> str:
-    """Return a query whose tables have their database, so that it means the same anywhere."""
+    """Return a query whose tables have their database, so that it means the same in any session."""
     database = frames.names.database
     known = set(catalog_names(frames.catalog, database)) if database is not None else set()
 
