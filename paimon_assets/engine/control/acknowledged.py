@@ -1,4 +1,4 @@
-"""What was acknowledged, and could not be looked at afterwards: it is done all the same."""
+"""Commits that were acknowledged, but could not be read back: they count as done."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

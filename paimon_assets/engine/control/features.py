@@ -1,4 +1,4 @@
-"""Which tables this engine reads and writes; the others are refused by name, before any work.
+"""The tables that this engine reads and writes; others are refused by name, before any work.
 
 Ignoring one of these features would not fail but return wrong rows.
 """
@@ -48,7 +48,7 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
 
 
 def check_readable(table: str, schema: TableSchema) -> None:
-    """Refuse tables whose schema or options ask for what the reader does not do."""
+    """Refuse tables whose schema or options need more than the reader has."""
     options = schema.typed_options
     if options.get(TABLE_TYPE) not in _PLAIN_TABLES:
         _refuse(table, "read", "table-type", f"it is a {options.get(TABLE_TYPE)}.")
@@ -129,7 +129,7 @@ def visible_entries(
 def check_key_types(
     table: str, schema: TableSchema, file_schema: TableSchema, verb: str = "read"
 ) -> None:
-    """Refuse what cannot be done with files that hold a key column in another type.
+    """Refuse operations on files that hold a key column in another type.
 
     Such files are in the order of the old type, and lie in the buckets of its values.
     """

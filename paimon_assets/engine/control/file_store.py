@@ -1,4 +1,4 @@
-"""FileStore: the metadata of one table: where it lies, its schema, and what reads its parts.
+"""FileStore: the metadata of one table: its path, its schema, and the readers of its parts.
 
 Source: `org.apache.paimon.FileStore`.
 """
@@ -131,7 +131,7 @@ class FileStore:
         return self.with_schema(stored.with_dynamic_options(self.dynamic_options))
 
     def ahead(self, *, with_break: bool = False) -> AbstractContextManager[None]:
-        """Ask an object store at once for what says the newest schema and snapshot."""
+        """Request the newest schema and snapshot of an object store at the same time."""
         reads, files = self.schemas.paths_of_latest(self.schema)
         more_reads, more_files = self.snapshots.paths_of_latest(with_break=with_break)
         return self.file_io.ahead(reads=reads + more_reads, files=files + more_files)
@@ -157,7 +157,7 @@ class FileStore:
         return frozenset(each.id for each in older if first_retyped(keys, each.by_id))
 
     def refuse_retyped(self, verb: str, schema_ids: Iterable[int]) -> None:
-        """Refuse what cannot be done with files that hold a key column in another type."""
+        """Refuse operations on files that hold a key column in another type."""
         for schema_id in sorted(self.retyped_schemas(schema_ids)):
             check_key_types(self.label, self.schema, self.schemas.schema(schema_id), verb)
 
@@ -180,7 +180,7 @@ class FileStore:
 
     @property
     def label(self) -> str:
-        """What messages call the table."""
+        """The name of the table in messages."""
         return self.name or self.table_path
 
     @cached_property

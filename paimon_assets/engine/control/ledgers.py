@@ -32,7 +32,7 @@ def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
 
 
 def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
-    """Keep what a snapshot says of one source beyond the snapshot."""
+    """Keep a snapshot's entry of one source after the snapshot expires."""
     members = {"property": key, "ledger": snapshot.properties[key], "snapshot": snapshot.id}
     data = json.dumps(members, ensure_ascii=False).encode()
     store.file_io.replace(f"{store.paths.pointer_directory}/{_name(key)}", data)
@@ -66,7 +66,7 @@ def pointed_ledgers(store: FileStore) -> dict[str, str]:
 
 
 def forget_after(store: FileStore, snapshot_id: int) -> None:
-    """Delete the pointers to what later snapshots said: they are undone."""
+    """Delete the pointers to entries of later snapshots, which are undone."""
     for status in _pointers(store):
         found = _read(store, status.path)
         if found is not None and found[2] > snapshot_id:

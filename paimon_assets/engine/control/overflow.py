@@ -1,4 +1,4 @@
-"""Which stored values would a change of schema lose: what statistics show, and who must be asked.
+"""The stored values that a change of schema loses: from statistics, and the files left to read.
 
     live files of a snapshot, all levels
       → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
@@ -53,7 +53,7 @@ class FileLosses:
 
 @dataclass(slots=True, kw_only=True)
 class OverflowPlan:
-    """The columns that change, what is known of them, and the tasks that find out the rest."""
+    """The columns that change, the losses known from statistics, and the tasks for the rest."""
 
     columns: tuple[DataField, ...] = ()
     """As they will be; others keep all they hold."""
@@ -162,7 +162,7 @@ def _judge(
 def _losses(
     view: _FileView, held: DataField | None, column: DataField, new: TableSchema, *, forbids: bool
 ) -> ColumnLosses | None:
-    """Return what a file surely loses of a column, or None if somebody has to read it."""
+    """Return the definite losses of a file's column, or None if the file must be read."""
     rows = view.file.row_count
     if held is None:
         return _found(column, rows, {Loss.FORBIDDEN: rows if forbids else 0})

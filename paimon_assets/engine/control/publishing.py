@@ -5,7 +5,7 @@ from paimon_assets.engine.fileio.base import FileIO
 
 
 def published(file_io: FileIO, path: str, data: bytes) -> bool:
-    """Publish a file; without an answer, what is there decides."""
+    """Publish a file; if no answer came, the stored content decides."""
     try:
         return file_io.publish(path, data)
     except CommitUnknownError as unknown:

@@ -183,7 +183,7 @@ class TableCatalog:
         return Database.of(self._catalog, name)
 
     def list_functions(self, database: str) -> list[str]:
-        """Return the names of the functions that a database holds, sorted. Nobody runs them here.
+        """Return the names of a database's functions, sorted. They are not run here.
 
         Raises:
             NotFoundError: There is no such database.
@@ -350,7 +350,7 @@ class TableCatalog:
         return name.database in databases and name.table in self.list_tables(name.database)
 
     def alter_table(self, identifier: str | Identifier, changes: Sequence[SchemaChange]) -> Table:
-        """Change a table's schema, all changes or none, and open it anew.
+        """Change a table's schema, all changes or none, and open it again.
 
         Raises:
             InvalidInputError: A change is refused; nothing was changed.

@@ -163,7 +163,7 @@ class Words:
         return tuple(names)
 
     def several(self, read: Callable[[], T]) -> list[T]:
-        """Go behind what `read` goes behind, once or more often, with commas between."""
+        """Read a list of items, each by `read`, with commas between."""
         found = [read()]
         while self.takes(","):
             found.append(read())
@@ -181,7 +181,7 @@ class Words:
         return tuple(self.enclosed(lambda: self.path(expected)))
 
     def until(self, *stops: str, expected: str = "an expression") -> str:
-        """Go on to the first of some words or the end, and return what stands before, as written.
+        """Skip to the first of some words or the end, and return the text before, as written.
 
         Words inside parentheses, brackets and CASE ... END are no stops. It is not empty.
         """
@@ -198,14 +198,14 @@ class Words:
         return self.text[self._words[first].start : self._words[self._next - 1].end].strip()
 
     def inside(self) -> str:
-        """Go behind parentheses, and return what stands in them, as written."""
+        """Skip parentheses, and return their text, as written."""
         self.wants("(")
         found = self.until(")", expected="something in the parentheses")
         self.wants(")")
         return found
 
     def rest(self, expected: str) -> str:
-        """Go to the end, and return what stands there, as written; it is not empty."""
+        """Return the rest of the text, as written; it is not empty."""
         if self.at_end:
             self.refuse(expected)
         start, self._next = self._words[self._next].start, len(self._words)
@@ -218,7 +218,7 @@ class Words:
             self.refuse("the end")
 
     def refuse(self, expected: str) -> NoReturn:
-        """Raise what says where the statement differs."""
+        """Raise an error with the position in the statement."""
         word = None if self.at_end else self._words[self._next]
         found = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
         forms = f" Statements are {self.forms}." if self.forms else ""

@@ -1,4 +1,4 @@
-"""Table: one Paimon table. Light to import: each method imports what does its work."""
+"""Table: one Paimon table. Light to import: each method imports its implementation."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ class Table:
         return RowChangeBuilder(store=self._store)
 
     def maintenance(self) -> Maintenance:
-        """Return what keeps the table healthy: expiring and cleaning."""
+        """Return the upkeep of the table: expiring and cleaning."""
         from paimon_assets.engine.table.upkeep.maintenance import Maintenance
 
         return Maintenance(store=self._store)
@@ -328,7 +328,7 @@ class Table:
     def plan_alter(
         self, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
     ) -> SchemaChangePlan:
-        """Say what `alter` would change, and which stored values would be lost; changes nothing.
+        """Return the effect of `alter`, and the stored values it would lose; changes nothing.
 
         Raises:
             InvalidInputError: A change is refused.
@@ -346,7 +346,7 @@ class Table:
         executor: ExecutorChoice = None,
         judged: Callable[[SchemaChangePlan], None] | None = None,
     ) -> SchemaChangePlan:
-        """Change the schema, unless stored values would be lost; return what was changed.
+        """Change the schema, unless stored values would be lost; return the change.
 
         `judged` is called with the plan, before it is refused or made.
 
@@ -387,7 +387,7 @@ class Table:
         return drop_partitions(self._store, specs)
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
-        """Return the table's segments: files of others that it reads where they lie, and own loads.
+        """Return the table's segments: external files that it reads in place, and own loads.
 
         Args:
             roots: Folders that files may be taken from; any that a command names by default.
@@ -402,7 +402,7 @@ class Table:
         return Segments(store=self._store, roots=allowed)
 
     def copy(self, options: Mapping[str, str]) -> Table:
-        """Return the table with further dynamic options, such as a moment to read; see `branch`.
+        """Return the table with further dynamic options, such as time travel; see `branch`.
 
         Raises:
             NotFoundError: The options name a branch that does not exist.
@@ -438,7 +438,7 @@ class Table:
         return self._store.consumers
 
     def rollback_to(self, target: int | str) -> Rollback:
-        """Undo everything after a snapshot; files of what was undone stay as orphans.
+        """Undo everything after a snapshot; the files of undone snapshots stay as orphans.
 
         Args:
             target: Id of a snapshot, or name of a tag.

@@ -1,4 +1,4 @@
-"""TableName: what follows a table's name after a dollar sign, as `t$branch_b$files`.
+"""TableName: the parts of a table's name around dollar signs, as `t$branch_b$files`.
 
 Source: `org.apache.paimon.catalog.Identifier`.
 """

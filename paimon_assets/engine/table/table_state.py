@@ -32,7 +32,7 @@ class TableState:
 
     @property
     def created_ms(self) -> int:
-        """When the table was created, epoch milliseconds; one made anew has another.
+        """The creation time of the table, epoch milliseconds; another one if created again.
 
         Cost:
             One small read, unless its schema was never changed.

@@ -1,4 +1,4 @@
-"""Identifier, and the catalogs: who knows tables by name, and who keeps their versions.
+"""Identifier, and the catalogs: the names of tables, and the stores of their versions.
 
     Catalog             names, schemas, where a table lies and how its storage is opened
     VersionedCatalog    and snapshots, tags, branches and consumers of the tables it manages
@@ -172,7 +172,7 @@ class Catalog(Protocol):
         ...
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also what is in it.
+        """Drop a database; with `cascade` its tables, views and functions too.
 
         Raises:
             InvalidInputError: It holds something and `cascade` is not set.
@@ -365,7 +365,7 @@ class VersionedCatalog(Catalog, Protocol):
         ...
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
-        """Let main be what a branch is; NotFoundError (`branch-not-found`) if there is none."""
+        """Make main equal to a branch; NotFoundError (`branch-not-found`) if there is none."""
         ...
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""CatalogDatabases: who the databases of a warehouse are, and their properties."""
+"""CatalogDatabases: ids and properties of a warehouse's databases."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""CatalogState: what a warehouse knows beside its tables: properties, views, functions, names.
+"""CatalogState: the state of a warehouse beside its tables: properties, views, functions, names.
 
     <warehouse>/.catalog/<id of the database>/{properties,views,functions,tables}-N.json
 
@@ -39,12 +39,12 @@ class CatalogState:
         self.clock = clock or SystemClock()
 
     def identity(self, database: str) -> Identity | None:
-        """Return who a database is, None if nobody has asked for an id yet."""
+        """Return the id of a database, None if it was never assigned."""
         path = self.catalog.database_path(database)
         return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
 
     def own_identity(self, database: str, by: str = "") -> Identity:
-        """Return who a database is; it gets an id if it has none."""
+        """Return the id of a database; one is assigned if it has none."""
         found = self.identity(database)
         if found is not None:
             return found
@@ -75,7 +75,7 @@ class CatalogState:
         return members
 
     def forget(self, identity: Identity) -> None:
-        """Delete what was known of a database that was dropped."""
+        """Delete the state of a database that was dropped."""
         self._file_io.delete_directory(self._directory(identity))
 
     def document(self, identity: Identity, kind: str) -> NumberedDocument:

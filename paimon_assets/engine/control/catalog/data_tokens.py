@@ -1,4 +1,4 @@
-"""Data tokens: what a REST catalog hands out to open the files of one table, and of no other.
+"""Data tokens: credentials of a REST catalog for the files of one table, and of no other.
 
 A token with less than an hour left, or that the storage refuses, is asked for anew; of several
 threads one asks. Where no answer comes, what is held serves to its end.
@@ -58,7 +58,7 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class TableStorage:
-    """The storage of one table, opened with the token the catalog hands out for it."""
+    """The storage of one table, opened with the catalog's data token."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ class DatabaseCatalog(Protocol):
         ...
 
     def get_database(self, name: str) -> DatabaseResponse:
-        """Return a database, with its properties and who made it."""
+        """Return a database, with its properties and owner."""
         ...
 
     def alter_database(

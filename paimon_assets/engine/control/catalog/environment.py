@@ -1,4 +1,4 @@
-"""CatalogEnvironment: who keeps a table's schemas and versions, as its store sees it.
+"""CatalogEnvironment: the keeper of a table's schemas and versions, as its store uses it.
 
     no catalog        the table's directory keeps both: a bare path, a catalog of directories
     no versions       the catalog keeps the schemas, the directory the versions: an external table

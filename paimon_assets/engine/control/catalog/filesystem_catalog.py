@@ -108,11 +108,11 @@ class FilesystemCatalog:
 
     @property
     def databases(self) -> CatalogDatabases:
-        """Who the databases are, and their properties."""
+        """The databases and their properties."""
         return CatalogDatabases(self._state)
 
     def get_database(self, name: str) -> DatabaseResponse:
-        """Return a database, with its properties and who made it."""
+        """Return a database, with its properties and owner."""
         return self.databases.get(name)
 
     def alter_database(
@@ -206,7 +206,7 @@ class FilesystemCatalog:
         return (name for name in names if self.has_table(Identifier(database, name)))
 
     def directory_names(self, database: str) -> list[str]:
-        """Return the names of what may be a database's tables, sorted. Cost: one listing."""
+        """Return the names of possible table folders of a database, sorted. Cost: one listing."""
         return sorted(
             entry.name
             for entry in self.file_io.list_directory(self.database_path(database))
@@ -283,7 +283,7 @@ class FilesystemCatalog:
 
     @property
     def views(self) -> CatalogViews:
-        """The views of the warehouse, and who made them."""
+        """The views of the warehouse, and their owners."""
         return CatalogViews(self._state)
 
     def list_views(self, database: str) -> list[str]:

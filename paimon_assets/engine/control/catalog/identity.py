@@ -1,4 +1,4 @@
-"""Identity: the uuid of a table or database, and who made it, in a small file of its own.
+"""Identity: the uuid of a table or database, and its creator, in a small file of its own.
 
     <database>.db/.database.json        <database>.db/<table>/rest/table.json
 
@@ -22,7 +22,7 @@ _CHANGED_FILE = "rest/table-changed.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who made something, and what it is called for ever."""
+    """The creator and the permanent id of a table or database."""
 
     id: str
     created_at: int
@@ -53,7 +53,7 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
 def new_identity(
     file_io: FileIO, path: str, *, by: str, now_millis: int, id_: str | None = None
 ) -> Identity:
-    """Publish an identity, and return the one that is there: ours, or of who was faster."""
+    """Publish an identity, and return the stored one: ours, or that of a faster writer."""
     made = Identity(id=id_ or str(uuid4()), created_at=now_millis, created_by=by)
     members = {"id": made.id, "createdAt": made.created_at, "createdBy": made.created_by}
     if published(file_io, path, json.dumps(members, separators=(",", ":")).encode()):
@@ -67,14 +67,14 @@ def new_identity(
 def note_change(
     file_io: FileIO, table_path: str, identity: Identity, schema_id: int, by: str
 ) -> None:
-    """Note who made the newest schema of a table."""
+    """Store the author of the newest schema of a table."""
     members = {"id": identity.id, "schemaId": schema_id, "updatedBy": by}
     data = json.dumps(members, separators=(",", ":")).encode()
     file_io.replace(f"{table_path}/{_CHANGED_FILE}", data)
 
 
 def changed_by(file_io: FileIO, table_path: str, identity: Identity, schema_id: int) -> str:
-    """Return who made the newest schema; who made the table, if nobody noted it."""
+    """Return the author of the newest schema; the creator of the table if none is stored."""
     if not schema_id:
         return identity.created_by
     try:

@@ -139,7 +139,7 @@ class CatalogSchemaManager(SchemaManager):
         return made
 
     def _found(self, new: TableSchema, unknown: CommitUnknownError) -> TableSchema:
-        """Return the newest schema if it is what a change was to make, else raise."""
+        """Return the newest schema if it is the result of a change, else raise."""
         try:
             newest = self.latest()
         except PaimonError:
@@ -149,7 +149,7 @@ class CatalogSchemaManager(SchemaManager):
         return newest
 
     def _load(self) -> LoadedTable | None:
-        """Return the table, None if it was dropped, renamed or made anew."""
+        """Return the table, None if it was dropped, renamed or created again."""
         try:
             loaded = self._catalog.load_table(self._identifier)
         except NotFoundError:
@@ -207,7 +207,7 @@ class CatalogTagManager(TagManager):
         raise self._managed.refused("rename a tag", "make another one and delete this")
 
     def delete(self, name: str) -> Tag:
-        """Delete a tag and return what it held; data files stay."""
+        """Delete a tag and return its snapshot; data files stay."""
         tag = self.get(name)
         self._managed.catalog.delete_tag(self._managed.identifier, name)
         return tag

@@ -1,4 +1,4 @@
-"""NamedItems: views or functions of a warehouse, by name: what is known of each is JSON members.
+"""NamedItems: views or functions of a warehouse, by name, each a JSON object.
 
 All of a database lie in one document, so a change of one is a change of it: of two at once, one is
 made on top of the other. To rename from one database to another is two changes; a crash between
@@ -66,7 +66,7 @@ class NamedItems:
     def alter(
         self, name: Identifier, altered: Callable[[Members], Members], *, by: str = ""
     ) -> Members:
-        """Replace the members of one by what a function makes of them."""
+        """Replace the members of an item by the result of a function."""
         now = self._state.clock.now_millis()
 
         def changed(items: Members) -> Members:

@@ -44,7 +44,7 @@ _REMEMBERED = 256
 
 
 class NumberedDocument:
-    """One document, and what is needed to change it."""
+    """One document, with the storage and the path by which it is changed."""
 
     def __init__(self, file_io: FileIO, directory: str, name: str) -> None:
         self._file_io = file_io
@@ -60,7 +60,7 @@ class NumberedDocument:
         return self._newest().members
 
     def change(self, changed: Callable[[Members], Members]) -> Members:
-        """Publish what a function makes of the newest members, and return it.
+        """Publish the result of a function of the newest members, and return it.
 
         The function is called again if somebody else was faster; what it raises ends the change.
         Nothing is published if it changes nothing.
@@ -84,7 +84,7 @@ class NumberedDocument:
         )
 
     def _newest(self) -> "_Newest":
-        """Return what the highest number holds."""
+        """Return the content of the highest number."""
         for _ in range(_MOST_TRIES):
             numbers = self._numbers()
             if not numbers:

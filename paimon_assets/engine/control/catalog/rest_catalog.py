@@ -158,7 +158,7 @@ class RestCatalog:
                 raise
 
     def get_database(self, name: str) -> DatabaseResponse:
-        """Return a database, with its options and who made it."""
+        """Return a database, with its options and owner."""
         with naming(database=check_name("database", name)):
             return self._api.get(("databases", name), DatabaseResponse)
 
@@ -171,7 +171,7 @@ class RestCatalog:
             return self._api.post(("databases", name), body, AlterDatabaseResponse)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also what is in it.
+        """Drop a database; with `cascade` its tables, views and functions too.
 
         Without, `cascade=false` is sent to a server that says it takes it, as ours, and it looks
         again. Of others, what comes between the look here and their drop goes.
@@ -205,7 +205,7 @@ class RestCatalog:
         return self._list(database, "tables", ListTablesResponse)
 
     def _list(self, database: str, kind: str, into: type[Page]) -> list[str]:
-        """Return the names of what a database holds of a kind, sorted."""
+        """Return the names of a kind of item in a database, sorted."""
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 
@@ -369,7 +369,7 @@ class RestCatalog:
             self._api.delete(path_of_main(identifier, "branches", name))
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
-        """Let main be what a branch is."""
+        """Make main equal to a branch."""
         with naming(identifier):
             path = path_of_main(identifier, "branches", name, "forward")
             self._api.post(path, ForwardBranchRequest())

@@ -71,7 +71,7 @@ def location_of(got: TableResponse) -> str:
 
 
 def audit_of(got: TableResponse) -> dict[str, str | int | None]:
-    """Return who made a table and changed it, and when."""
+    """Return the creator and the last author of a table, and the times."""
     return {
         "owner": got.owner,
         "created_at": got.created_at or None,

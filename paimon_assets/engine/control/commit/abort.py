@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def deleted_on_definite_failure(undo: Callable[[], object]) -> Iterator[None]:
-    """Undo what a commit was prepared with, if it surely failed."""
+    """Delete the files prepared for a commit, if it definitely failed."""
     try:
         yield
     except CommitUnknownError:
@@ -47,7 +47,7 @@ def made_paths(store: FileStore, messages: Iterable[CommitMessage]) -> Iterator[
 
 
 def discard(store: FileStore, messages: Iterable[CommitMessage], what: str) -> None:
-    """Delete the files nobody will commit, as far as the storage lets us."""
+    """Delete files that will never be committed, as far as the storage allows."""
     try:
         abort(store, messages)
     except StorageError as failure:

@@ -1,4 +1,4 @@
-"""Messages → what one snapshot changes.
+"""Commit messages → the changes of one snapshot.
 
 Which parts of a message a snapshot holds depends on its kind:
 
@@ -62,7 +62,7 @@ class CommitChanges:
 def changes_of(
     messages: Iterable[CommitMessage], kind: CommitKind, *, default_buckets: int
 ) -> CommitChanges:
-    """Return what messages change, in their order; deleted files before added ones."""
+    """Return the changes of messages, in their order; deleted files before added ones."""
     entries: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexManifestEntry] = []

@@ -1,4 +1,4 @@
-"""CommitChecks: plans a commit on the newest snapshot and looks for what is in its way.
+"""CommitChecks: plans a commit on the newest snapshot and checks for conflicts.
 
     kind           looks at live files of                        for
     APPEND         nothing (bucket counts are remembered)        another bucket count, keys that got
@@ -53,7 +53,7 @@ class CommitChecks:
     store: FileStore
 
     def plan(self, request: CommitRequest, latest: Snapshot | None) -> CheckedChanges:
-        """Return what a commit changes on top of the newest snapshot."""
+        """Return the changes of a commit on top of the newest snapshot."""
         changes, scope = request.changes, request.overwrites
         looks_at_files = request.kind in (CommitKind.OVERWRITE, CommitKind.COMPACT)
         index = self._live_index(latest) if looks_at_files or changes.index else ()

@@ -63,7 +63,7 @@ class CommitFiles:
         latest: Snapshot | None,
         index: Sequence[IndexManifestEntry] | None,
     ) -> WrittenLists:
-        """Write what a snapshot on top of `latest` names."""
+        """Write the manifests of a snapshot on top of `latest`."""
         with self.store.file_io.at_once():
             return self._write(changes, latest, index)
 
@@ -99,7 +99,7 @@ class CommitFiles:
         )
 
     def clean_lost_try(self) -> None:
-        """Delete what only the current try uses."""
+        """Delete the files that only the current try uses."""
         keep = self._of_changes()
         self._delete(name for name in self.names.issued if name not in keep)
 

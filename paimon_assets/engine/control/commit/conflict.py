@@ -1,4 +1,4 @@
-"""What may not be committed on top of what: pure checks over entries.
+"""Conflicts between a commit and the newest state: pure checks over entries.
 
 Every commit must be consistent in itself, and agree on the bucket count. A commit that deletes
 files, or moves them between levels, is checked against the live files of the partitions it changes,

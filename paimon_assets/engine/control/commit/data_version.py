@@ -49,7 +49,7 @@ def data_version(store: FileStore, snapshot: Snapshot) -> str:
 def inherited_properties(
     store: FileStore, latest: Snapshot | None, changes: CommitChanges, kind: CommitKind
 ) -> Mapping[str, str]:
-    """Return what a snapshot on top of `latest` takes over from it, and says of it."""
+    """Return the properties of a snapshot on top of `latest`: inherited ones and its own."""
     if latest is None:
         return {}
     taken = {

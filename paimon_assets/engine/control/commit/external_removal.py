@@ -1,4 +1,4 @@
-"""What a commit owes to files of others before it takes them out of a table.
+"""The duties of a commit before it takes external files out of a table.
 
 Nothing here deletes their bytes, but another engine's expiration would: it spares what a tag holds.
 """
@@ -24,7 +24,7 @@ def protect_external(
     entries: Iterable[ManifestEntry],
     request: CommitRequest,
 ) -> None:
-    """Tag the newest snapshot if a commit takes foreign files out of it; see `hold_external`."""
+    """Tag the newest snapshot if a commit removes external files of it; see `hold_external`."""
     if request.overwrites is not None:
         _refuse_text_segments(store, latest, request.overwrites)
     foreign = external_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))

@@ -107,7 +107,7 @@ def _publish(store: FileStore, snapshot: Snapshot) -> bool:
 
 
 def _looked_back(store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Whether what a published snapshot is built on stands; else it is taken back."""
+    """Whether the base of a published snapshot still exists; else the snapshot is withdrawn."""
     try:
         same_table = store.schemas.is_same(store.schema)
         if same_table and stands_on(store, base):

@@ -110,7 +110,7 @@ class FileStoreCommit:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
     ) -> Snapshot:
-        """Make what the messages say visible, in one snapshot; without messages, an empty one."""
+        """Publish messages in one snapshot; without messages, an empty one."""
         request = CommitRequest(
             changes=self._changes(messages, kind),
             commit_user=commit_user,
@@ -275,7 +275,7 @@ class FileStoreCommit:
     def _refuse_unkept(
         self, schema_id: int, kind: CommitKind, entries: Iterable[ManifestEntry]
     ) -> None:
-        """Refuse new rows that the newest schema would show as others; compactions bring none."""
+        """Refuse new rows whose values the newest schema would change; compactions add none."""
         store = self._store
         if schema_id == store.schema.id or kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
             return
@@ -292,7 +292,7 @@ class FileStoreCommit:
         )
 
     def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
-        """Whether what a published snapshot is built on stands; else it is taken back.
+        """Whether the base of a published snapshot still exists; else the snapshot is withdrawn.
 
         A catalog that manages the table has judged that when it published.
         """
@@ -405,7 +405,7 @@ class FileStoreCommit:
         )
 
     def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:
-        """Renew the hint, and what points to ledgers; the commit stands without them."""
+        """Renew the hint, and the pointers to ledgers; the commit stands without them."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)
             for key in request.properties:

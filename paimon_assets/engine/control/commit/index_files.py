@@ -53,7 +53,7 @@ def _check_additions(
 
 
 def _places(entry: IndexManifestEntry, *, has_buckets: bool) -> Iterator[tuple[str, DataFileKey]]:
-    """What an index file takes for itself alone."""
+    """Return the keys that only one index file may have."""
     kind, name = entry.file.index_type, entry.file.file_name
     yield ("name", (entry.partition, entry.bucket, name))
     if kind == HASH_INDEX or (kind == DELETION_VECTORS_INDEX and has_buckets):

@@ -1,4 +1,4 @@
-"""What an overwrite changes, planned on a snapshot: all that is there goes, what is new comes.
+"""The changes of an overwrite, planned on a snapshot: old files removed, new ones added.
 
 Source: `org.apache.paimon.operation.commit.OverwriteChangesProvider`,
 `org.apache.paimon.operation.FileStoreCommitImpl`.
@@ -26,7 +26,7 @@ def overwritten(
     index: Iterable[IndexManifestEntry],
     new: CommitChanges,
 ) -> CommitChanges:
-    """Return what empties partitions and fills them anew; a changelog is not committed."""
+    """Return the changes that empty partitions and fill them again, without changelog."""
     gone = [entry._replace(kind=FileKind.DELETE) for entry in base]
     index_gone = [
         replace(entry, kind=FileKind.DELETE) for entry in index if partitions.takes(entry.partition)

@@ -107,7 +107,7 @@ class PartitionFilter:
 
     @property
     def _pruning(self) -> Predicate | None:
-        """What chooses manifests; weaker than `takes`, None takes all."""
+        """Return the filter of manifests; it is weaker than `takes`, None takes all."""
         if not self.store.schema.partition_keys:
             return None
         if self.listed is None:

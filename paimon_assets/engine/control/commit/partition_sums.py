@@ -1,4 +1,4 @@
-"""What the files of a commit change in each partition, for catalogs that keep sums.
+"""The file sums of a commit by partition, for catalogs that keep sums.
 
 Source: `org.apache.paimon.manifest.PartitionEntry`.
 """

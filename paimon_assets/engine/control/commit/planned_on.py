@@ -1,4 +1,4 @@
-"""PlannedOn: changes that hold only as long as nobody else changed what they were planned on.
+"""PlannedOn: changes that hold only while no other commit changed the files they were planned on.
 
     primary key        a record that deletes a key is right for the row that was read: if others
                        wrote to its bucket, the row may be another
@@ -103,7 +103,7 @@ def _indexes(
 
 
 def _since(store: FileStore, latest: Snapshot | None, planned_on: int) -> Iterator[Snapshot]:
-    """Yield the snapshots of others that may have changed rows, oldest first."""
+    """Yield other writers' snapshots that may have changed rows, oldest first."""
     newest = 0 if latest is None else latest.id
     if newest < planned_on:
         raise _conflict(store, newest, "the table was rolled back")

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Commi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """One commit: what it changes and who makes it."""
+    """One commit: its changes and its user."""
 
     changes: CommitChanges
     commit_user: str

@@ -1,4 +1,4 @@
-"""Strict mode: a commit gives up if others compacted or overwrote what it changes.
+"""Strict mode: a commit fails if another one compacted or overwrote its partitions.
 
 For a writer that must not go on when somebody else takes its place, such as the second of two
 compaction jobs that were started by mistake.
@@ -23,7 +23,7 @@ def check_strict_mode(
     commit_user: str,
     kind: CommitKind,
 ) -> None:
-    """Check what other users did since `commit.strict-mode.last-safe-snapshot`."""
+    """Check the commits of other users since `commit.strict-mode.last-safe-snapshot`."""
     safe = store.schema.typed_options.get(COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT)
     if safe is None or safe < 0 or latest is None:
         return

@@ -1,1 +1,1 @@
-"""What to compact, from manifests alone, and which results still fit when they are committed."""
+"""Plans compactions from manifests alone, and checks which results still fit at the commit."""

@@ -1,4 +1,4 @@
-"""What to compact in a partition, or a bucket, of a table without primary key.
+"""Compaction plans for a partition, or a bucket, of a table without primary key.
 
 Files of others (those with a path of their own) and full files are left alone. Files whose deletion
 vectors lie in one index file are compacted by one task, for the index file is replaced as a whole.
@@ -45,7 +45,7 @@ class AppendPlanner:
 
     @property
     def rewrites_all(self) -> bool:
-        """Whether full files are written anew too."""
+        """Whether full files are rewritten too."""
         return self.is_full and self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
 
     @property
@@ -57,7 +57,7 @@ class AppendPlanner:
         return self.schema.typed_options.get(COMPACTION_MIN_FILE_NUM)
 
     def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
-        """Yield what to compact in a bucket (a partition, where there are no buckets)."""
+        """Yield the units of a bucket (a partition, where there are no buckets)."""
         options = self.schema.typed_options
         rules = AppendCompaction(
             target_bytes=self.target_bytes,

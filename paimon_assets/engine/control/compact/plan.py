@@ -80,7 +80,7 @@ class KeyedPlanner:
         return tuple(file.file_name for file in files if self._expiry.shows_match(file))
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
-        """Return what to compact in a bucket, None if nothing is due."""
+        """Return the unit of a bucket, None if nothing is due."""
         levels = Levels.of(bucket.files, self.schema.typed_options)
         unit = self._pick(levels, bucket)
         if unit is None:
@@ -174,7 +174,7 @@ _UNORDERED = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 
 def check_order(table: str, schema: TableSchema, order: ClusterOrder | None) -> None:
-    """Refuse what cannot be sorted."""
+    """Refuse columns that cannot be sorted by."""
 
     def refused(reason: str) -> InvalidInputError:
         return InvalidInputError(
@@ -371,7 +371,7 @@ def _files(unit: PlannedUnit) -> Iterator[DataFileMeta]:
 
 
 def _idle(entries: Iterable[ManifestEntry], before_ms: int) -> list[ManifestEntry]:
-    """Keep the entries of partitions whose newest file is not younger than a moment."""
+    """Keep the entries of partitions whose newest file is older than an instant."""
     listed = list(entries)
     newest: dict[bytes, int] = {}
     for entry in listed:

@@ -1,4 +1,4 @@
-"""Results of a compaction that no longer fit the table, because others committed meanwhile."""
+"""Results of a compaction that no longer fit the table, because of other commits."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""PlannedUnit: one piece of a compaction, and what it is expected to bring."""
+"""PlannedUnit: one piece of a compaction, and its expected result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

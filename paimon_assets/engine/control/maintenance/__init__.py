@@ -1,4 +1,4 @@
-"""Removes files that nobody needs any more, and nothing else.
+"""Deletes files that no reader needs any more, and nothing else.
 
 Concept → modules:
     how long to keep                 retention

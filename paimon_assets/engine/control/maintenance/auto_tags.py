@@ -72,7 +72,7 @@ class Periods:
         return time.replace(hour=hour, minute=0, second=0, microsecond=0)
 
     def name(self, begin: dt.datetime) -> str:
-        """Return what the tag of a period is called."""
+        """Return the tag name of a period."""
         return begin.strftime(self.form)
 
     def of_name(self, name: str) -> dt.datetime | None:

@@ -1,4 +1,4 @@
-"""Compact manifests: one commit that writes what is live into few manifests, and changes no file.
+"""Compacts manifests: one commit that writes the live entries into few manifests.
 
 A commit folds manifests when enough have come together; this one folds them all, whatever there is.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl.compactManifest`.

@@ -31,7 +31,7 @@ class Watch:
 
     @classmethod
     def of(cls, store: FileStore) -> Self:
-        """Look at what there is; before anything is planned.
+        """Read the tags and branches, before anything is planned.
 
         Cost:
             A listing of branches, and one of tags for main and each of them.

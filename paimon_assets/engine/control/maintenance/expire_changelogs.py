@@ -84,7 +84,7 @@ def _plan(
     kept: Sequence[Snapshot],
     survivors: Sequence[Snapshot],
 ) -> list[ExpiryStep]:
-    """Return what goes with each changelog.
+    """Return the files to delete with each changelog.
 
     Appended files that serve as changelog may still be live in snapshots and tags.
     """

@@ -57,7 +57,7 @@ class ExpiredSnapshots:
 
     @classmethod
     def of(cls, steps: Sequence[ExpiryStep], held_by: str) -> Self:
-        """Sum up what goes."""
+        """Sum up the files to delete."""
         return cls(
             snapshot_ids=tuple(step.snapshot.id for step in steps),
             data_files=sum(len(step.data_paths) for step in steps),
@@ -127,7 +127,7 @@ def _forget_consumers(store: FileStore, *, dry_run: bool) -> None:
 
 
 def _held(store: FileStore, ids: list[int], first_retained: int) -> tuple[int, str]:
-    """Return the oldest snapshot that must stay, and what holds it if age alone does not.
+    """Return the oldest snapshot that must stay, and its holder if age alone does not decide.
 
     A consumer needs the snapshot it is at too: what an overwrite changes is a difference to it.
     """
@@ -168,7 +168,7 @@ def _delete(
     watch: Watch,
     shared: Container[int],
 ) -> int:
-    """Delete step by step, and return how many were done before others were in the way."""
+    """Delete step by step, and return the number of steps before another writer interfered."""
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
     for count, step in enumerate(steps):
         number = step.snapshot.id

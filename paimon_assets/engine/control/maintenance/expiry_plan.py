@@ -1,4 +1,4 @@
-"""What goes with each snapshot that expires, decided before anything is deleted.
+"""The files to delete with each expiring snapshot, decided before anything is deleted.
 
     data files      those a later snapshot up to the oldest that stays deleted; not those another
                     snapshot, the nearest earlier tag, a branch or a changelog still has
@@ -51,7 +51,7 @@ class ExpiryStep:
     metadata_paths: list[str] = field(default_factory=list)
 
     def add(self, store: FileStore, entry: ManifestEntry) -> None:
-        """Let a data file go, unless it is somebody else's."""
+        """Plan to delete a data file, unless it is external."""
         paths = list(data_file_paths(store, entry))
         self.data_paths += paths
         self.data_bytes += entry.file.file_size if paths else 0
@@ -74,7 +74,7 @@ class Holders:
     def of(
         cls, store: FileStore, survivors: Iterable[Snapshot], changelogs: Iterable[Snapshot]
     ) -> Self:
-        """Look at what there is. Cost: reads the tags, and finds the branches."""
+        """Read the tags, and list the branches."""
         tags = sorted((tag.snapshot for tag in store.tags.list()), key=lambda tagged: tagged.id)
         return cls(
             store=store,
@@ -125,7 +125,7 @@ class Holders:
 def plan_expiry(
     store: FileStore, expired: Sequence[Snapshot], survivor: Snapshot, newest: Snapshot
 ) -> list[ExpiryStep]:
-    """Return what goes with each of the oldest snapshots, oldest first.
+    """Return the files to delete with each of the oldest snapshots, oldest first.
 
     Cost:
         Reads the deltas of the expired snapshots and of the survivor; of the survivor, the newest

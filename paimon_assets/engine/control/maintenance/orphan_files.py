@@ -1,4 +1,4 @@
-"""Orphan files: what lies in a table's directories, and no snapshot, tag or changelog names.
+"""Orphan files: files in a table's directories that no snapshot, tag or changelog names.
 
     list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
                                        └─ again, if who names files came, went or moved ─┘
@@ -52,7 +52,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f-]{32,36}\.tmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanFiles:
-    """Files nobody needs, deleted or not."""
+    """Files that nothing names, deleted or not."""
 
     files: tuple[FileStatus, ...]
     """By path."""
@@ -185,7 +185,7 @@ def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
 def _needed_by_all(
     store: FileStore, ledgers: set[str], *, besides: Container[str] = ()
 ) -> Iterator[str]:
-    """Yield the names of the files a table needs, again if others were at work; see the module.
+    """Yield the names of all needed files, again if the table changed; see the module.
 
     Each manifest is read once. Notes the properties that name ledgers.
     """
@@ -238,7 +238,7 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
 
 
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
-    """Yield what a snapshot needs, and all that its manifests name, be it live or not."""
+    """Yield the files of a snapshot, and all names in its manifests, live or not."""
     yield from map(_name, metadata_paths(store, snapshot))
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
     yield from _names(store.manifests.read_all(fresh))

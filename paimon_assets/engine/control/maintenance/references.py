@@ -1,4 +1,4 @@
-"""What snapshots need: their manifests and index files by path, their data files by key.
+"""Files of snapshots: their manifests and index files by path, their data files by key.
 
 Source: `org.apache.paimon.operation.FileDeletionBase`.
 """
@@ -34,7 +34,7 @@ def key_of(entry: ManifestEntry) -> FileKey:
 
 
 def data_file_paths(store: FileStore, entry: ManifestEntry) -> Iterator[str]:
-    """Yield the paths of a data file and of what belongs to it; nothing for somebody else's."""
+    """Yield the paths of a data file and its extra files; none for an external file."""
     if is_external(store.schema.typed_options, entry.file):
         return
     path = store.file_path(entry)
@@ -45,7 +45,7 @@ def data_file_paths(store: FileStore, entry: ManifestEntry) -> Iterator[str]:
 
 
 def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
-    """Return the path of an index file, None for somebody else's."""
+    """Return the path of an index file, None for an external one."""
     path = index_path(store, entry)
     if entry.file.external_path is None:
         return path
@@ -93,7 +93,7 @@ def changelog_entries(store: FileStore, snapshot: Snapshot) -> Iterator[Manifest
 
 
 def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield what a snapshot changed."""
+    """Yield the changes of a snapshot."""
     return store.manifests.read_all(store.manifests.read_list(snapshot.delta_manifest_list))
 
 
@@ -219,7 +219,7 @@ def named_by_branch(
 
 
 def _first_of_runs(snapshots: list[Snapshot]) -> Iterator[Snapshot]:
-    """Yield the snapshots whose predecessor is not there."""
+    """Yield the snapshots without a predecessor."""
     yield from snapshots[:1]
     for before, snapshot in pairwise(snapshots):
         if snapshot.id != before.id + 1:
@@ -260,7 +260,7 @@ def changelog_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
 
 
 def _kept_list(store: FileStore, changelog: Snapshot) -> str | None:
-    """A table without changelog producer keeps what its snapshots appended."""
+    """Return the list of appended files, which a table without changelog producer retains."""
     if changelog.changelog_manifest_list is not None:
         return changelog.changelog_manifest_list
     producer = store.schema.typed_options.get(CHANGELOG_PRODUCER)

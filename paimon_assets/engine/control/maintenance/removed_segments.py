@@ -1,4 +1,4 @@
-"""Past segments: what a table keeps for segments that are over goes when nothing can read them.
+"""Removed segments: their registry entries and tags are deleted when no snapshot reads them.
 
     snapshots and tags expire ─▶ hold tags, oldest first ─▶ rows of the registry
 
@@ -48,7 +48,7 @@ _SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedSegments:
-    """What was forgotten, or would be."""
+    """The deleted entries, or those of a dry run."""
 
     segments: tuple[int, ...] = ()
     """Ids."""
@@ -67,7 +67,7 @@ class RemovedSegments:
 
 
 def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
-    """Forget the segments of a branch that nothing can read any more, and what held their files.
+    """Delete the entries of segments that no snapshot of a branch reads, and their tags.
 
     Cost:
         A few listings and the manifests of the newest snapshot if no segment is over. Else those of

@@ -47,7 +47,7 @@ class Retention:
 
     @classmethod
     def of_snapshots(cls, options: Options) -> Self:
-        """Read what a table keeps of its snapshots."""
+        """Read the retention of a table's snapshots."""
         return cls(
             min_count=options.get(SNAPSHOT_NUM_RETAINED_MIN),
             max_count=options.get(SNAPSHOT_NUM_RETAINED_MAX),
@@ -57,7 +57,7 @@ class Retention:
 
     @classmethod
     def of_changelogs(cls, options: Options) -> Self:
-        """Read what a table keeps of its changelogs."""
+        """Read the retention of a table's changelogs."""
         base = cls.of_snapshots(options)
         return cls(
             min_count=_or(options.get(CHANGELOG_NUM_RETAINED_MIN), base.min_count),

@@ -77,7 +77,7 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
 def expire_tags(
     store: FileStore, *, clock: Clock | None = None, dry_run: bool = False
 ) -> list[DeletedTag]:
-    """Delete the tags whose time is over; see `delete_tag`."""
+    """Delete the tags whose retention is over; see `delete_tag`."""
     now_ms = (clock or SystemClock()).now_millis()
     now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # tags say the local time
     over = [

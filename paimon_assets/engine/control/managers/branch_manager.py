@@ -92,7 +92,7 @@ class BranchManager:
             raise self._taken(new_name) from error
 
     def fast_forward(self, name: str) -> Snapshot:
-        """Let main be what a branch is: what main did since the branch's oldest state is undone.
+        """Make main equal to a branch: main's commits since the branch began are undone.
 
         That is its first snapshot, or that of an older tag. A crash leaves main at a state it had
         before or at one of the branch's; call it again.
@@ -168,7 +168,7 @@ class BranchManager:
         return newest
 
     def _join(self, first: int) -> None:
-        """Let main's own snapshots and those of a branch be one line, where others lay between."""
+        """Join main's own snapshots and those of a branch to one line without gaps."""
         ours = SnapshotManager(self._file_io, self._paths)
         newest = ours.snapshot_or_none(first)
         if newest is None or ours.break_at(newest) is None:

@@ -36,7 +36,7 @@ class _Seen:
     lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Clear the history."""
         self.anchor = None
         self.commits.clear()
         self.users.clear()
@@ -47,7 +47,7 @@ _LOCK = Lock()
 
 
 class NewUser(str):
-    """A commit user that was just made up: nobody has committed under its name before.
+    """A commit user that was just generated: it has no commits.
 
     So only snapshots are looked at that came after the first look for it. Sent elsewhere it is a
     text like others.

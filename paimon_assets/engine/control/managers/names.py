@@ -21,7 +21,7 @@ def check_file_name(noun: str, name: str) -> str:
 
 
 def known_file_name(noun: str, name: str) -> str:
-    """Return a name of something that may be there, be it made by others with other rules."""
+    """Return a name of an existing item, which other engines may have made by other rules."""
     try:
         return plain_name(name)
     except ValueError as error:

@@ -7,7 +7,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileStatus
 
 
 def prefixed_files(file_io: FileIO, directory: str, prefix: str) -> dict[str, FileStatus]:
-    """Return what follows the prefix → the entry, by name; empty if there is no directory.
+    """Return the name behind the prefix → the entry; empty if there is no directory.
 
     Cost:
         One listing.
@@ -43,7 +43,7 @@ def number_of(name: str) -> int | None:
 
 
 def check_follows(number: int, what: str, path: str) -> None:
-    """Refuse to write what would have a number that readers do not know: they have 64 bits."""
+    """Refuse a number beyond 64 bits, which readers do not parse."""
     if number >= HIGHEST:
         raise InvalidInputError(
             f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "

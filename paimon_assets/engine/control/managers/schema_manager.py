@@ -144,7 +144,7 @@ class SchemaManager:
         return first
 
     def evolved(self, changes: Sequence[SchemaChange], *, time_millis: int) -> TableSchema:
-        """Return what `commit_changes` would make of the newest schema; writes nothing."""
+        """Return the result of `commit_changes` on the newest schema; writes nothing."""
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
@@ -205,7 +205,7 @@ class SchemaManager:
         return published(self._file_io, path, data)
 
     def _warn_of_slips(self, keys: Iterable[str]) -> None:
-        """Keys of others are kept; that one of them was to be one of ours can only be guessed."""
+        """Warn of unknown option keys that are close to a known one; they are stored."""
         for key, known in key_hints(keys).items():
             logger.warning(
                 "table %s: option '%s' is not known; did you mean '%s'?",

@@ -225,7 +225,7 @@ class SnapshotManager:
         return None
 
     def at_watermark(self, watermark: int) -> Snapshot | None:
-        """Return the first snapshot whose watermark is not below one, None if there is none.
+        """Return the first snapshot with at least a watermark, None if there is none.
 
         Cost:
             O(log n) snapshots read: a table's watermark never goes back.

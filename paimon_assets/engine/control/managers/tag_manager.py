@@ -77,7 +77,7 @@ class TagManager:
         return self.get(new_name)
 
     def delete(self, name: str) -> Tag:
-        """Delete a tag's file and return what it held; data files stay (see the module)."""
+        """Delete a tag's file and return its snapshot; data files stay (see the module)."""
         tag = self.get(name)
         self._file_io.delete_file(self._paths.tag(name))
         return tag

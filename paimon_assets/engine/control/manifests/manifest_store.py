@@ -53,7 +53,7 @@ class ManifestCache:
         self._lock = Lock()
 
     def get(self, key: tuple[str, str]) -> tuple[Any, ...] | None:
-        """Return what was kept under a key, None if nothing is."""
+        """Return the cached value of a key, None if there is none."""
         with self._lock:
             found = self._items.get(key)
             if found is None:
@@ -74,7 +74,7 @@ class ManifestCache:
                 self._drop(next(iter(self._items)))
 
     def forget(self, key: tuple[str, str]) -> None:
-        """Drop what is kept under a key."""
+        """Remove the cached value of a key."""
         with self._lock:
             self._drop(key)
 

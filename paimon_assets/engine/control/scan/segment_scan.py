@@ -86,7 +86,7 @@ class TextChanges:
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
     def refreshed(self, steps: Iterable[Snapshot]) -> Segment | None:
-        """Return a segment that one of some snapshots in a row took anew, and none of them added.
+        """Return a segment that one of some snapshots in a row refreshed, and none of them added.
 
         Of one that they added, all files come.
         """
@@ -95,7 +95,7 @@ class TextChanges:
         return next((segment for segment in changed if segment.added not in commits), None)
 
     def refreshed_between(self, start: Snapshot | None, end: Snapshot) -> Segment | None:
-        """Return a segment that `start` has and a snapshot since, up to `end`, took anew."""
+        """Return a segment of `start` that a snapshot since then, up to `end`, refreshed."""
         return next(
             (s for s in self._segments if is_refreshed_between(self._store, s, start, end)), None
         )
@@ -153,7 +153,7 @@ def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:
 
 
 def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
-    """Refuse to read foreign files that are not what they were at import.
+    """Refuse to read external files that changed since their import.
 
     Files the registry does not know are compared by size when they are opened.
 

@@ -1,4 +1,4 @@
-"""Entries → DataSplits: what is read together, and whether it must be merged.
+"""Entries → DataSplits: the files read together, and whether they must be merged.
 
 Append tables: files of a bucket, in order, packed up to the target size; files that hold columns of
 the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and

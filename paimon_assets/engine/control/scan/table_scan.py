@@ -56,7 +56,7 @@ def scan_table(
     instant_ms: int | None = None,
     only_top_level: bool = False,
 ) -> TableScan:
-    """Find what a read of a table needs."""
+    """Plan the splits of a read of a table."""
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     found = TableScan()
     if snapshot is not None:
@@ -113,7 +113,7 @@ def _scan(
 
 
 def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
-    """Return splits with the schemas of their files; what is gone, files say themselves."""
+    """Return splits with the schemas of their files; a deleted schema is read from the file."""
     found = tuple(splits)
     files = (file for split in found for file in (*split.before_files, *split.data_files))
     ids = sorted({file.schema_id for file in files})
@@ -168,7 +168,7 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
 
 
 def _renumber(scan: TableScan, offset: int) -> TableScan:
-    """Give the schemas of `scan` ids that others do not have."""
+    """Give the schemas of `scan` ids that the other scan does not use."""
     return TableScan(
         splits=tuple(_with_offset(split, offset) for split in scan.splits),
         file_schemas=tuple(replace(schema, id=schema.id + offset) for schema in scan.file_schemas),

@@ -1,4 +1,4 @@
-"""Time travel: what a table's options, or a caller, say of a moment → snapshot.
+"""Time travel: a target from a table's options, or from a caller → snapshot.
 
     scan.snapshot-id, scan.tag-name, scan.timestamp(-millis), scan.watermark, scan.version
     scan.mode            must fit the others; alone: the newest, or the newest compacted snapshot
@@ -56,13 +56,13 @@ _WATERMARK_PREFIX = "watermark-"
 
 
 def time_travel_keys() -> frozenset[str]:
-    """Return the keys of all options that say what state, or what changes, to read."""
+    """Return the keys of all options that choose a state, or changes, to read."""
     every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, *_REFUSED, SCAN_MODE)
     return frozenset(key for option in every for key in (option.key, *option.fallback_keys))
 
 
 def time_travel_options(store: FileStore) -> Options:
-    """Return the options that name a moment: the dynamic ones, or else those the table stores."""
+    """Return the options of a target: the dynamic ones, or else those the table stores."""
     keys = time_travel_keys()
     dynamic = {key: value for key, value in store.dynamic_options.items() if key in keys}
     return Options(dynamic) if dynamic else store.schema.typed_options
@@ -99,7 +99,7 @@ def _not_done(store: FileStore, option: Option[Any], value: str | None) -> Unsup
 
 
 def travel_by_options(store: FileStore) -> Snapshot | None:
-    """Return the snapshot the table's options mean; None if they name no moment."""
+    """Return the snapshot of the table's options; None if they name no target."""
     check_time_travel(store)
     options = time_travel_options(store)
     if options.get(SCAN_MODE) is ScanMode.COMPACTED_FULL:

@@ -59,5 +59,5 @@ def needs_no_merge(schema: TableSchema, files: Collection[DataFileMeta]) -> bool
 
 
 def has_deletes(file: DataFileMeta) -> bool:
-    """Whether a file surely holds deletes: a plan takes an unknown count as none."""
+    """Whether a file definitely holds deletes: a plan takes an unknown count as none."""
     return bool(file.delete_row_count)

@@ -1,4 +1,4 @@
-"""SegmentRegistry: which foreign files are segments of a table, and what was known of them.
+"""SegmentRegistry: the external files that are segments of a table, and their state at import.
 
     <table>/segments/segments-<generation>.json      the newest one counts
 
@@ -82,7 +82,7 @@ class SegmentRegistry:
         return self._load()[1]
 
     def update(self, change: Callable[[SegmentList], SegmentList]) -> SegmentList:
-        """Change the registry; of concurrent changes each sees what the others did."""
+        """Change the registry; each of concurrent changes starts from the result of the others."""
         for _ in range(_TRIES):
             generation, listed = self._load()
             changed = change(listed)
@@ -163,7 +163,7 @@ def _parse(data: bytes, path: str) -> SegmentList:
 
 
 def may_have_segments(store: FileStore) -> bool:
-    """Whether a table is one that segments can be added to; others need not be asked."""
+    """Whether a table is of a kind that segments can be added to."""
     schema = store.schema
     return not schema.has_primary_key and schema.bucket_mode is BucketMode.BUCKET_UNAWARE
 
@@ -188,7 +188,7 @@ def _resolve(store: FileStore, segment: Segment) -> Segment:
 
 
 def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
-    """Return segments without what only snapshots say that are about to expire.
+    """Return segments whose state no longer depends on snapshots that are about to expire.
 
     What is in progress and committed is so for good; what a rollback undid was never done. Without
     its snapshot a commit counts as made.
@@ -213,7 +213,7 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 
 
 def commit_of(snapshot: Snapshot) -> SegmentCommit:
-    """Return what a snapshot is known by."""
+    """Return the identity of a snapshot: its id and delta manifest list."""
     return SegmentCommit(snapshot_id=snapshot.id, delta_manifest_list=snapshot.delta_manifest_list)
 
 
@@ -231,7 +231,7 @@ def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
 def is_refreshed_between(
     store: FileStore, segment: Segment, start: Snapshot | None, end: Snapshot
 ) -> bool:
-    """Whether a segment that `start` has was taken anew since, up to `end`."""
+    """Whether a segment of `start` was refreshed since, up to `end`."""
     return (
         start is not None
         and is_live_in(store, segment, start)
@@ -279,7 +279,7 @@ def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
 
 
 def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries whose files are somebody else's."""
+    """Return the entries of external files."""
     options = store.schema.typed_options
     return [entry for entry in entries if is_external(options, entry.file)]
 
@@ -287,7 +287,7 @@ def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list
 def hold_external(
     store: FileStore, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]
 ) -> str | None:
-    """Tag a snapshot before a commit takes foreign files out of the table.
+    """Tag a snapshot before a commit takes external files out of the table.
 
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
     Deleting the tag with another engine deletes the files, so it has a name that says what it is.

@@ -1,1 +1,1 @@
-"""What a writer must know before it writes: sequence numbers, bucket counts, indexes of keys."""
+"""State that writers start from: sequence numbers, bucket counts, indexes of keys."""

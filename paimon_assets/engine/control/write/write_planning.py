@@ -1,4 +1,4 @@
-"""What a writer must know of the table before it writes: sequence numbers and bucket counts.
+"""State of the table that a writer starts from: sequence numbers and bucket counts.
 
 Both come from the live files of the newest snapshot; writers that pad by a counter are given the
 files themselves, too. A process keeps the answer for each table and applies what later snapshots
@@ -99,7 +99,7 @@ class _LiveBuckets:
         return found
 
     def apply(self, entries: Iterable[ManifestEntry]) -> bool:
-        """Take in what one snapshot changes; False if it does not fit what is known."""
+        """Apply the changes of one snapshot; False if they do not fit the state."""
         added: list[ManifestEntry] = []
         for entry in entries:
             if entry.kind is FileKind.ADD:
@@ -140,7 +140,7 @@ class WriterState:
 
 
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
-    """Return the schema to write stored rows anew by: they stay as they are.
+    """Return the schema for rewriting stored rows, which must not change.
 
     A null stays null, whatever the default, and a time that would be refused of new rows stays too.
     """
@@ -150,7 +150,7 @@ def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = No
 
 
 def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
-    """Return what a writer must know of a snapshot: nothing, if the table has no buckets.
+    """Return a writer's start state at a snapshot: empty, if the table has no buckets.
 
     Files that hold a key column in another type are refused: they lie in the buckets of its values.
 

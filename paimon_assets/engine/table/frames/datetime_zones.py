@@ -28,7 +28,7 @@ def zones_kept() -> Iterator[None]:
 
 @contextmanager
 def environment_kept() -> Iterator[None]:
-    """Import pandera inside: what it sets in the environment is taken back."""
+    """Restore the environment variables that importing pandera sets."""
     before = {name: os.environ.get(name) for name in _SET_BY_PANDERA}
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a read returns as: Arrow, pandas, polars, duckdb, Spark, a stream, a dataset."""
+"""The results of a read: Arrow, pandas, polars, duckdb, Spark, a stream, a dataset."""
 
 import importlib
 from abc import ABC, abstractmethod
@@ -49,7 +49,7 @@ class FrameResults(ABC):
 
 
 class FrameReads(FrameResults):
-    """A read, also as what asks for some columns and rows only when it is used itself."""
+    """A read, also as a lazy source that later asks for some columns and rows."""
 
     __slots__ = ()
 

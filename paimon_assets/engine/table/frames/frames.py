@@ -113,7 +113,7 @@ class FrameKind(StrEnum):
 
 
 def frame_kind(annotation: object) -> FrameKind:
-    """Return what an input annotated so is loaded as; a pyarrow Table without annotation."""
+    """Return the frame type of an annotation; a pyarrow Table without one."""
     if annotation is None or annotation is Any:
         return FrameKind.ARROW
     wanted = get_origin(annotation) or annotation
@@ -215,7 +215,7 @@ def to_rows(
     *,
     show_values: bool = True,
 ) -> Any:
-    """Return what `executor` takes as rows.
+    """Return rows in a form that `executor` takes.
 
     A value is kept exactly, or refused (`docs/frames.md`). Arrow and Spark frames pass as they
     are; a RecordBatchReader, Dataset or Scanner is streamed. A pandas frame is converted column by

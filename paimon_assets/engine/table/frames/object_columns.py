@@ -92,7 +92,7 @@ def _cast(values: Any, wanted: Any) -> Any:
 
 
 def _exactly(values: Any, wanted: Any, reason: str) -> Any:
-    """Cast, and refuse what does not come back as it was."""
+    """Cast, and refuse values that the cast changes."""
     cast = values.cast(wanted, safe=False)
     changed = pc.not_equal(cast.cast(values.type), values)
     if pat.is_floating(values.type):  # a NaN equals nothing
@@ -343,7 +343,7 @@ def _flat(lists: Objects, wanted: Any) -> Any:
 
 @contextmanager
 def _inside(offsets: list[int]) -> Iterator[None]:
-    """Convert what lies inside values; a misfit in it is one of the outer value."""
+    """Convert nested values; a mismatch inside is one of the outer value."""
     try:
         yield
     except Mismatch as error:

@@ -1,1 +1,1 @@
-"""Reads of a table: columns, a filter and a time-travel target, or what changed between two."""
+"""Reads of a table: columns, a filter and a time-travel target, or changes between two."""

@@ -1,4 +1,4 @@
-"""What a read can leave out: splits and rows beyond a limit, parts of a filter that do not fit."""
+"""Parts that a read can leave out: splits and rows beyond a limit, unsupported filters."""
 
 from collections.abc import Generator, Iterable, Sequence
 
@@ -21,7 +21,7 @@ from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
 def first_splits(
     context: ReadContext, splits: Sequence[DataSplit], limit: int | None
 ) -> tuple[DataSplit, ...]:
-    """Return the splits that surely have `limit` rows, as far as metadata knows; all for None."""
+    """Return splits that definitely hold `limit` rows, by metadata; all for None."""
     whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
     if limit is None or not whole:
         return tuple(splits)

@@ -1,4 +1,4 @@
-"""Explain a file that a read does not find: its snapshot expired, or somebody deleted it."""
+"""Explains a missing file: its snapshot expired, or the file was deleted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ _FILE_NOT_FOUND = "file-not-found"
 
 @contextmanager
 def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
-    """Turn a missing file of a snapshot into an error that says what happened.
+    """Turn a missing file of a snapshot into an error with the cause.
 
     Raises:
         NotFoundError: Kind `snapshot-expired` if the snapshot is gone, else `file-not-found`.

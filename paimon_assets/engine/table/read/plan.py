@@ -1,4 +1,4 @@
-"""Plan: which splits a read opens, and what a reader must know besides."""
+"""Plan: the splits of a read, and the context of their readers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from paimon_assets.engine.table.read.limits import fitting_parts
 def read_context(
     store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: Predicate | None
 ) -> ReadContext:
-    """Return what workers must know besides a scan's splits, read as columns `names`."""
+    """Return the context of a scan's splits, read as columns `names`."""
     return ReadContext(
         table=store.label,
         schema=store.schema,

@@ -167,7 +167,7 @@ class ReadBuilder(FrameReads):
         return replace(self, as_stream=True)
 
     def with_consumer(self, consumer_id: str, *, start: int | None = None) -> "ReadBuilder":
-        """Read what a consumer has not read yet: at first the whole table, then its changes.
+        """Read a consumer's unread rows: at first the whole table, then its changes.
 
         Read a plan, then call `table.consumers.advance(id, plan.next_snapshot)`. After a crash
         between the two, the same changes are read again, perhaps with later ones.

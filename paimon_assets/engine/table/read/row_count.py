@@ -27,7 +27,7 @@ class CountPlan:
 
     @classmethod
     def of(cls, context: ReadContext, splits: Sequence[DataSplit]) -> "CountPlan":
-        """Plan the count of what a read returns."""
+        """Plan the count of a read's rows."""
         whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
         left = (split for split in splits if not (whole and is_counted(split)))
         return cls(context=context, splits=tuple(splits), to_read=tuple(left))

@@ -132,7 +132,7 @@ LiteralValue(value=2)))
 
 
 def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
-    """Parse a text and build what it says; every error is typed and names the way out."""
+    """Parse a text and build its value; every error is typed and names the way out."""
     kind = "where" if what == "filter" else what
     words: list[Token] = []
     try:

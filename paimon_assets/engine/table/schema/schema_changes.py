@@ -1,4 +1,4 @@
-"""A change of schema, looked at before it is made: what differs, and which stored values it loses.
+"""A change of schema, judged before it is made: the differences, and the stored values it loses.
 
     changes ─▶ the next schema, or a refusal ─▶ diff
                      └─▶ columns that are cast ─▶ statistics ─▶ files to read ─▶ report
@@ -102,7 +102,7 @@ class ColumnReport:
         return not self.files_lost and not self.unjudged
 
     def add(self, path: str, losses: ColumnLosses) -> None:
-        """Take in what one file loses."""
+        """Add the losses of one file."""
         self.rows += losses.rows
         self.unjudged += losses.unjudged
         for loss, count in losses.counts.items():
@@ -136,7 +136,7 @@ class SchemaChangePlan:
 
     @property
     def differences(self) -> tuple[SchemaDifference, ...]:
-        """What the change changes; nothing if empty."""
+        """The differences between the schemas; empty if nothing changes."""
         return schema_diff(self.base, self.new)
 
     @property
@@ -168,7 +168,7 @@ def plan_schema_changes(
     *,
     executor: ExecutorChoice = None,
 ) -> SchemaChangePlan:
-    """Say what a list of changes, in the order to apply them, would do; writes nothing.
+    """Return the effect of changes, in the order to apply them; writes nothing.
 
     Raises:
         InvalidInputError: A change is refused.
@@ -201,7 +201,7 @@ def read_losses(
     tasks: TaskBatch,
     executor: ExecutorChoice,
 ) -> None:
-    """Have files read, and add what they lose to the reports, by column."""
+    """Read files on the executor, and add their losses to the reports, by column."""
     if not requests:
         return
     if executor is None:
@@ -278,7 +278,7 @@ def change_schema(
 def change_made_since(
     store: FileStore, changes: Sequence[SchemaChange], since_millis: int
 ) -> TableSchema | None:
-    """Return a schema that is what these changes made of the one before it, if there is one.
+    """Return a schema that these changes made of the one before it, if there is one.
 
     Who tries again after a failure finds out by it whether the change was made. Schemas published
     before `since_millis` are not looked at.

@@ -68,7 +68,7 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:
-    """Return what must change so that a table takes rows of an Arrow schema.
+    """Return the changes by which a table takes rows of an Arrow schema.
 
     Raises:
         InvalidInputError: A column's name differs from one of the table in case only, or it has an

@@ -32,7 +32,7 @@ from paimon_assets.engine.table.schema.schema_changes import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFiles:
-    """Parquet or ORC files whose rows shall be written."""
+    """Parquet or ORC files whose rows will be written."""
 
     file_io: FileIO
     paths: Sequence[str]
@@ -45,7 +45,7 @@ class PendingFiles:
 def judge_pending_files(
     table: str, schema: TableSchema, waiting: PendingFiles, *, executor: ExecutorChoice = None
 ) -> tuple[ColumnReport, ...]:
-    """Return, for each column that the files hold in another type, what would be lost.
+    """Return the losses of each column that the files hold in another type.
 
     Cost:
         The columns of other types, once; none where the table's type keeps all values.

@@ -1,4 +1,4 @@
-"""What commands on segments commit: files that come, files that go."""
+"""The commits of segment commands: files added, files removed."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from paimon_assets.engine.spec.segments.segment import Load, Segment, SegmentFil
 def additions(
     segments: Iterable[Segment], footers: Mapping[str, FileFooter], clock: Clock
 ) -> list[CommitMessage]:
-    """Return what makes the files of segments live; nothing for text formats.
+    """Return the messages that add the files of segments; none for text formats.
 
     Args:
         segments: To be added, or read anew.
@@ -62,7 +62,7 @@ def _data_file(
 
 
 def removals(store: FileStore, segments: Iterable[Segment | Load]) -> list[CommitMessage]:
-    """Return what takes the live files of segments away, with their deletion vectors.
+    """Return the messages that remove segments' live files, with their deletion vectors.
 
     Raises:
         UnsupportedFeatureError: Kind `segment-own`; an index file holds such a vector beside one of

@@ -170,7 +170,7 @@ def plan_import(
 
 
 def check_segment_table(store: FileStore) -> None:
-    """Refuse tables whose files cannot be foreign: the analogue of CarbonData's first rule.
+    """Refuse tables that cannot have external files: the analogue of CarbonData's first rule.
 
     Raises:
         UnsupportedFeatureError: Says what a table with segments is like.
@@ -255,7 +255,7 @@ def segment_files(
 def differences_of(
     store: FileStore, files: Sequence[FolderFile], footers: Mapping[str, FileFooter]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the first files whose columns are not the table's, and what differs."""
+    """Return the first files whose columns differ from the table's, and the differences."""
     schema = store.schema
     partitioned = bool(schema.partition_keys)
     judged: dict[tuple[FileColumn, ...], tuple[str, ...]] = {}

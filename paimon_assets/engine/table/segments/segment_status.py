@@ -1,4 +1,4 @@
-"""What the newest snapshot says of segments: others may overwrite, compact or roll back."""
+"""The state of segments in the newest snapshot: overwritten, compacted, rolled back."""
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
@@ -98,7 +98,7 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
 
 
 def external_paths(store: FileStore) -> frozenset[str]:
-    """Return the plain paths of the newest snapshot's foreign files, in a registry or not."""
+    """Return the plain paths of the newest snapshot's external files, in a registry or not."""
     latest = store.snapshots.latest()
     live = [] if latest is None else FileStoreScan(store).live_files(latest)
     options = store.schema.typed_options
@@ -146,7 +146,7 @@ def paths_of(segments: Iterable[Segment]) -> set[str]:
 
 
 def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
-    """Refuse to read loads anew: they have no folder.
+    """Refuse to refresh loads: they have no folder.
 
     Raises:
         InvalidInputError: One of the ids is a load of the table's own.

@@ -126,6 +126,6 @@ def _time_text(millis: int) -> str:
 
 
 def _options_text(segment: Segment | Load) -> str:
-    """Return how the command said its files are written, without what may be secret."""
+    """Return the file options of a command, without values that may be secret."""
     given = segment.reader_options if isinstance(segment, Segment) else {}
     return ", ".join(f"{key}={value}" for key, value in shown_options(given).items())

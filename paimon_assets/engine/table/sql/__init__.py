@@ -1,4 +1,4 @@
-"""SQL, as Paimon's Spark connector spells it: statements → what the table API does.
+"""SQL, as Paimon's Spark connector spells it: statements → calls of the table API.
 
 Concept → modules:
     tables that a query names             table_uses

@@ -1,4 +1,4 @@
-"""The answers of statements: small tables, and what a commit did."""
+"""The answers of statements: small tables, and the results of commits."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def outcome(
     matched: int | None = None,
     inserted: int | None = None,
 ) -> pa.Table:
-    """Return what a statement did, in one row."""
+    """Return the result of a statement, in one row."""
     row = {
         "statement": statement,
         "name": str(name),

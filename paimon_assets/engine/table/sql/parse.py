@@ -364,7 +364,7 @@ def _table(words: Words, names: Names) -> st.CreateTable:
 
 
 def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Go behind what follows the columns; return properties, partition columns and the query."""
+    """Read the clauses behind the columns; return properties, partition columns and the query."""
     options: dict[str, str] = {}
     partitions: tuple[str, ...] = ()
     while not words.at_end:

@@ -41,7 +41,7 @@ from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
 
 class _Arguments(SimpleNamespace):
-    """The arguments of one call by name, each in the type of its kind, and what it works on."""
+    """The arguments of one call by name, each in the type of its kind, and its catalog."""
 
     catalog: SqlCatalog
     names: Names
@@ -64,7 +64,7 @@ def _names(text: str) -> list[str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Return what `k=v,k2=v2` says."""
+    """Parse `k=v,k2=v2`."""
     pairs = {}
     for part in _names(text):
         key, equals, value = part.partition("=")
@@ -128,7 +128,7 @@ class _Parameter:
 
 
 def _partitions(text: str | None) -> Predicate | None:
-    """Return what `a=1,b=2;a=3` says: the comma is AND, the semicolon OR."""
+    """Parse `a=1,b=2;a=3`: the comma is AND, the semicolon OR."""
     parts = [
         all_of(equal(name, value) for name, value in _pairs(part).items())
         for part in (text or "").split(";")

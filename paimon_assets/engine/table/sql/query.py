@@ -45,7 +45,7 @@ def is_query(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlQuery(FrameResults):
-    """A query; each read of it runs it anew."""
+    """A query; each read runs it again."""
 
     text: str
     open_table: OpenTable
@@ -120,7 +120,7 @@ class _Run:
     def _register(
         self, use: TableUse, connection: Any, names: dict[tuple[object, ...], str]
     ) -> str | None:
-        """Give a table a name in duckdb; None for what is no table of the catalog."""
+        """Register a table in duckdb; None if the catalog has no such table."""
         parts = use.name
         if use.arguments is not None or (len(parts) == 1 and self.sql.database is None):
             return None

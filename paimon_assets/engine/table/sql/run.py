@@ -55,7 +55,7 @@ from paimon_assets.engine.table.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """What statements run on."""
+    """The catalog, executor and session of statements."""
 
     catalog: SqlCatalog
     names: Names

@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: what the catalog and a table's schema say.
+"""SHOW and DESCRIBE, from the catalog and a table's schema.
 
 Columns are named as Spark names them.
 """

@@ -44,7 +44,7 @@ _SHOWN = {
 
 
 def take_type(words: Words) -> DataType:
-    """Go behind a type, and return it; what follows it, such as NOT NULL, is not taken."""
+    """Read a type and return it; the words behind it, such as NOT NULL, stay."""
     text = _text(words)
     try:
         return parse_type(text)
@@ -86,7 +86,7 @@ def _field(words: Words) -> str:
 
 
 def spark_text(data_type: DataType) -> str:
-    """Return a type as Spark writes it, in capitals; whether it is null is not said.
+    """Return a type as Spark writes it, in capitals and without nullability.
 
     >>> spark_text(parse_type("ROW<a TIMESTAMP(3), b ARRAY<STRING>>"))
     'STRUCT<a: TIMESTAMP_NTZ, b: ARRAY<STRING>>'

@@ -1,4 +1,4 @@
-"""Statements, as values. Parts that only who runs queries understands stay texts, as written."""
+"""Statements, as values. Queries and expressions for other engines stay texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ CATALOG_NAME = "paimon"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What names in a statement mean."""
+    """The meaning of names in a statement."""
 
     catalog: str = CATALOG_NAME
     database: str | None = None
@@ -223,7 +223,7 @@ class Call:
 
 
 class Shown(StrEnum):
-    """What a SHOW shows."""
+    """The subject of a SHOW."""
 
     DATABASES = "databases"
     TABLES = "tables"

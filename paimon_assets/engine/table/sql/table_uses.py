@@ -165,7 +165,7 @@ class _Reading:
     """Where a token starts → its number."""
 
     def use(self, node: exp.Table) -> Iterator[TableUse]:
-        """Yield what a node is a use of; nothing, if it is no table."""
+        """Yield the use of a table in a node; nothing, if it is no table."""
         if isinstance(node.this, exp.Func):
             yield from self._function(node)
             return
@@ -244,7 +244,7 @@ class _Reading:
         return len(self.tokens) - 1
 
     def _behind_operand(self, start: int) -> int:
-        """Return the place behind what an AS OF names: a literal or a call, and what is added."""
+        """Return the position behind the operand of AS OF: a literal or a call, with additions."""
         number = self.places.get(start, 0)
         while True:
             number = self._behind_term(number)

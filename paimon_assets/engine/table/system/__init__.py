@@ -1,4 +1,4 @@
-"""System tables: what a table knows of itself, as rows, and a catalog of all its tables.
+"""System tables: a table's metadata as rows, and a catalog of all its tables.
 
 They are named `<table>$<name>` and `sys.<name>`.
 

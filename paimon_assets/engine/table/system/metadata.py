@@ -1,4 +1,4 @@
-"""System tables of snapshots, schemas and names: what lies in small JSON files.
+"""System tables of snapshots, schemas and names: the content of small JSON files.
 
 Columns and types are those of Paimon 2.0; texts of Java collections (`[a, b]`) are kept.
 Source: `org.apache.paimon.table.system.SnapshotsTable`, `SchemasTable`, `OptionsTable`,

@@ -29,7 +29,7 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
 def audit_log(store: FileStore) -> ReadBuilder:
-    """Describe a read of rows and kinds: of the table, or of what its options ask for."""
+    """Return a read of rows and kinds: of the table, or of the changes its options ask for."""
     return ReadBuilder(store=store).with_row_kinds()
 
 

@@ -44,7 +44,7 @@ SYSTEM_TABLES = (*_METADATA, *_READS, _BINLOG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTable:
-    """A system table of one table, read as its options (a moment, changes) ask."""
+    """A system table of one table, read by its options (time travel, changes)."""
 
     store: FileStore
     kind: str

@@ -1,4 +1,4 @@
-"""ANALYZE: sum up the rows of the newest snapshot on an executor, and commit what was found.
+"""ANALYZE: statistics of the newest snapshot's rows by an executor, and their commit.
 
     plan ─▶ one task a split ─▶ summaries, added up ─▶ statistics file ─▶ snapshot (ANALYZE)
 

@@ -187,7 +187,7 @@ class CompactedBucket:
 
     @staticmethod
     def of(message: CommitMessage) -> "CompactedBucket":
-        """Count what a message changes."""
+        """Count the files and rows of a message."""
         increment = message.compact_increment
         before, after = increment.compact_before, increment.compact_after
         return CompactedBucket(
@@ -274,7 +274,7 @@ class CompactionBuilder(CommitBuilder):
         return replace(self, strategy=CompactStrategy(strategy))
 
     def with_order(self, columns: Sequence[str], curve: Curve | str) -> "CompactionBuilder":
-        """Say what the strategy `sort` sorts by: columns, and the curve through them.
+        """Set the order of the strategy `sort`: columns, and the curve through them.
 
         Raises:
             ValueError: There is no such curve.
@@ -301,7 +301,7 @@ class CompactionBuilder(CommitBuilder):
         return replace(self, parallelism=parallelism)
 
     def plan(self) -> CompactionPlan:
-        """Decide what would be compacted, from metadata alone; nothing is written.
+        """Return the units that are due, from metadata alone; nothing is written.
 
         Raises:
             InvalidInputError: The filter looks at other columns than the partition's.
@@ -342,7 +342,7 @@ class CompactionBuilder(CommitBuilder):
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
 
     def scope(self) -> CompactScope:
-        """Return what to look at, bound to the table's schema.
+        """Return the scope, bound to the table's schema.
 
         Raises:
             NotFoundError: The filter names a column that does not exist.
@@ -405,7 +405,7 @@ class _Run:
         return builder.plan()
 
     def _execute(self, plan: CompactionPlan, on_progress: OnProgress | None) -> None:
-        """Run the units of a plan; what is done is kept in `messages` even if some fail."""
+        """Run the units of a plan; `messages` has the finished ones even if some fail."""
         started, units = time.monotonic(), plan.units
         done, bytes_done, rows_done = 0, 0, 0
         for number, messages in self._results(plan):
@@ -464,7 +464,7 @@ class _Run:
         self.may_be_committed = False
 
     def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
-        """Give up the messages that no longer fit, and plan their buckets on what is there now."""
+        """Drop the messages that no longer fit, and plan their buckets again."""
         builder = self.builder
         conflicting = affected_messages(builder.store, self.messages)
         gone = [m for m, is_gone in zip(self.messages, conflicting, strict=True) if is_gone]

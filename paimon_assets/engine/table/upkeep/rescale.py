@@ -1,4 +1,4 @@
-"""Another bucket count for partitions that hold rows already: read, hashed anew, written back.
+"""Another bucket count for partitions that hold rows already: read, hashed again, rewritten.
 
 Files of a partition agree on their bucket count, so all of a partition is replaced in one snapshot.
 What others committed to it meanwhile would be left in the old buckets: that is a conflict.

@@ -1,4 +1,4 @@
-"""TableShape: the sorted runs of every bucket, and what reading them costs; from metadata alone.
+"""TableShape: the sorted runs of every bucket, and the cost of reading them; from metadata.
 
     bucket 0   level 0 ▪ ▪ ▪      four runs: a read merges all of them
                level 5 ▪▪▪▪▪▪▪
@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunShape:
-    """One sorted run: what a read merges with the others of its bucket."""
+    """One sorted run: a read merges it with the others of its bucket."""
 
     level: int
     file_count: int
@@ -165,7 +165,7 @@ def _run_shape(level: int, files: Sequence[DataFileMeta]) -> RunShape:
 
 
 def _deleted_rows(bucket: LiveBucket, files: Iterable[DataFileMeta]) -> int:
-    """Count what a compaction of these files drops; vectors of unknown size count nothing."""
+    """Count the rows that a compaction of these files drops; unknown vectors count nothing."""
     marked = (bucket.vectors.get(file.file_name) for file in files)
     vectors = sum(vector.cardinality or 0 for vector in marked if vector is not None)
     return vectors + sum(file.delete_row_count or 0 for file in files)

@@ -1,4 +1,4 @@
-"""CommitBuilder: who makes a snapshot, so that it is made once, and what it says besides."""
+"""CommitBuilder: the user and identifier of a snapshot, by which it is made once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ class CommitBuilder:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def with_commit_user(self, user: str) -> Self:
-        """Name who commits. Running again under one (user, identifier) finds the first commit.
+        """Set the commit user. A retry with one (user, identifier) finds the first commit.
 
         Commits of all sorts count: a user who writes and changes rows numbers the commits.
         """

@@ -1,4 +1,4 @@
-"""MergeSource: rows that are merged into a table, and who brings them to what they match.
+"""MergeSource: rows that are merged into a table, and the join with its rows.
 
     rows ─▶ predicate ─▶ plan (row_change) ─▶ change: tasks, with the source rows they need
                                            └▶ insert: the source rows that matched nothing
@@ -74,7 +74,7 @@ class MergeSource(Protocol):
     def change(
         self, change: RowChange, tasks: Sequence[RowChangeTask]
     ) -> Iterator[RowChangeResult]:
-        """Run the tasks of a plan, and yield what they did as they end.
+        """Run the tasks of a plan, and yield their results as they end.
 
         Args:
             change: Without source.
@@ -172,7 +172,7 @@ class ArrowSource:
 def run_row_change(
     executor: TaskRunner, change: RowChange, tasks: Sequence[RowChangeTask]
 ) -> Iterator[RowChangeResult]:
-    """Run tasks of a change on an executor, and yield what they did as they end."""
+    """Run tasks of a change on an executor, and yield their results as they end."""
     batch = TaskBatch(
         name=ROW_CHANGE_TASK,
         shared=dump(change),

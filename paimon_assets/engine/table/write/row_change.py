@@ -185,7 +185,7 @@ class RowChangeBuilder(CommitBuilder):
         inserts: bool = True,
         executor: MergeExecutor | None = None,
     ) -> RowChangeOutcome:
-        """Merge rows into the table: what matches is updated or deleted, the rest inserted.
+        """Merge rows into the table: matching rows are updated or deleted, others inserted.
 
         Args:
             rows: The source, in this process's memory.
@@ -322,7 +322,7 @@ class RowChangeBuilder(CommitBuilder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Merge:
-    """The source of a change, and what becomes of rows."""
+    """The source of a change, and its actions."""
 
     source: MergeSource
     keeps: bool
@@ -346,7 +346,7 @@ class _Run:
     rows_inserted: int = field(init=False, default=0)
 
     def outcome(self) -> RowChangeOutcome:
-        """Plan, change and commit; what is not committed is deleted.
+        """Plan, change and commit; uncommitted files are deleted.
 
         Raises:
             CommitConflictError: Others changed the same rows meanwhile; kind `commit-retries` if

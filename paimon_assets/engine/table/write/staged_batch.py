@@ -42,7 +42,7 @@ class StagedBatch:
 
     @property
     def name(self) -> str:
-        """What commands and other engines call it: `database.table$branch_audit_…`."""
+        """The name in commands and other engines: `database.table$branch_audit_…`."""
         return self.store.label
 
     @property
@@ -93,7 +93,7 @@ Only a `BatchRefusedError` keeps it readable.
 
 
 def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
-    """Begin to describe a read of what one APPEND snapshot added."""
+    """Start a read of the rows that one APPEND snapshot added."""
     read = ReadBuilder(store=store)
     added = read.between(snapshot.id - 1, snapshot.id, IncrementalMode.DELTA)
     return added.with_waiting_rows()
@@ -133,7 +133,7 @@ def _rows_only(message: CommitMessage) -> CommitMessage:
 
 
 def unstage(store: FileStore, batch: StagedBatch) -> None:
-    """Drop the branch of a batch, and what was written for the branch alone.
+    """Drop the branch of a batch, and the files written for the branch alone.
 
     What cannot be deleted is left for an orphan cleaning.
     """

@@ -101,7 +101,7 @@ class WriteBuilder(CommitBuilder):
         return replace(self, commit_empty=True)
 
     def with_overwrite(self, partition: PartitionSpec | None = None) -> "WriteBuilder":
-        """Let the rows take the place of what is there, in one snapshot.
+        """Replace the stored rows, in one snapshot.
 
         Args:
             partition: Partition column → value, perhaps of some partition columns only: replaces
@@ -143,7 +143,7 @@ class WriteBuilder(CommitBuilder):
         return replace(self, store=self.store.with_options({WRITE_SHOW_VALUES.key: "false"}))
 
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
-        """Call `check` when all rows are written and none is committed; what it raises undoes them.
+        """Call `check` when all rows are written and none is committed; an error undoes them.
 
         It checks, for example, whether the source of the rows is still what it was.
         """
@@ -214,7 +214,7 @@ class WriteBuilder(CommitBuilder):
         return builder.write_as_is(rows, chosen)
 
     def _plan_again(self) -> "WriteBuilder":
-        """Return the write by the newest schema, where that would show its values as others."""
+        """Return the write by the newest schema, where that would change the values."""
         newest = self.store.current()
         if first_unkept(self.store.schema, newest.schema) is None:
             return self
@@ -297,7 +297,7 @@ class WriteBuilder(CommitBuilder):
             raise
 
     def prepare(self) -> WriteContext:
-        """Return what a writer must know, read from the newest snapshot.
+        """Return the writer's context, read from the newest snapshot.
 
         Raises:
             UnsupportedFeatureError: The table is not one this engine writes, or it is only
@@ -329,7 +329,7 @@ class WriteBuilder(CommitBuilder):
         return 0 if latest is None else latest.id
 
     def _check_crossing(self) -> None:
-        """Refuse to replace some partitions where keys of the others may lie in the new rows."""
+        """Refuse to replace some partitions if the new rows may hold keys of others."""
         over, schema = self.overwrites, self.store.schema
         if over is None or schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
             return
@@ -381,7 +381,7 @@ class WriteBuilder(CommitBuilder):
         )
 
     def _drop_changelogs(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete changelog files no snapshot names; what cannot be deleted is left as an orphan."""
+        """Delete changelog files no snapshot names; on failure they stay as orphans."""
         try:
             delete_changelogs(self.store, messages)
         except StorageError:
