@@ -76,7 +76,7 @@ class EmbeddedExecutor:
         yield from _read_ahead(context, splits, file_io, self._threads)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count what is read; see `contract.executor`.
+        """Count the rows of a read; see `contract.executor`.
 
         Raises:
             PaimonError: As `map_splits`.

@@ -103,7 +103,7 @@ class AlreadyExistsError(InvalidInputError):
 
 
 class AccessDeniedError(PaimonError):
-    """The catalog does not know who asks, or lets somebody else do this only; nothing was done."""
+    """The catalog does not know the user, or does not allow this; nothing was done."""
 
     default_kind = "forbidden"
 
@@ -121,7 +121,7 @@ class CommitUnknownError(PaimonError):
 
 
 class FormatError(PaimonError):
-    """A file does not hold what the format says it must."""
+    """A file breaks its format."""
 
     default_kind = "format"
 
@@ -133,7 +133,7 @@ class StorageError(PaimonError):
 
 
 def storage_failure(message: str, path: str, error: Exception) -> StorageError:
-    """Return the error of a storage that failed at a path, of a kind by what it raised."""
+    """Return the error of a failed storage request at a path, by the cause."""
     kind = ACCESS_DENIED if isinstance(error, PermissionError) else None
     return StorageError(message, kind=kind, details={"path": path})
 

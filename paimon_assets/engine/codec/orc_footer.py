@@ -1,4 +1,4 @@
-"""The footer of an ORC file: what pyarrow does not show of types, statistics and zones.
+"""The footer of an ORC file: types, statistics and zones that pyarrow does not show.
 
     … ┊ metadata ┊ footer (protobuf, perhaps compressed) ┊ postscript ┊ its length in one byte
 

@@ -149,7 +149,7 @@ def _fixed_width(width: int) -> int:
 
 
 def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
-    """Decode a run whose numbers are said by their distances."""
+    """Decode a run of deltas."""
     width = _width(data[at]) if data[at] >> 1 & 31 else 0
     count = _length(data, at)
     base, end = varint(data, at + 2)

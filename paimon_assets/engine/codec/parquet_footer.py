@@ -1,4 +1,4 @@
-"""The footer of a Parquet file, changed so that pyarrow does what it does not by itself.
+"""The footer of a Parquet file, changed where pyarrow would misread the file.
 
 Integers are declared to be timestamps, and INT96 to be bytes: pyarrow wraps what it cannot hold.
 

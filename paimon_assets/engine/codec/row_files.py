@@ -95,7 +95,7 @@ def open_rows(
 
 
 def reason_of(error: Exception) -> str:
-    """Return what pyarrow says of a file in one line; of one JSON array, what to do about it."""
+    """Return pyarrow's error in one line; of one JSON array, the way out."""
     reason = " ".join(str(error).split())
     if _ONE_ARRAY not in reason:
         return reason
@@ -107,7 +107,7 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def naming(path: str, row_format: RowFormat) -> Iterator[None]:
-    """Turn what pyarrow raises while reading into one line that names the file."""
+    """Turn pyarrow's errors while reading into one line that names the file."""
     try:
         yield
     except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
@@ -119,7 +119,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse columns of one name: which of them is meant nobody knows."""
+    """Refuse columns with the same name, which are ambiguous."""
     known = set[str]()
     for name in names:
         if name in known:

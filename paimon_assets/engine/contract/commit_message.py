@@ -1,4 +1,4 @@
-"""CommitMessage: what one writer did to one bucket, and WriteReport: what it saw on the way.
+"""CommitMessage: the changes of one writer in one bucket, and WriteReport: its counters.
 
 Source: `org.apache.paimon.table.sink.CommitMessageImpl`.
 """

@@ -1,4 +1,4 @@
-"""ReadContext and WriteContext: what a worker must know besides its splits or rows.
+"""ReadContext and WriteContext: the state that workers need besides their splits or rows.
 
 A worker gets everything by value: it asks no catalog, snapshot, manifest or schema file.
 """

@@ -1,4 +1,4 @@
-"""Executor: who reads splits and writes rows. This process, or Spark; one contract for both.
+"""Executor: reads splits and writes rows, in this process or on Spark; one contract for both.
 
 Every executor passes the same behaviour suite (`tests/behaviour`).
 """

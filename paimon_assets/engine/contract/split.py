@@ -53,7 +53,7 @@ class DataSplit:
 
     @property
     def is_difference(self) -> bool:
-        """Whether the split is read as what differs between two states."""
+        """Whether the split is read as the difference of two states."""
         return bool(self.before_files) or self.before_deletion_files is not None
 
     def path_of(self, file: DataFileMeta) -> str:

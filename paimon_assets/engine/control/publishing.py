@@ -1,4 +1,4 @@
-"""Publishing small files whose content is its author's own."""
+"""Publishing small files whose content identifies its author."""
 
 from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO

@@ -1,4 +1,4 @@
-"""Roll a table back: the snapshot or tag becomes the newest state, and what came later is undone.
+"""Roll a table back: the snapshot or tag becomes the newest state, later ones are undone.
 
     mark ─▶ still there? ─▶ later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
 

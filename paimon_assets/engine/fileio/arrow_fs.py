@@ -163,7 +163,7 @@ class RenameNoReplace:
         return True
 
     def _was_refused(self, temporary: str, path: str, error: Exception) -> bool:
-        """Return False if another file has the name; raise if ours may have it, or nobody."""
+        """Return False if another file has the name; raise if the outcome is unknown."""
         unknown = CommitUnknownError(
             f"The storage did not say whether '{path}' was created.", details={"path": path}
         )
@@ -194,7 +194,7 @@ class ProcessLocked:
 
 
 class GuardedHandler(pafs.FSSpecHandler):
-    """An fsspec filesystem for pyarrow; what SDKs raise while a file is read becomes `OSError`."""
+    """An fsspec filesystem for pyarrow; errors of SDKs while a file is read become `OSError`."""
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         """Open a file for random access."""
@@ -304,7 +304,7 @@ class ArrowFileIO:
         return self._together.at_once() if self._is_object_store else nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file, in one request where that can be: nobody replaces it in between."""
+        """Read a whole file, in one request where possible: it is not replaced in between."""
         return self._together.answer(self._read, path, self._read)
 
     def _read(self, path: str) -> bytes:

@@ -44,7 +44,7 @@ class Renewing(FileIO, Protocol):
     """A storage that renews its credentials (`renewed.RenewedFileIO`)."""
 
     def renewed_spec(self, refused: FileIOSpec | None) -> FileIOSpec:
-        """Return how to open it elsewhere with others than refused credentials, if there are."""
+        """Return a spec with newer credentials than the refused ones, if there are any."""
         ...
 
 
@@ -115,7 +115,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
 
 
 def renewing(file_io: Renewing) -> str:
-    """Return what the specs of a storage say that renews its credentials (`renewed_by`).
+    """Return the option of a storage that renews its credentials (`renewed_by`).
 
     As long as somebody holds the storage, `open_file_io` of this process returns it.
     """

@@ -1,4 +1,4 @@
-"""Requests to an object store side by side: what depends on nothing waits for nothing.
+"""Requests to an object store side by side: independent requests do not wait for each other.
 
 A call at a time is what the engine's logic is written in. Where it is known beforehand which files
 a step reads, `ahead` asks for all of them at once, and the step then finds the answers; where a
@@ -39,7 +39,7 @@ class Together(local):
 
     @contextmanager
     def ahead(self, questions: Iterable[tuple[Callable[[str], Any], str]]) -> Iterator[None]:
-        """Ask questions now; within the block, the first `answer` to each is what came back.
+        """Send requests now; within the block, the first `answer` to each is their result.
 
         What an outer block has asked is not asked twice; its other answers wait for its own code.
         """
@@ -54,7 +54,7 @@ class Together(local):
             self._answers = outer
 
     def answer(self, asked: Callable[[str], Any], path: str, ask: Callable[[str], T]) -> T:
-        """Return the answer to what was asked ahead about a path, or ask now."""
+        """Return the result of an early request about a path, or send it now."""
         sent = self._answers.pop((asked, path), None)
         answer: T = ask(path) if sent is None else sent.result()
         return answer
@@ -77,7 +77,7 @@ class Together(local):
             write.result()
 
     def write(self, put: Callable[[str, bytes], None], path: str, data: bytes) -> None:
-        """Write now, or at once with the others of the block."""
+        """Write now, or together with the other writes of the block."""
         if self._writes is None:
             put(path, data)
         else:

@@ -1,4 +1,4 @@
-"""RangedFile: an object that is read by ranges, and no byte beyond what somebody will use.
+"""RangedFile: an object that is read by ranges, and no byte beyond what a reader needs.
 
 A reader that knows which ranges it needs says so (`plan`); each is fetched whole when its first
 byte is read, and forgotten when its last one was. Other reads fetch a block that doubles as long as

@@ -1,4 +1,4 @@
-"""RenewedFileIO: a storage whose credentials end; it is opened anew behind who uses it.
+"""RenewedFileIO: a storage whose credentials expire; it is opened again behind its users.
 
 Credentials that the storage refuses before their end are asked for anew, once a call.
 """
@@ -27,7 +27,7 @@ class RenewedFileIO(DelegatingFileIO):
         return self.renewed_spec(None)
 
     def renewed_spec(self, refused: FileIOSpec | None) -> FileIOSpec:
-        """Return how to open it elsewhere with others than refused credentials, if there are."""
+        """Return a spec with newer credentials than the refused ones, if there are any."""
         file_io, expires_ms = self._opened(refused)
         return replace(file_io.spec, expires_ms=expires_ms, renewed_by=self._key)
 

@@ -1,4 +1,4 @@
-"""What becomes of each file of a unit: merged into new files, moved to its level, or left alone.
+"""The step of each file of a unit: merged into new files, moved to its level, or left alone.
 
     sections of several runs          merged
     a small file that overlaps none   rewritten together with its neighbours
@@ -40,7 +40,7 @@ class UnitShape:
 
 @dataclass(slots=True)
 class CompactSteps:
-    """Files by what becomes of them."""
+    """Files by their step."""
 
     rewrites: list[list[Section]] = field(default_factory=list)
     """Neighbouring sections that are written into common files, in key order."""
@@ -70,7 +70,7 @@ def compact_steps(sections: Sequence[Section], shape: UnitShape) -> CompactSteps
 
 
 def _rewrite(waiting: list[Section], steps: CompactSteps, shape: UnitShape) -> list[Section]:
-    """Note neighbouring sections; a single file among no others is not rewritten for its size."""
+    """Add neighbouring sections; a single file among no others is not rewritten for its size."""
     if len(waiting) == 1 and len(waiting[0]) == 1:
         for file in waiting[0][0]:
             _upgrade(file, steps, shape)

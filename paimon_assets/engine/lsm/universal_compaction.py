@@ -107,7 +107,7 @@ class UniversalCompaction:
         )
 
     def pick(self, levels: Levels, *, since_full_ms: int | None = None) -> CompactUnit | None:
-        """Pick what to compact, None if nothing is due.
+        """Pick a unit, None if nothing is due.
 
         >>> from paimon_assets.engine.lsm.levels import Levels
         >>> UniversalCompaction().pick(Levels(count=6, runs=())) is None
@@ -176,7 +176,7 @@ class UniversalCompaction:
 
 
 def off_peak_ratio(options: Options, hour: int) -> int:
-    """Return what `compaction.size-ratio` gains at an hour of the day.
+    """Return the addition to `compaction.size-ratio` at an hour of the day.
 
     Source: `org.apache.paimon.mergetree.compact.OffPeakHours`.
 

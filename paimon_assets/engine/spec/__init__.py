@@ -1,4 +1,4 @@
-"""What the Paimon format is: frozen values and pure functions, standard library only.
+"""The Paimon format: frozen values and pure functions, standard library only.
 
 Concept → modules:
     data types, casts, row kinds                      types/

@@ -70,7 +70,7 @@ class TablePaths:
 
     @property
     def branch_directory(self) -> str:
-        """Directory of what is the branch's own."""
+        """Directory of a branch's own files."""
         if self.branch == MAIN_BRANCH:
             return self.table
         return f"{self.branches_directory}/{BRANCH_PREFIX}{self.branch}"
@@ -135,7 +135,7 @@ class TablePaths:
 
     @property
     def pointer_directory(self) -> str:
-        """Directory of what says which ledger counts once no snapshot does."""
+        """Directory of the pointers to ledgers of expired snapshots."""
         return f"{self.branch_directory}/ingestion"
 
     def ledger(self, file_name: str) -> str:

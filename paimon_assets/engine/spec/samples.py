@@ -1,4 +1,4 @@
-"""Values as messages and metadata show them: some characters, or none where nobody may see them."""
+"""Values as messages and metadata show them: some characters, or none where they are private."""
 
 SHOWN_CHARACTERS = 60
 MASKED = "(not shown)"

@@ -116,7 +116,7 @@ def _row_reader(written: bytes, wanted: bytes) -> ReadValue:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Turn what damaged bytes raise into errors that name the file."""
+    """Turn the errors of damaged bytes into errors that name the file."""
     try:
         yield
     except FormatError as error:
@@ -238,7 +238,7 @@ class Container:
 
 
 def _texts_as_bytes(schema: Any) -> Any:
-    """Return a schema whose texts are bytes, which lie in a file alike; keys of maps stay texts."""
+    """Return a schema that reads texts as bytes, stored alike; keys of maps stay texts."""
     if isinstance(schema, list):
         return [_texts_as_bytes(branch) for branch in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What an Avro file may ask for: a few bytes must not cost gigabytes, or hours.
+"""Limits of an Avro file: a few bytes must not cost gigabytes, or hours.
 
 Everything an engine writes stays far below: schemas of some hundred types, items of a byte at
 least, blocks of some megabytes.

@@ -24,7 +24,7 @@ _VALUE_BRANCH = 2
 
 
 def compile_reader(written: Any, wanted: Any) -> ReadValue:
-    """Return what reads a value of a schema.
+    """Return the function that reads a value of a schema.
 
     Records become tuples of their values, arrays tuples of their items.
     """

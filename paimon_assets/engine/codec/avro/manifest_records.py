@@ -88,7 +88,7 @@ DAMAGED = (KeyError, TypeError, ValueError)
 
 
 def damaged_record(path: str, error: Exception) -> FormatError:
-    """Return the error for a record that cannot be what it says."""
+    """Return the error for an impossible record."""
     return FormatError(
         f"{path}: a manifest record is damaged ({error!r}).",
         kind="manifest-record",

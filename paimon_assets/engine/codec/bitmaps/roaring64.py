@@ -1,4 +1,4 @@
-"""Roaring bitmaps of 64 bits: what Java's Roaring64Bitmap writes ⇄ the portable format.
+"""Roaring bitmaps of 64 bits: Java's Roaring64Bitmap ⇄ the portable format.
 
     Java        a radix tree over the 48 high bits, then containers of 16 low bits
     portable    for each 32 high bits a bitmap of 32 bits: 16 bits and their container each

@@ -1,1 +1,1 @@
-"""Bloom filters and bitmaps of one data file's columns, and what they say of a filter."""
+"""Bloom filters and bitmaps of one data file's columns, and filters evaluated on them."""

@@ -78,7 +78,7 @@ def _decode(data: bytes) -> dict[str, dict[str, bytes]]:
 
 
 def damaged_index(path: str, what: str) -> FormatError:
-    """Build the error for a file index that is not what the format says."""
+    """Build the error for a file index that breaks the format."""
     return FormatError(
         f"File index '{path}' is damaged: {what}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
         " read the table without it.",

@@ -1,4 +1,4 @@
-"""Bloom filter of a column's values: says of a value that it is surely not in the file.
+"""Bloom filter of a column's values: tells values that are definitely not in the file.
 
     int32 BE number of hash functions · bits; bit p is bit p & 7 of byte p >> 3
 

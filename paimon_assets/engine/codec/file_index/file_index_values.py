@@ -1,4 +1,4 @@
-"""What file indexes make of values: integers of 64 bits, or the bytes of texts.
+"""The values that file indexes hash: integers of 64 bits, or the bytes of texts.
 
     TINYINT … BIGINT, DATE, TIME      the number (days, milliseconds)
     TIMESTAMP, … WITH LOCAL TIME ZONE milliseconds up to precision 3, else whole microseconds
@@ -47,7 +47,7 @@ def is_long_decimal(data_type: DataType) -> bool:
 
 
 def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
-    """Return what an index stores of each value of a column that is no text."""
+    """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
         counts = to_numpy(values.cast(pa.int64()))
@@ -75,7 +75,7 @@ def _unit_nanos(data_type: DataType) -> int:
 
 
 def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | None:
-    """Return (what an index stores of a literal, whether it stands for no other value).
+    """Return (indexed number of a literal, whether no other value has it).
 
     If it is not exact, the index's number is that of the value just below the literal, or of
     several values. None means that no number stands for the literal.

@@ -199,14 +199,14 @@ def _damaged(path: str, what: str) -> FormatError:
 
 
 class _Members:
-    """The members of one JSON object, taken out one by one; what is left is unknown."""
+    """The members of one JSON object, taken one by one; the rest is unknown to this engine."""
 
     def __init__(self, members: dict[str, Json], path: str) -> None:
         self.path = path
         self._left = members
 
     def damaged(self, what: str) -> FormatError:
-        """Return the error that says what is wrong with the file."""
+        """Return the error for a damaged file, with the cause."""
         return _damaged(self.path, what)
 
     def version(self, newest: int, noun: str) -> int:
@@ -279,7 +279,7 @@ class _Members:
         return cast("dict[str, str]", value)
 
     def rest(self) -> dict[str, Json]:
-        """Return what nobody took."""
+        """Return the members that were not taken."""
         return self._left
 
     def _absent(self, key: str) -> bool:

@@ -10,7 +10,7 @@ from paimon_assets.engine.spec.types.type_text import Json
 
 
 def statistics_to_json(statistics: Statistics) -> bytes:
-    """Write statistics; what is unknown is left out."""
+    """Write statistics; unknown ones are left out."""
     members: dict[str, Json] = {
         "snapshotId": statistics.snapshot_id,
         "schemaId": statistics.schema_id,

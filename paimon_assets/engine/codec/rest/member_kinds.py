@@ -1,4 +1,4 @@
-"""The kinds of members: what they are read from, as leniently as Java, and written as.
+"""The kinds of members: how they are read, as leniently as Java, and written.
 
 Numbers and truth values may come as texts, numbers as the values of texts. Null and absent are one:
 empty lists and objects, 0, false. Integers are never read by way of a float.
@@ -117,7 +117,7 @@ TEXTS = list_of(TEXT)
 
 
 def _plain_fields(json: Json) -> Json:
-    """Leave out of every field what DLF's have not."""
+    """Remove the members of fields that DLF's fields do not have."""
     if isinstance(json, list):
         return [_plain_fields(item) for item in json]
     if not isinstance(json, dict):

@@ -1,4 +1,4 @@
-"""What catalogs hold, as requests and responses name it: by its name, whole, or a page of it."""
+"""Items of catalogs in requests and responses: a name, the whole item, or a page of them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,7 +24,7 @@ from paimon_assets.engine.spec.types.type_text import Json
 
 
 class Identifier(Structure):
-    """A database and what is in it: a table, a branch of it (`t$branch_b`), a view."""
+    """A database and an item in it: a table, a branch of it (`t$branch_b`), a view."""
 
     database: str = member(TEXT, also=("databaseName",), dlf="databaseName")
     object: str = member(TEXT, also=("tableName",), dlf="tableName")
@@ -164,7 +164,7 @@ class ConsumerInfo(Structure):
 
 
 class FunctionBody(Structure):
-    """What a function is; its definitions are kept as they are."""
+    """The body of a function; its definitions are kept as they are."""
 
     name: str = member(TEXT)
     input_params: tuple[DataField, ...] = member(FIELDS, default=())

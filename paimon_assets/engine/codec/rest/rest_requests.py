@@ -146,7 +146,7 @@ class ResetConsumerRequest(Structure):
 
 
 class AuthRequest(Structure):
-    """Columns somebody wants to read."""
+    """Columns that a reader asks for."""
 
     select: tuple[str, ...] | None = member(optional(TEXTS), default=None)
     """None is all of them."""

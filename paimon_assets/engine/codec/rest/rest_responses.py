@@ -42,7 +42,7 @@ class Page(Structure):
 
 
 class Audited(Structure):
-    """What somebody created and updated, at epoch milliseconds; 0 is not known."""
+    """Creator, last author and times, epoch milliseconds; 0 is not known."""
 
     owner: str | None = member(OPTIONAL_TEXT, default=None)
     created_at: int = member(INTEGER, default=0)
@@ -52,7 +52,7 @@ class Audited(Structure):
 
 
 class ErrorResponse(Structure):
-    """What went wrong, and with what."""
+    """The error and its resource."""
 
     resource_type: str | None = member(OPTIONAL_TEXT, default=None)
     """DATABASE, TABLE, PARTITION, COLUMN, SNAPSHOT, BRANCH, TAG, VIEW, DIALECT, FUNCTION, …"""
@@ -78,7 +78,7 @@ class DatabaseResponse(Audited):
 
 
 class TableResponse(Audited):
-    """A table: who it is, where it lies, its newest schema."""
+    """A table: its id, its path, its newest schema."""
 
     id: str | None = member(OPTIONAL_TEXT)
     database: str | None = member(OPTIONAL_TEXT, dlf=None, default=None)
@@ -124,7 +124,7 @@ class CommitResponse(Structure):
 
 
 class TokenResponse(Structure):
-    """What opens a table's files, and until when."""
+    """Credentials for a table's files, and their end."""
 
     token: Mapping[str, str] = member(TEXT_MAP)
     expires_at_millis: int = member(INTEGER, also=("expiresAt",))
@@ -134,7 +134,7 @@ class TokenResponse(Structure):
 
 
 class AuthResponse(Structure):
-    """What a reader must apply: predicates, and masks of columns, each as JSON text."""
+    """Row filters and column masks for a reader, each as JSON text."""
 
     filter: tuple[str, ...] | None = member(optional(TEXTS), omitted=None, default=None)
     column_masking: Mapping[str, str] | None = member(

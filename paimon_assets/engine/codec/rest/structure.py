@@ -1,4 +1,4 @@
-"""Structures: classes whose members say how they are read and written.
+"""Structures: classes whose attributes declare how JSON members are read and written.
 
     class RenameBranchRequest(Structure):
         to_branch: str = member(TEXT)
@@ -154,7 +154,7 @@ def _read(cls: type[Structure], each: _Member, json: Mapping[str, Json]) -> Any:
 
 
 def _show(json: Json) -> str:
-    """Return what kind of JSON this is; the value may be a secret, or long."""
+    """Return the kind of a JSON value; the value itself may be a secret, or long."""
     return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
         type(json), f"a {type(json).__name__}"
     )

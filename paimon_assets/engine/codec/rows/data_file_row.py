@@ -123,7 +123,7 @@ def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:
 
 
 def value_bounds(schema: TableSchema, file: DataFileMeta) -> dict[str, Bounds]:
-    """Return what a file's statistics say of its columns, by the names it knows them by."""
+    """Return the bounds of a file's columns from its statistics, by the names in the file."""
     names = stats_columns(file, schema)
     fields = [schema.by_name[name] for name in names if name in schema.by_name]
     if len(fields) != len(names):

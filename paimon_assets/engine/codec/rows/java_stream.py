@@ -75,7 +75,7 @@ class DataOutput:
 
 
 class DataInput:
-    """Reads what `DataOutput` wrote; every method raises `FormatError` at the end of the bytes."""
+    """Reads the bytes of a `DataOutput`; every method raises `FormatError` at their end."""
 
     __slots__ = ("_at", "_data")
 

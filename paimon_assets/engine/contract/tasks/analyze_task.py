@@ -1,4 +1,4 @@
-"""The task `analyze`: what is in the columns of one split, in a form that adds up.
+"""The task `analyze`: statistics of one split's columns, in a form that adds up.
 
 Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
 of them the number is exact, beyond that an estimate within about 2 % (one standard deviation).
@@ -53,7 +53,7 @@ class RowSummary:
 
 
 def join(parts: Iterable[RowSummary], width: int) -> RowSummary:
-    """Add up what is in several splits."""
+    """Add up the statistics of several splits."""
     listed = list(parts)
     return RowSummary(
         rows=sum(part.rows for part in listed),

@@ -1,4 +1,4 @@
-"""The task `segment-footers`: what the footers of some foreign files say, as values and bytes.
+"""The task `segment-footers`: the footers of some external files, as values and bytes.
 
 One task looks at many files of one format. Of text formats, which have no footer, the rows are
 read, checked and counted.
@@ -49,7 +49,7 @@ class FileFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footers:
-    """The result of one task; what files have in common is written once."""
+    """The result of one task; equal schemas of files are written once."""
 
     layouts: tuple[tuple[tuple[FileColumn, ...], tuple[str, ...]], ...]
     """(columns, columns with statistics)."""

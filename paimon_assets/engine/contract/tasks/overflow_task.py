@@ -1,4 +1,4 @@
-"""The task `overflow`: what casts would lose of one data file's columns, as values and bytes.
+"""The task `overflow`: the losses of casts of one data file's columns, as values and bytes.
 
 Shared by all tasks is how the table casts; a task is one file with the columns to judge.
 """
@@ -28,7 +28,7 @@ class OverflowContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastColumn:
-    """One column of a file, and what it shall become."""
+    """One column of a file, and its new type."""
 
     held: DataField
     """As the file has it."""

@@ -144,7 +144,7 @@ def _value(json_: Any, classes: Mapping[str, Any], parts: Sequence[bytes]) -> An
 
 @cache
 def _members(kind: Any) -> tuple[str, ...] | None:
-    """Return the names of what an object holds; None if it is no object of members."""
+    """Return the member names of an object; None if it has none."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return getattr(kind, "_fields", None)

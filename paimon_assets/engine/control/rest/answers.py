@@ -1,4 +1,4 @@
-"""What an answer means: a document, or which error.
+"""The meaning of an HTTP answer: a document, or an error.
 
 Of a change, what a server says before it begins (400, 401, 403, 404, 409, 429, 501) is sure:
 nothing was changed. What comes from its midst (500 and other), comes broken or not at all leaves it
@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def is_good(self) -> bool:
-        """Whether the server did what was asked."""
+        """Whether the server accepted the request."""
         return _OK <= self.status < _MULTIPLE
 
 

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, or keys of DLF that sign each request.
+"""Authentication at a server: a bearer token, or keys of DLF that sign each request.
 
 Source: `org.apache.paimon.rest.auth.AuthProvider`, `DLFAuthProviderFactory`.
 """
@@ -73,7 +73,7 @@ Auth = BearerAuth | DlfAuth
 
 
 def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth | None:
-    """Return what authenticates the requests of a catalog; None sends them without credentials."""
+    """Return the authentication of a catalog; None sends no credentials."""
     typed = Options(options)
     match typed.get(TOKEN_PROVIDER):
         case "bear" | "bearer":

@@ -31,7 +31,7 @@ _SIGNED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest:
-    """What of a request is signed."""
+    """The signed parts of a request."""
 
     method: str
     path: str

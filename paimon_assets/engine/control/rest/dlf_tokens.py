@@ -1,4 +1,4 @@
-"""Keys of DLF: given once, read from a file that somebody renews, or asked of the machine's role.
+"""Keys of DLF: fixed, from a file that is renewed, or from the machine's role.
 
 Source: `org.apache.paimon.rest.auth.DLFToken`, `DLFLocalFileTokenLoader`, `DLFECSTokenLoader`.
 """

@@ -54,7 +54,7 @@ _REPEATED = frozenset({"GET", "DELETE"})
 
 
 class Nothing(Structure):
-    """An answer whose body nobody reads."""
+    """An answer whose body is not read."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -71,12 +71,12 @@ class _LostError(Exception):
 
 
 class _NotSentError(Exception):
-    """A request that surely did not arrive."""
+    """A request that definitely did not arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of a server."""
+    """A request to a server."""
 
     method: str
     path: str
@@ -190,7 +190,7 @@ class HttpClient:
         )
 
     def fetch(self, url: str) -> bytes:
-        """Return what lies at another URL, asked as nobody."""
+        """Return the content of another URL, without credentials."""
         bare = HttpClient(url, pace=self._pace)
         suffix = "/" if url.endswith("/") else ""
         answer, _ = bare._answer(Request(method="GET", path=suffix))
@@ -302,7 +302,7 @@ def _read(response: Any) -> bytes:
 
 
 def _judge(requests: Any, error: Exception) -> Exception:
-    """Return whether a request was surely not sent, or may have been; the text shows no URL."""
+    """Return whether a request was definitely not sent, or may have been; no URL is shown."""
     kinds = requests.exceptions
     name = type(error).__name__
     if isinstance(error, kinds.ConnectTimeout | kinds.SSLError | kinds.ProxyError):

@@ -35,12 +35,12 @@ class RestApi:
         return path_of(*self._root, *parts)
 
     def get(self, parts: Sequence[str], into: type[S], query: Mapping[str, str] | None = None) -> S:
-        """Return what lies at the parts of a path."""
+        """Return the document at a path."""
         request = Request(method="GET", path=self._path(parts), query=query or {})
         return self._client.ask(request, into)
 
     def delete(self, parts: Sequence[str], query: Mapping[str, str] | None = None) -> None:
-        """Delete what lies at the parts of a path."""
+        """Delete the resource at a path."""
         path = self._path(parts)
         request = Request(method="DELETE", path=path, query=query or {}, is_change=True)
         self._client.ask(request, Nothing)
@@ -53,7 +53,7 @@ class RestApi:
         *,
         is_change: bool = True,
     ) -> S:
-        """Send a body to the parts of a path, and return the answer, whose body may be nobody's."""
+        """Send a body to a path, and return the answer."""
         request = Request(
             method="POST", path=self._path(parts), body=body.to_bytes(), is_change=is_change
         )

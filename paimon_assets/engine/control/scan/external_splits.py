@@ -1,4 +1,4 @@
-"""Splits that were planned elsewhere: whether they are the table's, and what their readers need."""
+"""Splits that were planned elsewhere: checked against the table, with their readers' context."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ def _place(path: str) -> str:
 
 
 def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
-    """Return splits with what their readers need: schemas, and how texts are written.
+    """Return splits with their readers' context: schemas, and the format of text files.
 
     Cost:
         A read of each schema; a listing of each folder of foreign files.

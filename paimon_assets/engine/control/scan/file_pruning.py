@@ -160,7 +160,7 @@ class FilePruning:
         return self._bounds(layout, file.value_stats, file.row_count)
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
-        """Ask the file index, if it lies in the manifest; others are the reader's to open."""
+        """Ask the file index, if it lies in the manifest; the reader opens others."""
         if file.embedded_file_index is None or not self._looks_at_indexes:
             return True
         source = self._schema_of(file.schema_id)

@@ -1,4 +1,4 @@
-"""Incremental reads: what changed after one snapshot, up to and with another → splits.
+"""Incremental reads: the changes after one snapshot, up to and with another → splits.
 
     delta        files that APPEND snapshots added
     changelog    changelog files
@@ -233,7 +233,7 @@ class NetChanges:
             self._gone_at[live] = step.id
 
     def add_overwrite(self, before: Snapshot | None, step: Snapshot) -> None:
-        """Add what differs between a snapshot of kind OVERWRITE and the one before it."""
+        """Add the difference between an OVERWRITE snapshot and the one before it."""
         old = _state(self._store, before, self._predicate)
         new = _state(self._store, step, self._predicate)
         for bucket in dict.fromkeys((*old.files, *new.files)):
@@ -246,7 +246,7 @@ class NetChanges:
             came |= {live: file for live, file in has.items() if live not in had}
 
     def splits(self, snapshot_id: int, *, keeps_kinds: bool) -> list[DataSplit]:
-        """Return the splits of what is left."""
+        """Return the splits of the remaining files."""
         target = self._store.schema.typed_options.get(SPLIT_TARGET_SIZE)
         found = []
         for bucket, entry in self._entries.items():
@@ -274,7 +274,7 @@ def refuse_without_kinds(store: FileStore, snapshot_id: int) -> InvalidInputErro
 
 
 def refuse_refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
-    """Return the error of who would not see what a refresh changed."""
+    """Return the error of a reader that would miss the changes of a refresh."""
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
         " refreshed, and what its files held before is not known. Read the whole table again"
@@ -434,7 +434,7 @@ def scan_changes(
     keeps_kinds: bool,
     as_stream: bool = True,
 ) -> ChangeScan:
-    """Find what a read of changes needs."""
+    """Plan the splits of a read of changes."""
     _check_supported(store)
     if between.start_id == between.end_id:
         is_before = between.end_id < FIRST_SNAPSHOT_ID

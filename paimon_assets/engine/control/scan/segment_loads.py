@@ -1,4 +1,4 @@
-"""Loads: what a table's own snapshots brought, numbered along with the segments of others.
+"""Loads: commits of the table's own rows, numbered along with segments of external files.
 
     snapshots since the last look ─▶ own files that come and go ─▶ one load a snapshot that brings
                                                                    files, in their order
@@ -87,7 +87,7 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
 
 
 def keep_ids(store: FileStore, now_ms: int) -> None:
-    """Enter what snapshots say that are about to go, if the table has a registry.
+    """Store the loads of snapshots that are about to expire, if the table has a registry.
 
     Their loads, and which segments they added, took away, or did not because they were undone.
     Loads that have been over for `RETENTION_MS` are forgotten: a table that is written to all the
@@ -125,7 +125,7 @@ def _is_there(store: FileStore, mark: SegmentCommit | None) -> bool:
 def _seen(
     store: FileStore, ids: Sequence[int], mark: SegmentCommit | None
 ) -> Iterator[SnapshotFiles]:
-    """Yield what snapshots after a mark did, in order; a few are read ahead."""
+    """Yield the changes of snapshots after a mark, in order; a few are read ahead."""
     previous = None if mark is None else mark.snapshot_id
 
     def read(number: int, previous: int | None) -> SnapshotFiles | None:

@@ -1,4 +1,4 @@
-"""What a scan does for segments: files that stand in the registry alone, and files that changed.
+"""Segments in a scan: files that stand in the registry alone, and files that changed.
 
 A foreign file may be replaced or removed by its owner at any time. Rows counted and bounds taken at
 import would then be wrong, so a scan compares size and time of each file it needs with the
@@ -62,7 +62,7 @@ def text_segments(
 
 
 class TextChanges:
-    """What snapshots did to the segments of text formats, which no manifest says."""
+    """The changes of snapshots to segments of text formats, which no manifest holds."""
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
         on_partition = only_on(predicate, store.schema.partition_keys)

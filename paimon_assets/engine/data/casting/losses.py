@@ -126,7 +126,7 @@ def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
 def _changes(
     values: Array, result: Array, source: DataType, target: DataType, settings: CastSettings
 ) -> tuple[Mask, Mask]:
-    """Return which values became others by overflow, and which by truncation or rounding."""
+    """Return the values that overflowed, and those that were truncated or rounded."""
     none = np.zeros(len(values), np.bool_)
     if keeps_all(source, target):
         return none, none

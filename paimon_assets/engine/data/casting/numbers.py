@@ -37,7 +37,7 @@ def as_arrow_casts(array: Array, cast: Cast) -> Array:
 
 
 def real_to_whole(array: Array, cast: Cast) -> Array:
-    """Cut the fraction off; the dialects differ for NaN and for what does not fit."""
+    """Cut the fraction off; the dialects differ for NaN and for values out of range."""
     convert = _java_whole if cast.is_java else _cpp_whole
     values = values_of(array).astype(np.float64, copy=False)
     return column_of(convert(values, cast), cast.arrow_type, array)
@@ -58,7 +58,7 @@ def _java_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
 
 
 def _cpp_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
-    """What x86-64 does: the smallest number, of which smaller types keep the low bits."""
+    """Convert as x86-64: the smallest number, of which smaller types keep the low bits."""
     bits = 64 if pa.types.is_int64(cast.arrow_type) else 32
     limit, smallest = (_TWO_TO_63, _INT64.min) if bits == 64 else (_TWO_TO_31, _INT32.min)
     whole = np.trunc(values)

@@ -189,7 +189,7 @@ def timestamp_to_seconds(array: Array, cast: Cast) -> Array:
 
 
 def _whole_millis(counts: Int64s, unit: int) -> tuple[Int64s, int]:
-    """Drop what is finer than milliseconds, downward; return (counts, units of a second)."""
+    """Round down to milliseconds; return (counts, units of a second)."""
     if unit <= MILLIS_PER_SECOND:
         return counts, unit
     return counts // (unit // MILLIS_PER_SECOND), MILLIS_PER_SECOND

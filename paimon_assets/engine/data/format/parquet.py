@@ -171,7 +171,7 @@ class ParquetReader(FormatReader):
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
-        """Check that 64 bits hold the nanoseconds: pyarrow wraps others.
+        """Check that 64 bits hold the nanoseconds: pyarrow wraps larger ones.
 
         Java counts times before 1970 from the next day, with negative nanoseconds, which pyarrow
         reads as 584 years. The years 2262 to 2554 look alike; only the bytes distinguish them.

@@ -176,7 +176,7 @@ class _MergeRead:
         return dict(zip(ids, ages, strict=False))
 
     def _ages(self, rows: pa.RecordBatch, file: DataFileMeta, ages: Mapping[int, int]) -> Any:
-        """Return what orders the rows of a key over buckets: those in the key's own are the newest.
+        """Return the order of a key's rows over buckets: those in the key's own are the newest.
 
         Other buckets hold rows of the time when the key had another type, even if they were
         compacted since; among these the type decides.
@@ -210,7 +210,7 @@ class _MergeRead:
         )
 
     def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
-        """Decode the columns asked for and those the merge looks at, and no others."""
+        """Decode the requested columns and those the merge needs."""
         schema = self.context.schema
         merges = len(runs) > 1 or plan.repeats_keys
         compared = {*plan.keys, *plan.sequence_fields} if merges else set()

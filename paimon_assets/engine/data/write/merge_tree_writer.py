@@ -173,7 +173,7 @@ class MergeTreeWriter(BucketWriter):
         return self.schema.typed_options.get(SEQUENCE_SORT_ORDER)
 
     def _then(self, part: RouteRows, padded: Longs | None) -> list[Any]:
-        """Return what decides between rows of one key, most significant first.
+        """Return the columns that order the rows of one key, most significant first.
 
         Plain counters rise with arrival, which the stable sort keeps already.
         """

@@ -169,7 +169,7 @@ class _TableWrite:
     _rows_ignored: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be written, before a row is read."""
+        """Refuse tables and options that cannot be written, before a row is read."""
         schema, table = self.context.schema, self.context.table
         refuse_unwritable(schema, table)
         self._padding = padding_of(schema)
@@ -184,7 +184,7 @@ class _TableWrite:
         self._router = router_of(self.context, self.file_io, self.target, self.known)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> WriteResult:
-        """Write all rows, or delete what was written."""
+        """Write all rows; an error deletes the written files."""
         complete = False
         try:
             for given in rows:
@@ -390,7 +390,7 @@ class _TableWrite:
         )
 
     def _delete_files(self) -> None:
-        """Delete every file of this call; nobody knows them yet."""
+        """Delete every file of this call; no commit names them yet."""
         for route in self._routes:
             for writer in route.writers:
                 with suppress(PaimonError, OSError):  # the first error matters
@@ -400,7 +400,7 @@ class _TableWrite:
 
 
 def _done(call: Callable[[], None]) -> Work[None]:
-    """Work in this thread; what it raises is raised here."""
+    """Work in this thread; its error is raised here."""
     work = Work(call)
     work.result()
     return work

@@ -1,4 +1,4 @@
-"""What options take at the moment they are set, and which unknown keys look like a slip.
+"""Checks of options when they are set, and unknown keys that look like a slip.
 
 Unknown keys are other engines' and are kept. Options that were set before, perhaps by others, are
 not judged again: only what changed is.

@@ -123,7 +123,7 @@ class UpdateColumnComment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateColumnDefaultValue:
-    """Set what writers store where they get no value; None removes it."""
+    """Set the value that writers store where none is given; None removes it."""
 
     field_names: Path
     new_default_value: str | None

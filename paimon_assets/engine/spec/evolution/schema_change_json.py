@@ -1,4 +1,4 @@
-"""SchemaChange ⇄ the JSON of REST catalogs: what people write in YAML and the Launchpad too.
+"""SchemaChange ⇄ the JSON of REST catalogs, which YAML and the Launchpad use too.
 
     {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment": null, "move": null}
 
@@ -123,7 +123,7 @@ def change_from_json(json: object) -> SchemaChange:
 
 
 def _read(kind: type[SchemaChange], members: "_Members") -> SchemaChange:
-    """Read what a kind of change needs; a member with a default may be missing."""
+    """Read the members of a kind of change; a member with a default may be missing."""
     found: dict[str, Any] = {}
     for field in fields(kind):
         name = _in_json(field.name)

@@ -28,7 +28,7 @@ class SchemaDifference:
 
 
 def schema_diff(old: TableSchema, new: TableSchema) -> tuple[SchemaDifference, ...]:
-    """Return what differs: columns in the order of the new schema, dropped ones, then the rest."""
+    """Return the differences: columns in the order of the new schema, dropped ones, the rest."""
     return (*_columns(old, new), *_drop(old, new), *_rest(old, new))
 
 

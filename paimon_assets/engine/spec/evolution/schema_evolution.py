@@ -136,7 +136,7 @@ class _Draft:
             )
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
-        """Put what `change` makes of a column in its place."""
+        """Replace a column by the result of `change`."""
         index = self.position(name)
         self.fields[index] = change(self.fields[index])
 

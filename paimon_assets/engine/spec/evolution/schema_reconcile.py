@@ -1,4 +1,4 @@
-"""The changes that would make a stored schema what somebody declares.
+"""The changes from a stored schema to a declared one.
 
 Columns are matched by name. A declared column that the table lacks is taken as renamed if the table
 has one that nobody declares, and these two alone have their type: dropping would lose its values.
@@ -61,7 +61,7 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
 
 
 def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
-    """Return the changes that add what is declared and take nothing away."""
+    """Return the changes that add the declared columns and options, and remove nothing."""
     wanted = first_table_schema(declared, time_millis=0)
     found = _Draft(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
     for field in wanted.fields:
@@ -96,7 +96,7 @@ class _Draft:
     unreachable: list[str]
 
     def all(self) -> Reconciliation:
-        """Return what was found."""
+        """Return the result."""
         return Reconciliation(
             changes=tuple(self.changes),
             result=self.schema,

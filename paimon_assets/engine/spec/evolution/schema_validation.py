@@ -67,7 +67,7 @@ def validate_schema(schema: TableSchema) -> None:
 
 
 def _validate_options(schema: TableSchema) -> None:
-    """Read every option that is known; others belong to other readers and are kept."""
+    """Parse every known option; unknown ones belong to other readers and are kept."""
     for option in ALL_OPTIONS:
         schema.typed_options.get(option)
 

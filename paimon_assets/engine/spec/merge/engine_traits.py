@@ -1,4 +1,4 @@
-"""EngineTraits: what a merge engine means for everything but the merge itself.
+"""EngineTraits: the consequences of a merge engine outside the merge itself.
 
 One value an engine, in one table. Only the table and the maker of merge functions
 (`data.merge.function`) name engines; everybody else asks for a trait.

@@ -78,7 +78,7 @@ class PaddingConfig:
 
     @property
     def counts_units(self) -> bool:
-        """Whether the counter continues what is stored of a second or millisecond."""
+        """Whether the counter continues the stored one of a second or millisecond."""
         return self.has_counter and not self.legacy_counter
 
 
@@ -159,7 +159,7 @@ def _validate_own_layout(schema: TableSchema) -> None:
 def _refusal(
     field: DataField, steps: tuple[SequencePadding, ...], *, own_layout: bool
 ) -> str | None:
-    """Return why a column may not be padded, and what to do instead; None if it may."""
+    """Return why a column may not be padded, and the way out; None if it may."""
     root = field.type.root
     if root not in _PADDABLE:
         return "the type has no sequence number. Use a number, a date or a timestamp"
@@ -186,7 +186,7 @@ def _refusal(
 def _counter_refusal(
     digits: int, steps: tuple[SequencePadding, ...], *, is_timestamp: bool
 ) -> str | None:
-    """Return why a counter would not decide what it promises; None if it does."""
+    """Return why a counter would not order records as promised; None if it does."""
     counters = [step for step in steps if step is not SequencePadding.ROW_KIND_FLAG]
     if not counters:
         return None

@@ -35,7 +35,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def identifier(self) -> FileIdentifier:
-        """What makes two entries speak of the same file."""
+        """The identity of the file: equal for entries of the same file."""
         file = self.file
         return (
             self.partition,
@@ -50,7 +50,7 @@ class ManifestEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One record of a manifest list: a manifest and what it holds."""
+    """One record of a manifest list: a manifest and its counts."""
 
     file_name: str
     file_size: int

@@ -1,4 +1,4 @@
-"""PartitionStatistics: what one commit changes in a partition, as catalogs sum it up.
+"""PartitionStatistics: the changes of one commit in a partition, as catalogs sum them up.
 
 Source: `org.apache.paimon.partition.PartitionStatistics`.
 """

@@ -73,6 +73,6 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """What no other snapshot is called, in whichever table and after whatever rollback."""
+        """A name that no other snapshot has, in any table and after any rollback."""
         own = self.uuid or self.delta_manifest_list.removeprefix("manifest-list-")
         return f"{self.id}-{own}"

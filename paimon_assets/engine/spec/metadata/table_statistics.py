@@ -1,4 +1,4 @@
-"""Statistics: what is known of all rows of a table at one snapshot; an ANALYZE snapshot names them.
+"""Statistics of all rows of a table at one snapshot; an ANALYZE snapshot names them.
 
 Source: `org.apache.paimon.stats.Statistics`, `ColStats`.
 """

@@ -4,12 +4,12 @@ import time
 
 
 def wall_clock_ms(epoch_ms: int) -> int:
-    """Return what this machine's clock on the wall shows at a moment, both in milliseconds."""
+    """Return this machine's local time at an instant, both in milliseconds."""
     return epoch_ms + time.localtime(epoch_ms / 1000).tm_gmtoff * 1000
 
 
 def instant_ms(wall_ms: int) -> int:
-    """Return the moment, in epoch milliseconds, at which this machine's wall clock shows so much.
+    """Return the instant, in epoch milliseconds, of a local time of this machine.
 
     >>> instant_ms(wall_clock_ms(1_700_000_000_123))
     1700000000123

@@ -1,4 +1,4 @@
-"""Options of a catalog that are no table's: where it lies, who knows its tables.
+"""Options of a catalog that are no table's: its warehouse and its kind.
 
 They are given where a warehouse is opened, beside those of its storage.
 Source: `org.apache.paimon.options.CatalogOptions`.

@@ -1,4 +1,4 @@
-"""Options of compaction: when, how much at once, and what it leaves behind.
+"""Options of compaction: its triggers, its sizes and its files.
 
 `spec.options.all_options` lists them with all others.
 Source: `org.apache.paimon.CoreOptions`.

@@ -26,7 +26,7 @@ _EXPECTED: dict[object, str] = {int: "expected a whole number", float: "expected
 
 
 class Use(StrEnum):
-    """Who obeys an option: reads, or what writes, commits, compacts and expires."""
+    """The operations that obey an option: reads, or writes, commits, compactions and expiry."""
 
     READ = "read"
     WRITE = "write"
@@ -47,7 +47,7 @@ class Option(Generic[T]):
 
     @property
     def parser(self) -> Callable[[str], T]:
-        """What parses the option's text."""
+        """The parser of the option's text."""
         kind: Any = type(self.default)
         return self.parse or _parser_of(kind)
 

@@ -1,4 +1,4 @@
-"""Options of a catalog behind a REST server: where it is, who asks, how its storage is opened.
+"""Options of a catalog behind a REST server: its address, credentials and storage.
 
 Source: `org.apache.paimon.rest.RESTCatalogOptions`.
 """

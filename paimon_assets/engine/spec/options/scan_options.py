@@ -1,4 +1,4 @@
-"""Options that say what a read sees: a moment of the table, what changed between two, a branch.
+"""Options of reads: a time-travel target, changes between two, a branch.
 
 `spec.options.all_options` lists them with all others.
 Source: `org.apache.paimon.CoreOptions`.
@@ -36,7 +36,7 @@ class ScanMode(StrEnum):
 
 
 class IncrementalMode(StrEnum):
-    """`incremental-between-scan-mode`: what shows the changes between two moments."""
+    """`incremental-between-scan-mode`: the source of the changes between two snapshots."""
 
     AUTO = "auto"
     """Changelog files if the table has them, else the files that were added; diff for tags."""

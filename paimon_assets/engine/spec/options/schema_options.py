@@ -9,7 +9,7 @@ from paimon_assets.engine.spec.options.option import Option, Use, parse_zone
 
 
 class CastDialect(StrEnum):
-    """Whose rules convert the values of a column whose type was changed."""
+    """The rules that convert the values of a column whose type was changed."""
 
     JAVA = "java"
     CPP = "cpp"

@@ -1,4 +1,4 @@
-"""Which option values are shown to people: everything but what may be a key or a password.
+"""Option values that are shown to people: all but possible keys and passwords.
 
 Of a table's options those are hidden whose key names a secret. Of a catalog's and a storage's only
 those are shown that are known to be none: what a storage takes for a secret, nobody can list.

@@ -1,4 +1,4 @@
-"""Options that say of which kind a table is: what its files and their readers have to know.
+"""Options of the kind of a table: its file layout and its special readers.
 
 Source: `org.apache.paimon.CoreOptions`.
 """

@@ -1,1 +1,1 @@
-"""Filters and expressions as trees of values, and what bounds of columns say of them (`prune`)."""
+"""Filters and expressions as trees of values, and their evaluation on bounds (`prune`)."""

@@ -37,12 +37,12 @@ class Bounds:
 
     @property
     def all_null(self) -> bool:
-        """Whether every value is surely null."""
+        """Whether every value is definitely null."""
         return self.null_count is not None and self.null_count == self.row_count
 
     @property
     def no_null(self) -> bool:
-        """Whether surely no value is null."""
+        """Whether definitely no value is null."""
         return self.null_count == 0
 
 
@@ -125,7 +125,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _place(value: Any) -> Any:
-    """Return what orders values as Java does: -0.0 is below 0.0, and NaN is above all numbers."""
+    """Return a key in Java's order: -0.0 is below 0.0, and NaN is above all numbers."""
     if not isinstance(value, float):
         return value
     if math.isnan(value):

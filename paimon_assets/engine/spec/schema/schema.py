@@ -201,7 +201,7 @@ class TableSchema:
 
     @property
     def declared(self) -> Schema:
-        """What a person would declare to get this schema."""
+        """The declaration that gives this schema."""
         return Schema(
             fields=self.fields,
             partition_keys=self.partition_keys,

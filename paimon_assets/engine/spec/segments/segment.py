@@ -1,4 +1,4 @@
-"""Segment: files that somebody else wrote and owns, made part of a table where they lie.
+"""Segment: files of another owner, made part of a table in place.
 
     folder of files ─▶ one segment a partition folder ─▶ data files with an external path
     own snapshot    ─▶ one load, numbered along with them ─▶ data files of the table itself
@@ -41,7 +41,7 @@ class SegmentStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """One foreign file as it was when it was last looked at."""
+    """One external file as it was at the last look."""
 
     name: str
     """Path below the segment's folder."""
@@ -95,12 +95,12 @@ class Segment:
 
     @property
     def reader_options(self) -> Mapping[str, str]:
-        """What the command said of how the files are written."""
+        """The options of the files' format, as the command gave them."""
         return {key: value for key, value in self.options.items() if key not in OWN_OPTIONS}
 
     @property
     def name_prefix(self) -> str:
-        """What the names of its entries begin with, and those of no other segment."""
+        """The prefix of the names of its entries, and of no other segment's."""
         return self.files[0].file_name.rpartition("-")[0] if self.files else ""
 
     @property
@@ -183,7 +183,7 @@ class Load:
 
 
 def is_external(options: Options, file: DataFileMeta) -> bool:
-    """Whether a data file is somebody else's, so that nothing here may ever delete its bytes.
+    """Whether a data file is external, so that it must never be deleted here.
 
     A file with an external path is foreign unless its entry has the name of the file itself, as
     those of writers have, and it lies in a directory that the table itself writes to

@@ -1,4 +1,4 @@
-"""What ADD SEGMENT compares before it takes files in: the partition option, and columns.
+"""Checks of ADD SEGMENT before it adds files: the partition option, and columns.
 
 Checks and their words are CarbonData's; where Paimon's readers would return wrong values (another
 letter case, a text without an annotation) the rules are stricter.
@@ -35,7 +35,7 @@ TIMESTAMP_OF_ANY_KIND = "INT96"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:
-    """A column as a foreign file has it."""
+    """A column of an external file."""
 
     name: str
     type_text: str
@@ -135,7 +135,7 @@ def _word(data_type: DataType) -> str:
 def column_differences(
     schema: TableSchema, columns: Sequence[FileColumn], *, partitioned: bool
 ) -> tuple[str, ...]:
-    """Return what keeps a file from having the table's columns; empty if it may be imported."""
+    """Return the differences between a file's columns and the table's; empty if it fits."""
     by_name = {column.name: column for column in columns}
     folded = {column.name.lower(): column.name for column in columns}
     spellings = Counter(column.name.lower() for column in columns)

@@ -165,7 +165,7 @@ def _of_whole(source: AtomicType, target: AtomicType, low: int, high: int) -> Lo
 
 
 def _of_real(source: AtomicType, target: AtomicType, low: float, high: float) -> Loss | None:
-    """Bounds say nothing of fractions, and leave NaN out: nothing is surely kept."""
+    """Bounds tell nothing of fractions, and leave NaN out: nothing is definitely kept."""
     if target.root in INTEGER_ROOTS:
         least, most = integer_range(target.root)
         return None if least - 1 < low and high < most + 1 else Loss.OVERFLOW
@@ -210,7 +210,7 @@ def _of_date(source: AtomicType, target: AtomicType, low: int, high: int) -> Los
 
 
 def _in_timestamps(target: AtomicType, low: int, high: int, loss: Loss) -> Loss | bool:
-    """Judge nanoseconds by what 64 bits of the target's unit hold."""
+    """Judge nanoseconds by the 64-bit range of the target's unit."""
     precision = target.precision or 0
     unit = next(nanos for digits, nanos in _UNITS if precision <= digits)
     least, most = integer_range(TypeRoot.BIGINT)

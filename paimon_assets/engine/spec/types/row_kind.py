@@ -1,4 +1,4 @@
-"""RowKind: what a record does to its key.
+"""RowKind: the effect of a record on its key.
 
 Source: `org.apache.paimon.types.RowKind`; semantics of `rowkind.field`.
 """
