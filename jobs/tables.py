@@ -31,12 +31,7 @@ LANDED_FILES = demo.CHANGES
 CHECKED = demo.flights
 """The table with a job of its own that runs its checks."""
 
-COMPACTED: list[dg.AssetsDefinition] = [
-    demo.flights,
-    demo.weather,
-    demo.planes,
-    demo.daily_delays,
-]
+COMPACTED: list[dg.AssetsDefinition] = [demo.flights, demo.weather, demo.planes, demo.daily_delays]
 """Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
 COMPACTION_EXAMPLE = CompactionConfig(
     tables=["demo.flights"], strategy=StrategyChoice.full, dry_run=True

@@ -224,11 +224,7 @@ def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp
 
 @pytest.mark.parametrize(
     ("out", "columns", "message"),
-    [
-        ("nowhere/o.csv", "id", "is no folder"),
-        ("o.csv", "id,tags", "tags"),
-        (".", "id", "none of"),
-    ],
+    [("nowhere/o.csv", "id", "is no folder"), ("o.csv", "id,tags", "tags"), (".", "id", "none of")],
 )
 def test_what_cannot_be_written_is_one_clear_line(run, tmp_path, out, columns, message):
     run("create", "db.n", "--column", "id INT", "--column", "tags ARRAY<INT>")

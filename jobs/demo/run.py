@@ -48,10 +48,7 @@ def main(every: int, files: int, rest: bool) -> None:  # noqa: FBT001
         console.width = max(console.width, _LOG_WIDTH)
     started = time.monotonic()
     prepare_dagster_home()
-    with (
-        dg.DagsterInstance.get() as instance,
-        dg.build_resources(build_resources()) as resources,
-    ):
+    with dg.DagsterInstance.get() as instance, dg.build_resources(build_resources()) as resources:
         progress = Progress(console)
         if resources.paimon.executor == "spark":
             _start_spark(resources.paimon.spark, progress)

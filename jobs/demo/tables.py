@@ -233,15 +233,7 @@ def _expected_rows() -> int:
     return len(expected_flights(scale_of(LANDING)))
 
 
-assets = [
-    flight_changes,
-    weather_reports,
-    flights,
-    flights_unpadded,
-    weather,
-    planes,
-    daily_delays,
-]
+assets = [flight_changes, weather_reports, flights, flights_unpadded, weather, planes, daily_delays]
 
 checks = [
     build_row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),

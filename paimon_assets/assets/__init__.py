@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING
 from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.assets.check_run import (
-        CheckOptions as CheckOptions,
-    )
+    from paimon_assets.assets.check_run import CheckOptions as CheckOptions
     from paimon_assets.assets.checks.pandera_checks import (
         build_pandera_checks as build_pandera_checks,
     )
@@ -72,9 +70,7 @@ if TYPE_CHECKING:
         build_segment_asset as build_segment_asset,
         build_segment_import_job as build_segment_import_job,
     )
-    from paimon_assets.assets.files.source_files import (
-        FileSource as FileSource,
-    )
+    from paimon_assets.assets.files.source_files import FileSource as FileSource
     from paimon_assets.assets.jobs.compaction import (
         CompactionConfig as CompactionConfig,
         build_compaction_job as build_compaction_job,
@@ -91,9 +87,7 @@ if TYPE_CHECKING:
         SchemaEvolutionConfig as SchemaEvolutionConfig,
         build_schema_evolution_job as build_schema_evolution_job,
     )
-    from paimon_assets.assets.metadata import (
-        data_version_of as data_version_of,
-    )
+    from paimon_assets.assets.metadata import data_version_of as data_version_of
     from paimon_assets.assets.resource import (
         ExecutorKind as ExecutorKind,
         PaimonCatalogResource as PaimonCatalogResource,
@@ -119,15 +113,9 @@ if TYPE_CHECKING:
         paimon_input as paimon_input,
         paimon_output as paimon_output,
     )
-    from paimon_assets.assets.tables.pipes_client import (
-        PaimonPipesClient as PaimonPipesClient,
-    )
-    from paimon_assets.assets.tables.sql_lineage import (
-        columns_of_sql as columns_of_sql,
-    )
-    from paimon_assets.assets.tables.table_asset import (
-        paimon_asset as paimon_asset,
-    )
+    from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
+    from paimon_assets.assets.tables.sql_lineage import columns_of_sql as columns_of_sql
+    from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (
         WriteConfig as WriteConfig,
         WriteMode as WriteMode,

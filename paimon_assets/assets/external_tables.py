@@ -17,12 +17,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import (
-    COLUMN_SCHEMA,
-    Metadata,
-    column_schema,
-    state_of,
-)
+from paimon_assets.assets.metadata import COLUMN_SCHEMA, Metadata, column_schema, state_of
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,

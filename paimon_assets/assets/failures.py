@@ -29,10 +29,7 @@ TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
 
 @contextmanager
 def dagster_failures(
-    table: Identifier,
-    context: Any = None,
-    *,
-    wait_seconds: float | None = None,
+    table: Identifier, context: Any = None, *, wait_seconds: float | None = None
 ) -> Iterator[None]:
     """Turn engine errors of the block into Dagster's.
 

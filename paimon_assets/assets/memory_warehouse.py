@@ -83,11 +83,7 @@ class MemoryWarehouse:
         return (found.sort_by(keys) if keys else found).to_pylist(maps_as_pydicts="strict")
 
     def materialize(
-        self,
-        assets: Sequence[Any],
-        *,
-        resources: Mapping[str, Any] | None = None,
-        **options: Any,
+        self, assets: Sequence[Any], *, resources: Mapping[str, Any] | None = None, **options: Any
     ) -> dg.ExecuteInProcessResult:
         """Materialize assets into this warehouse, as `dagster.materialize`.
 

@@ -49,10 +49,7 @@ def tag_create(args: Arguments) -> None:
     """Give a snapshot of TARGET the name NAME."""
     retained = None if args.retain is None else dt.timedelta(milliseconds=args.retain)
     made = args.table().tags.create(
-        args.name,
-        args.snapshot,
-        time_retained=retained,
-        ignore_if_exists=args.if_not_exists,
+        args.name, args.snapshot, time_retained=retained, ignore_if_exists=args.if_not_exists
     )
     facts = {"tag": made.name, "snapshot_id": made.snapshot.id}
     say(f"tag {made.name} is snapshot {made.snapshot.id}", facts)

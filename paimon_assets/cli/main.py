@@ -170,10 +170,7 @@ COMMANDS = {
     "Catalog": {
         "ls": ("catalog_commands", "List the databases, or the tables of DATABASE."),
         "db": ("catalog_commands", "Create, show, change and drop databases."),
-        "create": (
-            "tables",
-            "Create TARGET, a database.table, and its database if needed.",
-        ),
+        "create": ("tables", "Create TARGET, a database.table, and its database if needed."),
         "doctor": ("doctor", "Look whether Java, packages and the storage are as they should be."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
         "alter": ("tables", "Change the columns and options of TARGET, all changes or none."),
@@ -196,10 +193,7 @@ COMMANDS = {
         "tag": ("history", "List, create, rename and delete tags."),
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
-        "rollback": (
-            "history",
-            "Return TARGET to a snapshot, a tag or a schema.",
-        ),
+        "rollback": ("history", "Return TARGET to a snapshot, a tag or a schema."),
     },
     "Files": {
         "partitions": ("history", "List the partitions of TARGET."),
@@ -212,7 +206,7 @@ COMMANDS = {
         "expire": ("upkeep", "Expire by the options of TARGET: snapshots, tags, partitions."),
     },
     "This command": {
-        "completion": ("completion", "Print the script that completes commands in SHELL."),
+        "completion": ("completion", "Print the script that completes commands in SHELL.")
     },
 }
 

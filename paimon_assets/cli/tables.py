@@ -21,14 +21,7 @@ from paimon_assets.cli.commands import (
     texts,
 )
 from paimon_assets.cli.files import read_files
-from paimon_assets.cli.output import (
-    is_json,
-    print_grid,
-    print_json,
-    print_rows_grid,
-    say,
-    working,
-)
+from paimon_assets.cli.output import is_json, print_grid, print_json, print_rows_grid, say, working
 from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-)
+from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError, StorageError
 from paimon_assets.server.refusal import Refusal
 from paimon_assets.server.request import Request, decoded
 from paimon_assets.server.service import Service

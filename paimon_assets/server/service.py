@@ -12,11 +12,7 @@ from threading import Lock
 from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table
-from paimon_assets.engine.control.catalog.catalog_state import (
-    STATE_DIRECTORY,
-    TABLES,
-    CatalogState,
-)
+from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY, TABLES, CatalogState
 from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.catalog.identity import (
@@ -196,12 +192,7 @@ class Service:
             raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
 
     def check_place(
-        self,
-        path: str,
-        principal: Principal,
-        *,
-        own: Identifier | None = None,
-        option: str = PATH,
+        self, path: str, principal: Principal, *, own: Identifier | None = None, option: str = PATH
     ) -> None:
         """Refuse a folder for a table that is not the principal's to give, or another table's.
 

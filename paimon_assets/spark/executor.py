@@ -73,19 +73,9 @@ from paimon_assets.spark.renewal import Renewal, with_renewal
 from paimon_assets.spark.repeated_keys import repeated_keys
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.size_estimate import with_size_estimate
-from paimon_assets.spark.split_tasks import (
-    split_rows,
-    task_numbers,
-    tasks_by_bytes,
-    tasks_by_cost,
-)
+from paimon_assets.spark.split_tasks import split_rows, task_numbers, tasks_by_bytes, tasks_by_cost
 from paimon_assets.spark.task_jobs import run_jobs
-from paimon_assets.spark.types import (
-    from_spark_schema,
-    is_cut,
-    spark_arrow_schema,
-    to_spark_schema,
-)
+from paimon_assets.spark.types import from_spark_schema, is_cut, spark_arrow_schema, to_spark_schema
 from paimon_assets.spark.worker import (
     ANSWER_SCHEMA,
     PACKED_SCHEMA,

@@ -71,11 +71,7 @@ from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker_imports import keep_imports
 
 ROUTED_SCHEMA = columns(
-    task=pa.int32(),
-    partition=pa.binary(),
-    bucket=pa.int32(),
-    position=pa.int64(),
-    rows=pa.binary(),
+    task=pa.int32(), partition=pa.binary(), bucket=pa.int32(), position=pa.int64(), rows=pa.binary()
 )
 PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
 ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
@@ -198,10 +194,7 @@ def _route(
 
 
 def _dealt(
-    rows: pa.RecordBatch,
-    positions: Positions,
-    places: RowBuckets,
-    routing: Routing,
+    rows: pa.RecordBatch, positions: Positions, places: RowBuckets, routing: Routing
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
     partitions, partition_ids, buckets = places
@@ -339,9 +332,7 @@ def _table_schema(context: WriteContext, source: RowSource) -> pa.Schema:
     return schema.append(_POSITION_FIELD) if source.has_positions else schema
 
 
-def _routed(
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[tuple[bytes, int], int, bytes]]:
+def _routed(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[bytes, int], int, bytes]]:
     """Yield ((partition, bucket), position, packed rows); a loop over pieces, not over rows."""
     for batch in batches:
         values = (batch["partition"], batch["bucket"], batch["position"], batch["rows"])

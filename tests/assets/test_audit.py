@@ -188,9 +188,7 @@ def test_an_overwrite_that_fails_leaves_what_was_there(paimon: PaimonCatalogReso
 
 def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
     @paimon_asset(
-        "air.planes",
-        PLANES,
-        before_commit=build_pandera_checks(None, SEATS, when="before_commit"),
+        "air.planes", PLANES, before_commit=build_pandera_checks(None, SEATS, when="before_commit")
     )
     def nothing() -> None: ...
 

@@ -184,10 +184,7 @@ def test_partitions_of_a_function(project: DefsFolderSandbox, warehouse: str) ->
     )
     (folder / "rows.py").write_text(DAYS)
     write(
-        project,
-        "lake",
-        "PaimonCatalogComponent",
-        {"warehouse": warehouse, "executor": "embedded"},
+        project, "lake", "PaimonCatalogComponent", {"warehouse": warehouse, "executor": "embedded"}
     )
     with project.build_all_defs() as definitions:
         for _ in range(2):
@@ -217,10 +214,7 @@ def test_checks_of_a_table_that_is_defined_elsewhere(
     )
     write(project, "checks", "PaimonChecksComponent", {"table": "shop.orders", "checks": checks})
     write(
-        project,
-        "lake",
-        "PaimonCatalogComponent",
-        {"warehouse": warehouse, "executor": "embedded"},
+        project, "lake", "PaimonCatalogComponent", {"warehouse": warehouse, "executor": "embedded"}
     )
     with project.build_all_defs() as definitions:
         result = run_all(definitions)

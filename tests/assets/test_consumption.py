@@ -6,12 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    paimon_asset,
-    paimon_input,
-    paimon_output,
-)
+from paimon_assets.assets import PaimonCatalogResource, paimon_asset, paimon_input, paimon_output
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
@@ -140,9 +135,7 @@ def test_a_table_that_is_rolled_back_reads_again_what_it_lost(lake: PaimonCatalo
     assert copied(lake) == [1, 2, 3, 4]
 
 
-def test_the_position_outlives_the_snapshot_that_said_it_first(
-    lake: PaimonCatalogResource,
-) -> None:
+def test_the_position_outlives_the_snapshot_that_said_it_first(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     copy = table_of(lake, "copy")
     copy.new_write_builder().write(rows(50), EmbeddedExecutor())

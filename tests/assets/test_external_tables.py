@@ -7,10 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.assets.external_sensors import (
-    build_new_snapshots_sensor,
-    cursor_from_json,
-)
+from paimon_assets.assets.external_sensors import build_new_snapshots_sensor, cursor_from_json
 from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,

@@ -121,10 +121,7 @@ def test_numbers_that_a_table_cannot_have_are_left_out(paimon: PaimonCatalogReso
         return {"paimon/sequence_wraps", "paimon/rows_ignored"} & found.keys()
 
     keyed: Any = {"primary_keys": ["id"]}
-    padded = {
-        "sequence.field": "id",
-        "sequence.auto-padding": "row-kind-flag",
-    }
+    padded = {"sequence.field": "id", "sequence.auto-padding": "row-kind-flag"}
     assert shown(SCHEMA) == set()
     assert shown(Schema.of({"id": "BIGINT"}, **keyed, options=padded)) == {"paimon/sequence_wraps"}
     ignoring = {"ignore-delete": "true"}

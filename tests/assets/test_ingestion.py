@@ -26,13 +26,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
-from tests.testkit.asset_tables import (
-    FailsOnce,
-    data_version_of,
-    failure_text,
-    metadata_of,
-    run,
-)
+from tests.testkit.asset_tables import FailsOnce, data_version_of, failure_text, metadata_of, run
 
 EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"})
 KEY = dg.AssetKey(["log", "events"])
@@ -400,9 +394,7 @@ def test_a_transform_maps_the_files_own_columns(
 ) -> None:
     (landing / "a.csv").write_text("number,text\n1,a\n2,b\n")
     source = FileSource(
-        folder=str(landing),
-        format="csv",
-        schema=Schema.of({"number": "BIGINT", "text": "STRING"}),
+        folder=str(landing), format="csv", schema=Schema.of({"number": "BIGINT", "text": "STRING"})
     )
 
     def rename(frame: pa.RecordBatchReader) -> pa.Table:

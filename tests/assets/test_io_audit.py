@@ -180,9 +180,7 @@ def test_a_retry_after_the_commit_tells_of_the_same_batch(
 
 def test_an_io_manager_that_asks_no_checks_is_an_error(paimon: PaimonCatalogResource) -> None:
     result = dg.materialize(
-        [sales_asset(GOOD)],
-        resources={"io_manager": dg.mem_io_manager},
-        raise_on_error=False,
+        [sales_asset(GOOD)], resources={"io_manager": dg.mem_io_manager}, raise_on_error=False
     )
     assert "its IO manager is none of PaimonIOManager" in failure_text(result)
     assert paimon.catalog().list_databases() == []

@@ -8,12 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonIOManager,
-    paimon_input,
-    paimon_output,
-)
+from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, paimon_input, paimon_output
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import data_version_of, failure_text, metadata_of, rows_of
 from tests.testkit.io_manager_runs import ANNOTATION, FROM_ARROW, io_run, to_arrow

@@ -63,12 +63,7 @@ def made(frame: Any, **options: Any) -> dg.AssetsDefinition:
                 }
             ),
             [
-                {
-                    "row": None,
-                    "amount": Decimal("2.00"),
-                    "day": None,
-                    "lists": [],
-                },
+                {"row": None, "amount": Decimal("2.00"), "day": None, "lists": []},
                 {
                     "row": ROW,
                     "amount": Decimal("1.50"),

@@ -142,9 +142,7 @@ def test_a_dataset_is_scanned_as_often_as_wanted(lake: PaimonCatalogResource) ->
     assert seen == [3, 1]
 
 
-NESTED = Schema.of(
-    {"id": "INT", "n": "ROW<a INT, b ROW<c STRING>>", "n.x": "INT", "m": "STRING"},
-)
+NESTED = Schema.of({"id": "INT", "n": "ROW<a INT, b ROW<c STRING>>", "n.x": "INT", "m": "STRING"})
 NESTED_ROWS: dict[str, list[Any]] = {
     "id": [1, 2],
     "n": [{"a": 7, "b": {"c": "x"}}, None],
@@ -337,9 +335,7 @@ def test_a_table_asset_consumes_too(lake: PaimonCatalogResource) -> None:
     assert seen == [[1, 2, 3], []]
 
 
-def test_a_retry_consumes_what_was_committed_and_no_more(
-    lake: PaimonCatalogResource,
-) -> None:
+def test_a_retry_consumes_what_was_committed_and_no_more(lake: PaimonCatalogResource) -> None:
     file_io = FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
 
     class Unreliable(PaimonCatalogResource):
@@ -369,8 +365,7 @@ def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
     days = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-03")
 
     @dg.asset(
-        partitions_def=days,
-        ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))},
+        partitions_def=days, ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))}
     )
     def daily(table: pa.Table) -> None:
         raise AssertionError(table)

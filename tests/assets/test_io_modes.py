@@ -62,10 +62,7 @@ def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
     ],
 )
 def test_modes(
-    schema: Schema,
-    mode: str,
-    expected: list[tuple[int, str]],
-    paimon: PaimonCatalogResource,
+    schema: Schema, mode: str, expected: list[tuple[int, str]], paimon: PaimonCatalogResource
 ) -> None:
     for frame in (rows((1, "a"), (2, "b")), rows((2, "x"), (3, "b"))):
         result = io_run(orders(frame, schema=schema, mode=mode), paimon)
@@ -191,9 +188,7 @@ def test_a_table_that_drifted_is_refused(paimon: PaimonCatalogResource) -> None:
     assert "primary key is declared (id) but stored none" in text
 
 
-def test_a_column_that_is_missing_is_refused_and_not_dropped(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_a_column_that_is_missing_is_refused_and_not_dropped(paimon: PaimonCatalogResource) -> None:
     assert io_run(orders(rows((1, "a"))), paimon).success
     text = failure_text(io_run(orders(rows((2, "b")).drop(["v"])), paimon))
     assert "the rows lack columns of the table" in text

@@ -50,13 +50,7 @@ def stored(paimon: PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition
 
 
 def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset(
-        "air.fleet",
-        PLANES,
-        key="fleet",
-        executor="embedded",
-        warehouse=paimon.warehouse,
-    )
+    @paimon_asset("air.fleet", PLANES, key="fleet", executor="embedded", warehouse=paimon.warehouse)
     def wanted() -> Any: ...
 
     asset = stored(paimon)

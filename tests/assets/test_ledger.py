@@ -120,9 +120,7 @@ def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
     assert file_io.read < whole * 1.2
 
 
-def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(
-    tmp_path: Path,
-) -> None:
+def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(tmp_path: Path) -> None:
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")

@@ -155,9 +155,7 @@ def test_files_are_ingested_by_spark_in_path_order(
     assert metadata_of(again, asset.key)["paimon/files_ingested"] == 0
 
 
-def test_a_spark_frame_is_refused_by_the_embedded_executor(
-    lake: PaimonCatalogResource,
-) -> None:
+def test_a_spark_frame_is_refused_by_the_embedded_executor(lake: PaimonCatalogResource) -> None:
     @paimon_asset("air.planes", PLANES, executor="embedded")
     def some_planes(paimon: PaimonCatalogResource) -> Any:
         return paimon.spark.session().createDataFrame(planes(("N1", 1, "jet")))

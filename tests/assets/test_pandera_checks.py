@@ -99,9 +99,7 @@ def test_only_partitions_of_the_run_are_judged(paimon: PaimonCatalogResource) ->
     ]
 
 
-def test_failures_add_up_over_batches(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_failures_add_up_over_batches(paimon: PaimonCatalogResource) -> None:
     rows = orders(*(("2024-01-01", number, str(number % 3 - 1)) for number in range(1000)))
 
     @paimon_asset("shop.orders", ORDERS)

@@ -187,9 +187,7 @@ _days, _shops = st.integers(1, 12), st.integers(0, 4)
     columns=st.sampled_from([{"day": "d", "shop": "s"}, {"shop": "s", "day": "d"}]),
 )
 def test_numbers_and_predicate_agree_with_a_look_at_each_row(
-    cells: set[tuple[int, int]],
-    pairs: list[tuple[int | None, int | None]],
-    columns: dict[str, str],
+    cells: set[tuple[int, int]], pairs: list[tuple[int | None, int | None]], columns: dict[str, str]
 ) -> None:
     ordered = sorted(cells)
     keys = [f"2013-01-{day:02}|{shop}" for day, shop in ordered]

@@ -110,10 +110,7 @@ def test_a_table_asset_has_it_too_and_what_is_declared_comes_first(
 ) -> None:
     def copy(**options: Any) -> dg.AssetsDefinition:
         @paimon_asset(
-            "shop.copy",
-            Schema.of({"id": "BIGINT"}),
-            ins={"orders": dg.AssetIn(ORDERS)},
-            **options,
+            "shop.copy", Schema.of({"id": "BIGINT"}), ins={"orders": dg.AssetIn(ORDERS)}, **options
         )
         def made(orders: pl.LazyFrame) -> pl.LazyFrame:
             return orders.select("id")

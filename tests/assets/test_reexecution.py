@@ -78,10 +78,7 @@ class Runs:
         parent = {} if of is None else {"dagster/parent_run_id": of, "dagster/root_run_id": of}
         result = dg.materialize(
             [self.asset],
-            resources={
-                "paimon": self.paimon,
-                "io_manager": PaimonIOManager(paimon=self.paimon),
-            },
+            resources={"paimon": self.paimon, "io_manager": PaimonIOManager(paimon=self.paimon)},
             instance=self.instance,
             raise_on_error=False,
             tags={**parent, **(tags or {})},
@@ -225,9 +222,7 @@ def test_a_step_that_succeeded_and_is_executed_again_for_its_asset_writes_anew(
     assert runs.rows() == [1, 1, 2, 2]
 
 
-def test_another_partition_of_a_resumed_run_is_another_write(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_another_partition_of_a_resumed_run_is_another_write(paimon: PaimonCatalogResource) -> None:
     days = dg.StaticPartitionsDefinition(["1", "2"])
 
     @paimon_asset("d.numbers", SCHEMA, partitions_def=days, partition_column="n", mode="append")

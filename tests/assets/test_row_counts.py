@@ -48,8 +48,7 @@ def test_bounds(paimon: PaimonCatalogResource, low: int, high: int, passes: bool
 
 
 @pytest.mark.parametrize(
-    "bounds",
-    [{}, {"expected": 1, "minimum": 1}, {"minimum": 2, "maximum": 1}],
+    "bounds", [{}, {"expected": 1, "minimum": 1}, {"minimum": 2, "maximum": 1}]
 )
 def test_bounds_that_say_nothing_are_refused(bounds: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as refused:

@@ -210,10 +210,7 @@ def test_a_segment_asset_has_no_partitions():
     source = SegmentSource(path="/x")
     with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
         build_segment_asset(
-            "shop.sales",
-            SALES,
-            source=source,
-            partitions_def=dg.StaticPartitionsDefinition(["a"]),
+            "shop.sales", SALES, source=source, partitions_def=dg.StaticPartitionsDefinition(["a"])
         )
 
 

@@ -88,9 +88,7 @@ def test_new_files_are_requested_once_until_they_are_ingested(watched: Watched) 
     assert "all 1 file" in (done.skip_message or "")
 
 
-def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(
-    watched: Watched,
-) -> None:
+def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(watched: Watched) -> None:
     keys = []
     watched.land("a.parquet")
     watched.ingest(request_of(watched.tick()))

@@ -25,10 +25,7 @@ SELECT name, t AS total, 1 AS one FROM paid JOIN shop.shops s ON s.id = paid.sho
     ("query", "expected"),
     [
         ("SELECT * FROM shop.shops", {"shops": {"id": ["id"], "name": ["name"]}}),
-        (
-            PAID,
-            {"shops": {"name": ["name"]}, "orders": {"total": ["id", "price"]}},
-        ),
+        (PAID, {"shops": {"name": ["name"]}, "orders": {"total": ["id", "price"]}}),
         (
             "SELECT id FROM shop.orders UNION ALL SELECT id FROM shop.shops",
             {"orders": {"id": ["id"]}, "shops": {"id": ["id"]}},

@@ -42,10 +42,7 @@ ALL_TYPES = {
     "tags": ArrayType(element=string()),
     "counts": MapType(key=not_null(string()), value=integer()),
     "place": RowType(
-        fields=(
-            DataField(id=0, name="x", type=integer()),
-            DataField(id=1, name="y", type=string()),
-        )
+        fields=(DataField(id=0, name="x", type=integer()), DataField(id=1, name="y", type=string()))
     ),
 }
 A_ROW = {
@@ -269,9 +266,7 @@ def test_one_commit_user_writes_once(runner, new_catalog):
 @pytest.mark.parametrize("keyed", [True, False])
 def test_compactions_merge_and_tell_their_progress(runner, new_catalog, keyed):
     declared = Schema.of(
-        ORDERS,
-        primary_keys=["id"] if keyed else [],
-        options={"bucket": "3", "bucket-key": "id"},
+        ORDERS, primary_keys=["id"] if keyed else [], options={"bucket": "3", "bucket-key": "id"}
     )
     table = new_catalog.create_table("db.orders", declared)
     for number in range(5):

@@ -35,10 +35,7 @@ def test_rows_are_deleted_and_updated(runner, new_catalog, keys, options):
     named = [{"day": "a", "id": 6, "amount": 1}, {"day": "b", "id": 20, "amount": 2}]
     added = {"amount": parse_expression("amount + source.amount")}
     merged = changing.merge(
-        rows_to_arrow(named, schema),
-        on=["day", "id"],
-        when_matched=added,
-        executor=runner.executor,
+        rows_to_arrow(named, schema), on=["day", "id"], when_matched=added, executor=runner.executor
     )
     assert (merged.rows_matched, merged.rows_inserted) == (1, 1)
     found = plain_rows(table.new_read_builder().to_arrow(), COLUMNS)

@@ -99,8 +99,7 @@ def test_nulls_are_never_written():
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["id", "schemaId", "baseManifestList", "commitUser", "commitKind", "totalRecordCount"],
+    "key", ["id", "schemaId", "baseManifestList", "commitUser", "commitKind", "totalRecordCount"]
 )
 def test_a_missing_member_is_named_with_its_file(key):
     members = {name: value for name, value in JAVA_SNAPSHOT.items() if name != key}

@@ -115,8 +115,5 @@ def test_damage_inside_a_page_is_found_by_its_checksum(tmp_path):
 
 
 def test_a_failing_storage_is_no_damaged_file(tmp_path):
-    with (
-        pytest.raises(StorageError, match="gone"),
-        naming(str(tmp_path / "gone"), RowFormat.CSV),
-    ):
+    with pytest.raises(StorageError, match="gone"), naming(str(tmp_path / "gone"), RowFormat.CSV):
         (tmp_path / "gone").read_bytes()

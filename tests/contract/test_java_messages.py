@@ -20,16 +20,8 @@ from paimon_assets.engine.spec.metadata.index_file import (
 )
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
-from tests.testkit.index_file_row import (
-    IndexRowLayout,
-    index_from_row,
-    index_to_row,
-)
-from tests.testkit.java_messages import (
-    JAVA_MESSAGE_VERSION,
-    dump_java_messages,
-    load_java_messages,
-)
+from tests.testkit.index_file_row import IndexRowLayout, index_from_row, index_to_row
+from tests.testkit.java_messages import JAVA_MESSAGE_VERSION, dump_java_messages, load_java_messages
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 VECTORS = IndexFileMeta(

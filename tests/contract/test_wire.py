@@ -307,11 +307,7 @@ def test_every_write_context_survives(states, buckets):
 
 def test_the_partitions_a_writer_may_write_survive():
     context = WriteContext(
-        table="t",
-        table_path="/t",
-        schema=SCHEMA,
-        partitions=IsNull("a"),
-        file_io=FILE_IO,
+        table="t", table_path="/t", schema=SCHEMA, partitions=IsNull("a"), file_io=FILE_IO
     )
     assert load(WriteContext, dump(context)) == context
 

@@ -1,11 +1,6 @@
 """A write context crosses between processes with all a writer must know of indexes."""
 
-from paimon_assets.engine.contract.context import (
-    HashIndexState,
-    KeyRead,
-    ReadContext,
-    WriteContext,
-)
+from paimon_assets.engine.contract.context import HashIndexState, KeyRead, ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire.wire_values import dump, load
 from paimon_assets.engine.fileio.base import FileIOSpec

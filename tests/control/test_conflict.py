@@ -16,10 +16,7 @@ from paimon_assets.engine.control.commit.conflict import (
     check_delta,
 )
 from paimon_assets.engine.control.commit.retry import RetryPolicy
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-)
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -183,11 +180,7 @@ def test_patience_ends_by_number_or_by_time():
 
 
 def test_the_policy_comes_from_the_table_options():
-    options = {
-        "commit.max-retries": "3",
-        "commit.min-retry-wait": "2 s",
-        "commit.timeout": "1 min",
-    }
+    options = {"commit.max-retries": "3", "commit.min-retry-wait": "2 s", "commit.timeout": "1 min"}
     assert RetryPolicy.of(Options(options)) == RetryPolicy(
         max_retries=3, min_wait_ms=2000, max_wait_ms=10_000, timeout_ms=60_000
     )

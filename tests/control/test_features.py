@@ -24,11 +24,7 @@ def _schema(declared, **options: str) -> TableSchema:
         (PLAIN, {"chain-table.enabled": "true"}, "unsupported-chain-table"),
         (PLAIN, {"query-auth.enabled": "true"}, "unsupported-query-auth"),
         (PLAIN, {"scan.primary-branch": "old"}, "unsupported-branch"),
-        (
-            PLAIN,
-            {"fields.v.map.storage-layout": "shared-shredding"},
-            "unsupported-map-layout",
-        ),
+        (PLAIN, {"fields.v.map.storage-layout": "shared-shredding"}, "unsupported-map-layout"),
         (KEY, {"pk-clustering-override": "true"}, "unsupported-key-clustering"),
         ({"columns": {"b": "BLOB", "v": "INT"}}, {}, "unsupported-column-type"),
     ],

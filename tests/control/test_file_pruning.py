@@ -176,18 +176,12 @@ def test_a_merged_bucket_keeps_all_its_files_or_none():
 
 
 def test_files_of_one_level_above_zero_are_pruned_one_by_one():
-    entries = [
-        _keyed("a", (1, 5), (1, 1), level=5),
-        _keyed("b", (6, 9), (9, 9), level=5),
-    ]
+    entries = [_keyed("a", (1, 5), (1, 1), level=5), _keyed("b", (6, 9), (9, 9), level=5)]
     assert _needed(KEYED, equal("x", 1), entries) == ["a"]
 
 
 def test_files_of_two_levels_are_not_pruned_one_by_one():
-    entries = [
-        _keyed("low", (1, 5), (1, 1), level=1),
-        _keyed("top", (1, 5), (9, 9), level=5),
-    ]
+    entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
     assert _needed(KEYED, equal("x", 1), entries) == ["low", "top"]
 
 
@@ -220,10 +214,7 @@ def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
 
 def test_files_of_settled_levels_are_pruned_one_by_one():
     schema = KEYED.with_dynamic_options({"deletion-vectors.enabled": "true"})
-    entries = [
-        _keyed("low", (1, 5), (1, 1), level=1),
-        _keyed("top", (1, 5), (9, 9), level=5),
-    ]
+    entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
     assert _needed(schema, equal("x", 1), entries) == ["low"]
     combining = schema.with_dynamic_options({"merge-engine": "aggregation"})
     assert _needed(combining, equal("x", 1), entries) == ["low"]

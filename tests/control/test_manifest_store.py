@@ -22,8 +22,7 @@ from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import commit, message, new_store, newest, plain_file
 
 PARTITIONED = first_table_schema(
-    Schema.of({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"]),
-    time_millis=0,
+    Schema.of({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"]), time_millis=0
 )
 
 

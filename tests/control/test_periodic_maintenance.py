@@ -105,10 +105,7 @@ def test_dates_and_the_most_partitions_at_a_time(tmp_path):
 
 
 def test_the_newest_file_tells_the_age_if_asked(tmp_path):
-    options = {
-        "partition.expiration-time": "1 d",
-        "partition.expiration-strategy": "update-time",
-    }
+    options = {"partition.expiration-time": "1 d", "partition.expiration-strategy": "update-time"}
     columns = {"part": "INT", "v": "INT"}
     store = new_store(tmp_path, Schema.of(columns, partition_keys=["part"], options=options))
     types = [field.type for field in store.partitions.fields]
@@ -123,10 +120,7 @@ def test_the_newest_file_tells_the_age_if_asked(tmp_path):
 def commit_at(store, *parts, watermark=None):
     clock = FixedClock(now=millis(*parts))
     return FileStoreCommit(store, clock=clock).commit(
-        [message(plain_file())],
-        commit_user=str(parts),
-        commit_identifier=1,
-        watermark=watermark,
+        [message(plain_file())], commit_user=str(parts), commit_identifier=1, watermark=watermark
     )
 
 

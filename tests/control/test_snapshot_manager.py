@@ -7,12 +7,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-)
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column

@@ -44,10 +44,7 @@ def _nested(inner):
                 .map(dict.items)
                 .map(list),
             ),
-            (
-                pa.map_(pa.int64(), arrow_type),
-                _entries(st.integers(-9, 9), optional),
-            ),
+            (pa.map_(pa.int64(), arrow_type), _entries(st.integers(-9, 9), optional)),
             (
                 pa.struct([pa.field("x", arrow_type), pa.field("y", pa.int32())]),
                 st.fixed_dictionaries({"x": optional, "y": st.none() | st.integers(0, 9)}),

@@ -17,10 +17,7 @@ from tests.testkit.cast_vectors import VECTORS, NotInArrowError, same_values, sc
 
 CELLS = sorted({(vector["src_type"], vector["dst_type"]) for vector in VECTORS})
 
-INPUT_NOT_IN_ARROW = {
-    "9999-12-31 23:59:59.999999999",
-    "2262-04-11 23:47:16.854775808",
-}
+INPUT_NOT_IN_ARROW = {"9999-12-31 23:59:59.999999999", "2262-04-11 23:47:16.854775808"}
 """TIMESTAMP(9) inputs after the last nanosecond of 64 bits: no column can hold them."""
 RESULT_NOT_IN_ARROW = {
     ("BIGINT", "TIMESTAMP(9)", "9223372037"),

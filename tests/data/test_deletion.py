@@ -35,8 +35,7 @@ FILE_IO = LocalFileIO()
 EMPTY = serialize_row([], [])
 APPEND = first_table_schema(Schema.of({"a": "INT", "b": "STRING"}), time_millis=0)
 KEYED = first_table_schema(
-    Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
-    time_millis=0,
+    Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}), time_millis=0
 )
 
 

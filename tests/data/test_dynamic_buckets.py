@@ -62,10 +62,7 @@ class DynamicTable:
     @property
     def context(self):
         return context_of(
-            self.path,
-            self.schema,
-            bucket_states=states(*self.results),
-            hash_indexes=self.indexes,
+            self.path, self.schema, bucket_states=states(*self.results), hash_indexes=self.indexes
         )
 
     def write(self, rows):

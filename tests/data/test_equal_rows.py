@@ -21,14 +21,8 @@ TYPES = {
     "bytes": (pa.binary(), st.sampled_from([None, b"", b"a"])),
     "time": (pa.timestamp("us", "UTC"), st.sampled_from([None, 0, 1])),
     "list": (pa.list_(pa.float64()), st.none() | st.lists(FLOATS, max_size=3)),
-    "lists": (
-        pa.list_(pa.list_(pa.int64())),
-        st.none() | st.lists(st.none() | ITEMS, max_size=2),
-    ),
-    "map": (
-        pa.map_(pa.string(), pa.int64()),
-        st.none() | PAIRS,
-    ),
+    "lists": (pa.list_(pa.list_(pa.int64())), st.none() | st.lists(st.none() | ITEMS, max_size=2)),
+    "map": (pa.map_(pa.string(), pa.int64()), st.none() | PAIRS),
     "row": (
         pa.struct([pa.field("x", pa.float64()), pa.field("y", pa.list_(pa.string()))]),
         st.none()

@@ -56,11 +56,7 @@ def test_a_column_younger_than_the_file_is_null_even_if_another_had_its_name():
         ("FLOAT", "DOUBLE", 0.5),
         ("VARCHAR(3)", "STRING", "abc"),
         ("INT NOT NULL", "INT", 7),
-        (
-            {"type": "ARRAY", "element": "INT NOT NULL"},
-            {"type": "ARRAY", "element": "INT"},
-            [7],
-        ),
+        ({"type": "ARRAY", "element": "INT NOT NULL"}, {"type": "ARRAY", "element": "INT"}, [7]),
     ],
 )
 def test_widened_types_are_cast(file_type, read_type, value):

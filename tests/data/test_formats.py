@@ -173,11 +173,7 @@ def test_a_codec_the_format_does_not_know_is_refused(tmp_path):
     for file_format in ("orc", "avro"):
         with pytest.raises(InvalidInputError, match=f"'brotli'; files of format {file_format}"):
             open_writer(
-                FILE_IO,
-                str(tmp_path / "x"),
-                schema,
-                file_format=file_format,
-                compression="brotli",
+                FILE_IO, str(tmp_path / "x"), schema, file_format=file_format, compression="brotli"
             )
 
 

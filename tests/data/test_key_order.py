@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.key_order import (
-    order_within_groups,
-    order_words,
-    sort_keys,
-)
+from paimon_assets.engine.data.key_order import order_within_groups, order_words, sort_keys
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
 SHORT = st.text(alphabet="ab\x00é\U0001f600", max_size=4)

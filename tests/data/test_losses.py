@@ -81,18 +81,10 @@ def test_decimals_and_moments():
     moment = day + dt.timedelta(milliseconds=500)
     assert losses(
         [Decimal("1.00"), Decimal("1.50"), Decimal("300.00")], "DECIMAL(5, 2)", "TINYINT"
-    ) == [
-        "",
-        "TRUNCATED",
-        "OVERFLOW",
-    ]
+    ) == ["", "TRUNCATED", "OVERFLOW"]
     assert losses(
         [Decimal("0.50"), Decimal("0.55"), Decimal("99.95")], "DECIMAL(4, 2)", "DECIMAL(3, 1)"
-    ) == [
-        "",
-        "TRUNCATED",
-        "NULLED",
-    ]
+    ) == ["", "TRUNCATED", "NULLED"]
     assert losses([Decimal("0.55")], "DECIMAL(4, 2)", "FLOAT") == [""]
     assert losses([day, moment], "TIMESTAMP(6)", "DATE") == ["", "TRUNCATED"]
     assert losses([day, moment], "TIMESTAMP(6)", "BIGINT") == ["", "TRUNCATED"]
@@ -146,9 +138,7 @@ def test_the_vectors_agree(dialect):
 
 NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(9, 3)")
 VALUES = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(-300, 300),
-    st.floats(allow_nan=False, width=32),
+    st.integers(-(2**63), 2**63 - 1), st.integers(-300, 300), st.floats(allow_nan=False, width=32)
 )
 
 

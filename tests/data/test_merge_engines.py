@@ -39,10 +39,7 @@ ROW = {
 NESTED_TYPE = {"type": "ARRAY", "element": ROW}
 TIMED_ROW = {
     "type": "ROW",
-    "fields": [
-        {"id": 95, "name": "v", "type": "INT"},
-        {"id": 96, "name": "ts", "type": "STRING"},
-    ],
+    "fields": [{"id": 95, "name": "v", "type": "INT"}, {"id": 96, "name": "ts", "type": "STRING"}],
 }
 BITMAPS = st.none() | st.frozensets(st.integers(0, 70_000), max_size=3).map(
     lambda numbers: BitMap(numbers).serialize()
@@ -296,8 +293,7 @@ PARTIAL_OPTIONS = {
 def test_partial_updates_equal_merging_record_by_record(name, records, all_add):
     options = PARTIAL_OPTIONS[name]
     schema = table_schema(
-        {"k": "INT", **dict.fromkeys(PARTIAL, "INT")},
-        {"merge-engine": "partial-update", **options},
+        {"k": "INT", **dict.fromkeys(PARTIAL, "INT")}, {"merge-engine": "partial-update", **options}
     )
     if all_add:
         records = [(RowKind.INSERT, row) for _, row in records]
@@ -355,8 +351,7 @@ def test_the_first_row_stays(records, ignore):
 
 @settings(max_examples=often(16))
 @given(
-    records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "bag")}),
-    st.integers(1, 4),
+    records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "bag")}), st.integers(1, 4)
 )
 def test_slices_merge_as_the_whole_does(records, rows_at_once):
     schema = aggregated_schema("sum_int", "bag")

@@ -37,11 +37,7 @@ SUM_AND_MORE = {
     "fields.c.aggregate-function": "collect",
 }
 PARTIAL = {"merge-engine": "partial-update"}
-GROUPED = {
-    **PARTIAL,
-    "fields.s.sequence-group": "a,b,c",
-    "fields.c.aggregate-function": "collect",
-}
+GROUPED = {**PARTIAL, "fields.s.sequence-group": "a,b,c", "fields.c.aggregate-function": "collect"}
 ENGINES = {
     "aggregation": SUM_AND_MORE,
     "aggregation in order of t": {**SUM_AND_MORE, "sequence.field": "t"},

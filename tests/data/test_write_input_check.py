@@ -121,10 +121,7 @@ def test_a_value_that_would_change_is_refused_and_shown(column_type, given_value
         ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([1], pa.timestamp("us"))),
         ("DATE", pa.array([1], pa.timestamp("us"))),
         ({"type": "ARRAY", "element": "INT"}, pa.array([["x"]])),
-        (
-            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}]},
-            pa.array([{"y": 1}]),
-        ),
+        ({"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}]}, pa.array([{"y": 1}])),
     ],
 )
 def test_another_kind_of_type_is_refused_with_both_types_and_an_example(column_type, given_values):

@@ -15,8 +15,7 @@ COLUMNS = {"k": "INT", "op": "STRING"}
 
 def batch_of(texts):
     return pa.RecordBatch.from_arrays(
-        [pa.array(range(len(texts)), pa.int32()), pa.array(texts, pa.string())],
-        names=list(COLUMNS),
+        [pa.array(range(len(texts)), pa.int32()), pa.array(texts, pa.string())], names=list(COLUMNS)
     )
 
 

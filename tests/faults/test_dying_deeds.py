@@ -16,13 +16,7 @@ from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.table_changes import (
-    COMMITS,
-    DEEDS,
-    perform_until_killed,
-    prepare,
-    read,
-)
+from tests.testkit.faults.table_changes import COMMITS, DEEDS, perform_until_killed, prepare, read
 from tests.testkit.faults.writers import SURVIVED, fork_server
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 

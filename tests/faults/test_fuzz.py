@@ -10,10 +10,7 @@ import pytest
 from pyroaring import BitMap64
 
 from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest
-from paimon_assets.engine.codec.avro.manifest_avro import (
-    read_manifest,
-    read_manifest_list,
-)
+from paimon_assets.engine.codec.avro.manifest_avro import read_manifest, read_manifest_list
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector
 from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json

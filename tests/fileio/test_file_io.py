@@ -17,11 +17,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.opening import (
-    current_spec,
-    file_io_for,
-    open_file_io,
-)
+from paimon_assets.engine.fileio.opening import current_spec, file_io_for, open_file_io
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
 
 

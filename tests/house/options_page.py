@@ -78,13 +78,7 @@ def _section(module: ModuleType) -> str:
 
 def _row(option: Option[object]) -> str:
     keys = " or ".join(f"`{key}`" for key in (option.key, *option.fallback_keys))
-    cells = (
-        keys,
-        _type(option),
-        _default(option),
-        option.description,
-        option.use,
-    )
+    cells = (keys, _type(option), _default(option), option.description, option.use)
     return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |\n"
 
 

@@ -260,10 +260,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _keyed("kept_dynamic", DYNAMIC, KEPT),
     _keyed("kept_vectors", VECTORS, (*KEPT, Compact(is_full=False))),
     Scenario(
-        name="kept_partitions",
-        options={**KEYED, "bucket": "1"},
-        partition_keys=BY_DAY,
-        steps=KEPT,
+        name="kept_partitions", options={**KEYED, "bucket": "1"}, partition_keys=BY_DAY, steps=KEPT
     ),
     _append("kept_append", {"bucket": "-1", **ROLLING}, KEPT),
     *(

@@ -10,13 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.demo.change_log import CHANGE_SCHEMA, derive_changes, split_into_files
-from jobs.demo.expectations import (
-    KEY,
-    difference,
-    expected_flights,
-    with_padding,
-    without_padding,
-)
+from jobs.demo.expectations import KEY, difference, expected_flights, with_padding, without_padding
 from jobs.demo.nycflights import read_flights
 from jobs.demo.schemas import FLIGHTS
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -61,12 +55,7 @@ def test_a_flight_that_departed_has_five_changes_and_a_cancelled_one_two(flights
     kinds = dict(
         zip(*(c.to_pylist() for c in pc.value_counts(changes["op"]).flatten()), strict=True)
     )
-    assert kinds == {
-        "+I": len(flights),
-        "-U": 2 * went,
-        "+U": 2 * went,
-        "-D": len(flights) - went,
-    }
+    assert kinds == {"+I": len(flights), "-U": 2 * went, "+U": 2 * went, "-D": len(flights) - went}
 
 
 def test_only_the_two_halves_of_one_update_share_a_second(changes):

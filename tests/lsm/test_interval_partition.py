@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 
 ranges = st.lists(
-    st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda p: (p[0], p[0] + p[1])),
-    max_size=12,
+    st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=12
 )
 
 

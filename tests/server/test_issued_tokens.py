@@ -64,9 +64,7 @@ def settings(served, tmp_path_factory):
     for name in ("pub_a", "secret_a"):
         catalog.create_table(f"db.{name}", Schema.of({"id": "INT"}))
     return ServeSettings(
-        warehouse=served,
-        principals=folder / "principals.toml",
-        data_tokens=folder / "tokens.toml",
+        warehouse=served, principals=folder / "principals.toml", data_tokens=folder / "tokens.toml"
     )
 
 

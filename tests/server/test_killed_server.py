@@ -201,11 +201,7 @@ CHANGES = {
     "renameTable": Change(_rename, _renamed, (200, 404)),
     "commitTable": Change(_commit, _rows(7)),
     "rollbackTable": Change(
-        _post(
-            f"{T}/rollback",
-            {"instant": {"snapshotId": 1}},
-            lambda c, n, o: _written(c, n, 3),
-        ),
+        _post(f"{T}/rollback", {"instant": {"snapshotId": 1}}, lambda c, n, o: _written(c, n, 3)),
         _rows(0),
     ),
     "rollbackSchema": Change(
@@ -227,9 +223,7 @@ CHANGES = {
         (200, 404),
     ),
     "createBranch": Change(
-        _post(f"{T}/branches", {"branch": "b"}),
-        _is(f"{T}/branches", "branches", ["b"]),
-        (200, 409),
+        _post(f"{T}/branches", {"branch": "b"}), _is(f"{T}/branches", "branches", ["b"]), (200, 409)
     ),
     "dropBranch": Change(
         lambda c, n, o: (("DELETE", f"{TABLES}/{n}/branches/b"), _branched(c, n)),

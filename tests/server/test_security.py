@@ -257,10 +257,7 @@ def signed(
     data = None if body is None else json.dumps(body).encode()
     raw, _, query = path.partition("?")
     request = SignedRequest(
-        method=method,
-        path=f"/v1/paimon/{raw}",
-        query=dict(parse_qsl(query)),
-        body=data,
+        method=method, path=f"/v1/paimon/{raw}", query=dict(parse_qsl(query)), body=data
     )
     signers = {"default": DefaultSigner("r"), "openapi": OpenApiSigner(lambda: nonce)}
     token = DlfToken(access_key_id=key, access_key_secret=secret)
@@ -292,9 +289,7 @@ def test_a_replay_at_another_server_comes_in_and_does_nothing_twice(
     """The default algorithm has no nonce: what a replay finds is that it was done."""
     made = created(admin, f"pub_{name}")
     path, data, headers = signed(
-        "POST",
-        f"databases/db/tables/pub_{name}/commit",
-        commit_body(made, prepared(made, 1)),
+        "POST", f"databases/db/tables/pub_{name}/commit", commit_body(made, prepared(made, 1))
     )
     with serving(ServeSettings(warehouse=served, principals=principals)) as other:
         first = guarded.ask("POST", path, data, headers)

@@ -229,10 +229,7 @@ class TestOutside:
         for answer in (
             client.post("databases/db/register", register),
             client.post(TABLES, table_body(name, options={"path": path})),
-            client.post(
-                TABLES,
-                table_body(name, options={"data-file.external-paths": path}),
-            ),
+            client.post(TABLES, table_body(name, options={"data-file.external-paths": path})),
         ):
             assert answer.status == 400, answer.body
             assert str(outside.name) not in answer.body.decode().replace(path, "")

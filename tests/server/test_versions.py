@@ -156,10 +156,7 @@ def test_snapshots_are_listed_newest_first_and_found_by_version(client, name):
 def test_a_table_without_snapshots_has_none(client, name):
     created(client, name)
     assert client.get(f"{TABLES}/{name}/snapshot").error == (404, "SNAPSHOT", "LATEST")
-    assert client.get(f"{TABLES}/{name}/snapshots").json == {
-        "snapshots": [],
-        "nextPageToken": None,
-    }
+    assert client.get(f"{TABLES}/{name}/snapshots").json == {"snapshots": [], "nextPageToken": None}
     assert client.get(f"{TABLES}/{name}/snapshots/EARLIEST").status == 404
 
 

@@ -16,10 +16,7 @@ SCHEMA = {
 
 
 def view_body(name, database="db", **schema):
-    return {
-        "identifier": {"database": database, "object": name},
-        "schema": {**SCHEMA, **schema},
-    }
+    return {"identifier": {"database": database, "object": name}, "schema": {**SCHEMA, **schema}}
 
 
 def changed(client, name, *changes):

@@ -15,10 +15,7 @@ pytestmark = pytest.mark.spark
 
 COLUMNS = {"part": "STRING", "id": "INT", "value": "INT"}
 SCHEMA = Schema.of(
-    COLUMNS,
-    primary_keys=["part", "id"],
-    partition_keys=["part"],
-    options={"bucket": "-1"},
+    COLUMNS, primary_keys=["part", "id"], partition_keys=["part"], options={"bucket": "-1"}
 )
 
 

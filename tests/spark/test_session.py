@@ -110,11 +110,7 @@ def test_settings_that_cannot_change_are_all_named():
     with pytest.raises(InvalidInputError) as caught:
         session_module.get_session(asked)
     assert caught.value.kind == "spark-session-settings"
-    for part in (
-        "local[2], asked for local[7]",
-        "asked for 9g",
-        "spark.executor.instances",
-    ):
+    for part in ("local[2], asked for local[7]", "asked for 9g", "spark.executor.instances"):
         assert part in caught.value.message
 
 

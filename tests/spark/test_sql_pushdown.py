@@ -168,10 +168,7 @@ def test_rows_are_filtered_as_far_as_both_engines_agree(needed, where, predicate
         ("SELECT s FROM (SELECT *, n + 1 AS more FROM {t})", [{"s"}]),
         ("SELECT sum(n) FROM {t} GROUP BY ok", [{"n", "ok"}]),
         ("SELECT t.s FROM {t} t JOIN {u} u ON t.id = u.n", [{"id", "s"}, {"n"}]),
-        (
-            "WITH w AS (FROM {t}) SELECT a.s FROM w a JOIN w b ON a.id = b.n",
-            [{"id", "s", "n"}],
-        ),
+        ("WITH w AS (FROM {t}) SELECT a.s FROM w a JOIN w b ON a.id = b.n", [{"id", "s", "n"}]),
         ("SELECT s FROM {t} WHERE id = (SELECT max(n) FROM {u})", [{"id", "s"}, {"n"}]),
         ("SELECT s FROM {t} UNION ALL SELECT s FROM {u}", [{"s"}, {"s"}]),
         ("SELECT * FROM {t} UNION ALL SELECT * FROM {u}", [None, None]),

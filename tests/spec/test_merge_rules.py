@@ -142,11 +142,7 @@ def test_engines_that_choose_a_record_have_no_rules_of_their_own(engine):
         ({**GROUP, "fields.b.aggregate-function": "max"}, "'b'.*needs a sequence group"),
         ({**GROUP, "partial-update.remove-record-on-delete": "true"}, "contradict"),
         (
-            {
-                **PARTIAL,
-                "ignore-delete": "true",
-                "partial-update.remove-record-on-delete": "true",
-            },
+            {**PARTIAL, "ignore-delete": "true", "partial-update.remove-record-on-delete": "true"},
             "contradict",
         ),
         (

@@ -40,12 +40,7 @@ def test_the_escaped_form_is_java_s():
             "2024-01-01T00:00:00.123",
             "2024-01-01 00:00:00.123",
         ),
-        (
-            "TIMESTAMP(3)",
-            dt.datetime(2024, 1, 1),
-            "2024-01-01T00:00",
-            "2024-01-01 00:00:00.000",
-        ),
+        ("TIMESTAMP(3)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000"),
     ],
 )
 def test_values_become_the_directory_texts_java_writes(type_text, value, legacy, new):

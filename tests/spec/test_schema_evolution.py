@@ -393,11 +393,7 @@ OPTIONS: tuple[tuple[dict[str, str], SchemaChange, str | None], ...] = (
     ({"bucket": "2"}, remove_option("bucket"), "in the buckets it counts"),
     ({}, set_option("deletion-vectors.enabled", "true"), "'deletion-vectors.modifiable'"),
     ({}, set_option("deletion-vectors.enabled", "false"), None),
-    (
-        {"deletion-vectors.modifiable": "true"},
-        set_option("deletion-vectors.enabled", "true"),
-        None,
-    ),
+    ({"deletion-vectors.modifiable": "true"}, set_option("deletion-vectors.enabled", "true"), None),
     ({"ignore-delete": "true"}, set_option("ignore-delete", "false"), "it stays true"),
     ({}, set_option("ignore-delete", "true"), None),
     ({"ignore-update-before": "true"}, set_option("ignore-update-before", "false"), "stays true"),

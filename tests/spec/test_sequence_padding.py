@@ -105,10 +105,7 @@ def test_the_layout_sequence_number_takes_every_legacy_type(seq_type):
         ({"padding": "second-to-nano"}, "sequence.auto-padding"),
         ({"padding": ""}, "sequence.auto-padding"),
         ({"padding": "row-kind-flag", "sequence.field": "s,t"}, "exactly one sequence field"),
-        (
-            {"padding": "row-kind-flag", "sequence.field.sort-order": "descending"},
-            "ascending",
-        ),
+        ({"padding": "row-kind-flag", "sequence.field.sort-order": "descending"}, "ascending"),
         ({"padding": "row-kind-flag", "keys": ()}, "needs a primary key"),
         ({"padding": "row-kind-flag", "sequence.padding-field": "t"}, "sequence.padding.layout"),
         (

@@ -56,11 +56,7 @@ _KINDS: dict[str, dict[str, str]] = {
     "key": {"bucket": "1"},
     "key, with changelog": {"bucket": "1", "changelog-producer": "input"},
     "key, changelog of compactions": {"bucket": "1", "changelog-producer": "lookup"},
-    "key, with vectors": {
-        "bucket": "1",
-        "deletion-vectors.enabled": "true",
-        "write-only": "true",
-    },
+    "key, with vectors": {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"},
     "key, changelogs live longer": {
         "bucket": "1",
         "changelog-producer": "input",

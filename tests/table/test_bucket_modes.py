@@ -257,10 +257,7 @@ def test_a_key_stays_in_its_first_partition(catalog, engine):
 
 @pytest.mark.parametrize(
     ("options", "buckets"),
-    [
-        ({}, 3),
-        ({"dynamic-bucket.max-buckets": "2", "dynamic-bucket.initial-buckets": "5"}, 2),
-    ],
+    [({}, 3), ({"dynamic-bucket.max-buckets": "2", "dynamic-bucket.initial-buckets": "5"}, 2)],
 )
 def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
     dynamic = {"bucket": "-1", "dynamic-bucket.target-row-num": "10", **options}

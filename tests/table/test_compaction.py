@@ -81,10 +81,7 @@ SHAPES: tuple[dict[str, str], ...] = (
 LOOKUPS = {
     "none": {},
     "lookup": {"changelog-producer": "lookup"},
-    "vectors": {
-        "deletion-vectors.enabled": "true",
-        "deletion-vectors.merge-on-read": "true",
-    },
+    "vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"},
     "forced": {"force-lookup": "true"},
 }
 

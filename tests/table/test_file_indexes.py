@@ -170,8 +170,7 @@ def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, optio
 
 def test_a_write_that_fails_leaves_no_index_file(catalog):
     table = table_of(
-        catalog,
-        **{"file-index.in-manifest-threshold": "1 b", "target-file-size": "1 b"},
+        catalog, **{"file-index.in-manifest-threshold": "1 b", "target-file-size": "1 b"}
     )
     good = rows(*range(10)).to_batches()
     bad = rows(1).set_column(2, "kind", pa.array([2**40])).to_batches()

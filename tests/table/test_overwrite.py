@@ -14,10 +14,7 @@ from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOu
 COLUMNS = {"dt": "DATE", "hh": "INT", "id": "BIGINT", "v": "STRING"}
 APPEND = Schema.of(COLUMNS, partition_keys=["dt", "hh"])
 KEYED = Schema.of(
-    COLUMNS,
-    partition_keys=["dt", "hh"],
-    primary_keys=["dt", "hh", "id"],
-    options={"bucket": "2"},
+    COLUMNS, partition_keys=["dt", "hh"], primary_keys=["dt", "hh", "id"], options={"bucket": "2"}
 )
 FIRST, SECOND = "2024-01-01", "2024-01-02"
 

@@ -6,11 +6,7 @@ from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
 from paimon_assets.engine.codec.rest import resources
-from paimon_assets.engine.codec.rest.resources import (
-    AddDialect,
-    SetViewOption,
-    UpdateViewComment,
-)
+from paimon_assets.engine.codec.rest.resources import AddDialect, SetViewOption, UpdateViewComment
 from paimon_assets.engine.codec.rest.rest_requests import RegisterTableRequest
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (

@@ -4,10 +4,7 @@ import pytest
 
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    StorageError,
-)
+from paimon_assets.engine.errors import CommitConflictError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.table import Table
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO

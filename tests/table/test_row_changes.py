@@ -7,11 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn, add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal

@@ -124,10 +124,7 @@ def test_columns_renamed_added_and_widened_later_reach_foreign_files(table, cata
         ]
     )
     assert read(newest) == [(1, "x", None, None), (2, "y", None, None), (3, "z", None, None)]
-    assert read(newest, "id > 1 AND note IS NULL") == [
-        (2, "y", None, None),
-        (3, "z", None, None),
-    ]
+    assert read(newest, "id > 1 AND note IS NULL") == [(2, "y", None, None), (3, "z", None, None)]
     assert files_read(newest, "id > 1") == 2
     late = pa.table({"id": [4], "b": ["w"], "note": ["n"], "a": ["text"]})
     write(tmp_path / "late" / "1.parquet", late)

@@ -3,11 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 
 CREATE = (
     "CREATE TABLE db.t (id BIGINT, v INT, p STRING) PARTITIONED BY (p)"

@@ -8,11 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-)
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
@@ -236,9 +232,7 @@ TYPES = {
 def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
     columns = {"k": "INT", **{name: type_text for name, (type_text, _) in TYPES.items()}}
     schema = Schema.of(
-        columns,
-        primary_keys=["k"] if keyed else [],
-        options={"bucket": "1"} if keyed else {},
+        columns, primary_keys=["k"] if keyed else [], options={"bucket": "1"} if keyed else {}
     )
     table = catalog.create_table("db.types", schema)
     empty = table.new_read_builder().to_arrow().schema

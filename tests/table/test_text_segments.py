@@ -22,13 +22,7 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.foreign import rows, write
 
-COLUMNS = {
-    "a": "INT",
-    "s": "STRING",
-    "d": "DATE",
-    "t": "TIMESTAMP(6)",
-    "n": "DECIMAL(8, 2)",
-}
+COLUMNS = {"a": "INT", "s": "STRING", "d": "DATE", "t": "TIMESTAMP(6)", "n": "DECIMAL(8, 2)"}
 _ONE = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 MOMENT = dt.datetime(2024, 2, 29, 13, 5, 7, 250_000)
 
@@ -172,10 +166,7 @@ def test_text_segments_reach_who_reads_changes(changing):
     assert read.read(plan).read_all().to_pylist() == [{"a": 7, "b": "text"}]
     table.new_write_builder().write(rows((1, "own")))
     add(8)
-    assert changes(read.with_consumer("etl", start=plan.next_snapshot)) == [
-        (1, "own"),
-        (8, "text"),
-    ]
+    assert changes(read.with_consumer("etl", start=plan.next_snapshot)) == [(1, "own"), (8, "text")]
     first = read.with_consumer("new").plan()
     assert sum(split.row_count for split in first.splits) == 4
 

@@ -11,12 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.codec.avro.avro import (
-    RecordSchema,
-    deflate,
-    encode_block,
-    encode_header,
-)
+from paimon_assets.engine.codec.avro.avro import RecordSchema, deflate, encode_block, encode_header
 
 _FIELDS: dict[str, Any] = {"a": pa.int32(), "b": pa.string()}
 AB = pa.schema(_FIELDS)

@@ -63,10 +63,7 @@ def io_run(
 
 def range_tags(first: str, last: str) -> dict[str, str]:
     """Tags of a run over a range of partitions."""
-    return {
-        "dagster/asset_partition_range_start": first,
-        "dagster/asset_partition_range_end": last,
-    }
+    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 
 
 def told_by_partition(result: dg.ExecuteInProcessResult, name: str) -> dict[str | None, Any]:

@@ -33,11 +33,7 @@ from paimon_assets.engine.contract.wire.wire import (
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
-from tests.testkit.index_file_row import (
-    IndexRowLayout,
-    index_from_row,
-    index_to_row,
-)
+from tests.testkit.index_file_row import IndexRowLayout, index_from_row, index_to_row
 
 JAVA_MESSAGE_VERSION = 12
 """The version written: that of Paimon 2.0, which later releases read."""

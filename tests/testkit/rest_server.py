@@ -47,11 +47,7 @@ class RestClient:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         whole = path if path.startswith("/") else f"/v1/paimon/{path}"
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()

@@ -31,10 +31,7 @@ TABLES = {**APPEND_TABLES, **KEYED_TABLES}
 def create(catalog, kind, *, name="db.t", **more):
     keys, partition_keys, options = TABLES[kind]
     schema = Schema.of(
-        COLUMNS,
-        primary_keys=keys,
-        partition_keys=partition_keys,
-        options={**options, **more},
+        COLUMNS, primary_keys=keys, partition_keys=partition_keys, options={**options, **more}
     )
     return catalog.create_table(name, schema)
 

@@ -20,12 +20,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_type,
 )
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
-from paimon_assets.engine.spec.types.data_types import (
-    AtomicType,
-    DataField,
-    RowType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
@@ -462,11 +457,7 @@ def _alter_within(game: Game, chance: Random, free: list[DataField]) -> None:
     wider = widened(inner.type, chance)
     changes: list[dict[str, Any]] = [
         {"action": "addColumn", "fieldNames": [outer.name, f"z{number}"], "dataType": "INT"},
-        {
-            "action": "renameColumn",
-            "fieldNames": [outer.name, inner.name],
-            "newName": f"z{number}",
-        },
+        {"action": "renameColumn", "fieldNames": [outer.name, inner.name], "newName": f"z{number}"},
     ]
     if wider is not None:
         changes.append(
@@ -566,7 +557,4 @@ def add_segment(game: Game, chance: Random) -> None:
         table = game.ours.open(name)
         table.segments().add(SegmentSource(path=str(folder), format=form), game.ours.executor)
 
-    game.act(
-        Deed(f"imports {form} {rows}", ours, expects=lambda before: [*before, *rows]),
-        "we",
-    )
+    game.act(Deed(f"imports {form} {rows}", ours, expects=lambda before: [*before, *rows]), "we")

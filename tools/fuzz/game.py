@@ -23,26 +23,13 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    AtomicType,
-    DataField,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from paimon_assets.engine.table.table import Table
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle, OracleError
 from tools.fuzz import known
 from tools.fuzz.tables import ELSEWHERE, UNORDERED, Drawn
-from tools.fuzz.values import (
-    Plain,
-    PlainRow,
-    arrow_rows,
-    internal,
-    plain_rows,
-    said,
-    sorted_lists,
-)
+from tools.fuzz.values import Plain, PlainRow, arrow_rows, internal, plain_rows, said, sorted_lists
 
 SideName = Literal["we", "java"]
 SIDES: tuple[SideName, SideName] = ("we", "java")

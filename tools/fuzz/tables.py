@@ -45,12 +45,7 @@ _ALL_FORMATS = ("parquet", "orc", "avro")
 _CODECS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
     "orc": ("zstd", "snappy", "lz4", "zlib", "none"),
-    "avro": (
-        "zstd",
-        "snappy",
-        "deflate",
-        "null",
-    ),  # as Java names them
+    "avro": ("zstd", "snappy", "deflate", "null"),  # as Java names them
 }
 _COMMON_CODECS = ("zstd", "snappy")
 _STATS = ("none", "counts", "full", "truncate(3)")

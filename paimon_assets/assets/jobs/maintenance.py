@@ -243,10 +243,7 @@ class _Run:
             self._report(target, done, lines)
 
     def _report(
-        self,
-        target: DeclaredTable,
-        done: Sequence[MaintenanceReport],
-        lines: Sequence[_Line],
+        self, target: DeclaredTable, done: Sequence[MaintenanceReport], lines: Sequence[_Line]
     ) -> None:
         """Report to the table's asset."""
         dry = "Dry run: " if self.config.dry_run else ""

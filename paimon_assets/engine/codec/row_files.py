@@ -22,12 +22,7 @@ from paimon_assets.engine.errors import FormatError, storage_failure
 
 _BATCH_ROWS = 65_536
 
-_ARROW_ERRORS = (
-    pa.ArrowInvalid,
-    pa.ArrowTypeError,
-    pa.ArrowKeyError,
-    pa.ArrowNotImplementedError,
-)
+_ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 _ONE_ARRAY = "Column() changed from object to array"
 """What pyarrow says of a JSON file that begins with a bracket."""
 

@@ -198,9 +198,7 @@ def _compare(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
 
 
 def _in_ranges(
-    rows: Iterator[pa.RecordBatch] | chain[pa.RecordBatch],
-    schema: pa.Schema,
-    ranges: _Ranges,
+    rows: Iterator[pa.RecordBatch] | chain[pa.RecordBatch], schema: pa.Schema, ranges: _Ranges
 ) -> Iterator[pa.Table]:
     with tempfile.TemporaryDirectory(prefix="paimon-cluster-") as directory:
         paths = [Path(directory) / str(number) for number in range(ranges.count)]

@@ -84,11 +84,7 @@ def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
 
 
 def partition_path(
-    fields: Sequence[DataField],
-    values: Sequence[Internal],
-    *,
-    default_name: str,
-    legacy: bool,
+    fields: Sequence[DataField], values: Sequence[Internal], *, default_name: str, legacy: bool
 ) -> str:
     """Return `name=value/name=value`, without slashes around; empty if unpartitioned."""
     spec = partition_spec(fields, values, default_name=default_name, legacy=legacy)

@@ -66,10 +66,7 @@ class Database:
         """
         found = with_properties(catalog).get_database(name)
         return cls(
-            name=name,
-            options=dict(found.options),
-            location=found.location,
-            owner=found.owner or "",
+            name=name, options=dict(found.options), location=found.location, owner=found.owner or ""
         )
 
 
@@ -126,11 +123,7 @@ class TableCatalog:
         return self._catalog.list_databases()
 
     def create_database(
-        self,
-        name: str,
-        *,
-        ignore_if_exists: bool = False,
-        options: Mapping[str, str] | None = None,
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
         """Create a database.
 
@@ -163,11 +156,7 @@ class TableCatalog:
         return Database.of(self._catalog, name)
 
     def alter_database(
-        self,
-        name: str,
-        *,
-        updates: Mapping[str, str] | None = None,
-        removals: Sequence[str] = (),
+        self, name: str, *, updates: Mapping[str, str] | None = None, removals: Sequence[str] = ()
     ) -> Database:
         """Set and remove properties of a database, all at once.
 
@@ -419,10 +408,7 @@ class TableCatalog:
         from paimon_assets.engine.table.sql.query import SqlQuery
 
         return SqlQuery(
-            text=query,
-            open_table=self._read_of,
-            database=database,
-            external_access=external_access,
+            text=query, open_table=self._read_of, database=database, external_access=external_access
         )
 
     def _read_of(self, name: str, options: Mapping[str, str]) -> Source:

@@ -186,11 +186,7 @@ class Table:
         return self.new_write_builder().write(rows, executor)
 
     def upsert(
-        self,
-        rows: Frame,
-        *,
-        on: Sequence[str] | None = None,
-        executor: Executor[Any] | None = None,
+        self, rows: Frame, *, on: Sequence[str] | None = None, executor: Executor[Any] | None = None
     ) -> WriteOutcome | RowChangeOutcome:
         """Update the rows that exist and insert the others, as one snapshot.
 
@@ -263,9 +259,7 @@ class Table:
 
     def new_compaction_builder(self) -> CompactionBuilder:
         """Begin to describe a compaction."""
-        from paimon_assets.engine.table.upkeep.compaction import (
-            CompactionBuilder,
-        )
+        from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
 
         return CompactionBuilder(store=self._store)
 

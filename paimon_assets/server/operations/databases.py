@@ -6,10 +6,7 @@ from paimon_assets.engine.codec.rest.rest_requests import (
     AlterDatabaseRequest,
     CreateDatabaseRequest,
 )
-from paimon_assets.engine.codec.rest.rest_responses import (
-    ConfigResponse,
-    ListDatabasesResponse,
-)
+from paimon_assets.engine.codec.rest.rest_responses import ConfigResponse, ListDatabasesResponse
 from paimon_assets.engine.control.catalog.catalog_databases import refuse_location
 from paimon_assets.engine.spec.options.rest_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action

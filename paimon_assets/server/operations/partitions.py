@@ -68,8 +68,7 @@ def create_partitions(service: Service, request: Request) -> Answer:
     fresh = [name for name in names if name not in known]
     _note(service, request, table, {name: names[name] for name in fresh}, {_CREATED: True})
     return CreatePartitionsResponse(
-        created=tuple(names[name] for name in fresh),
-        existed=tuple(names[name] for name in existed),
+        created=tuple(names[name] for name in fresh), existed=tuple(names[name] for name in existed)
     ).to_json()
 
 

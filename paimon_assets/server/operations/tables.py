@@ -16,22 +16,14 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListTablesResponse,
     TableResponse,
 )
-from paimon_assets.engine.control.catalog.catalog import (
-    Identifier,
-    missing_table,
-    taken_table,
-)
+from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table
 from paimon_assets.engine.control.catalog.catalog_state import TABLES
 from paimon_assets.engine.control.catalog.identity import changed_by, note_change
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
@@ -42,12 +34,7 @@ from paimon_assets.server.principals import Action
 from paimon_assets.server.refusal import bad_request
 from paimon_assets.server.request import Page, Request
 from paimon_assets.server.routes import Answer
-from paimon_assets.server.service import (
-    PATH,
-    ServedTable,
-    Service,
-    check_database_name,
-)
+from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name
 
 _PATTERN = "tableNamePattern"
 _TYPE = "type"

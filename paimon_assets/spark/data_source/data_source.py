@@ -49,10 +49,7 @@ from paimon_assets.engine.contract.wire.wire_values import dump
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.spark.data_source.data_source_writer import (
-    TableStreamWriter,
-    TableWriter,
-)
+from paimon_assets.spark.data_source.data_source_writer import TableStreamWriter, TableWriter
 from paimon_assets.spark.data_source.location import WAREHOUSE, WHERE, Location
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import pack, pieces, unpack
@@ -184,10 +181,7 @@ FORMAT = "paimon_assets"
 
 
 def register(
-    session: SparkSession,
-    *,
-    warehouse: str | None = None,
-    options: Mapping[str, str] | None = None,
+    session: SparkSession, *, warehouse: str | None = None, options: Mapping[str, str] | None = None
 ) -> None:
     """Make `format("paimon_assets")` known to a session; a second call replaces the first.
 

@@ -30,15 +30,7 @@ from paimon_assets.engine.data.row_change.row_change import run_change
 from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import (
-    PACKED_BYTES,
-    chunks,
-    columns,
-    joined,
-    pack,
-    pieces,
-    unpack,
-)
+from paimon_assets.spark.packing import PACKED_BYTES, chunks, columns, joined, pack, pieces, unpack
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors

@@ -63,10 +63,7 @@ def _define(node: Any, roots: Sequence[Any], made: dict[int, set[int]]) -> None:
 
 
 def _resolve(
-    found: int,
-    known: dict[int, frozenset[Origin]],
-    made: dict[int, set[int]],
-    seen: frozenset[int],
+    found: int, known: dict[int, frozenset[Origin]], made: dict[int, set[int]], seen: frozenset[int]
 ) -> frozenset[Origin] | None:
     """Return what an id is made of, None if a part of it is neither known nor made."""
     if found not in known and found not in made:

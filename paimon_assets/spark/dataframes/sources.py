@@ -76,10 +76,7 @@ def files_to_dataframe(
         schema = _without_nulls(_first_schema(paths[0], known, storage))
     spark_schema = _spark_schema(schema)
     reading = _Reading(
-        kind=known,
-        schema=schema,
-        spark_schema=spark_arrow_schema(spark_schema),
-        options=storage,
+        kind=known, schema=schema, spark_schema=spark_arrow_schema(spark_schema), options=storage
     )
     tasks = min(len(paths), _FILES_PER_CORE * parallelism(session))
     owner = np.arange(len(paths)) * tasks // len(paths)

@@ -172,10 +172,7 @@ class PlainSchemas:
         """Look at every schema of a read."""
         ids = frozenset(number for number in context.schemas_by_id if _holds(context, number))
         fits_orc = all(field.type.root in _ORC_ROOTS for field in stored_fields(context))
-        return cls(
-            ids=ids,
-            formats=frozenset({"parquet", "orc"} if fits_orc else {"parquet"}),
-        )
+        return cls(ids=ids, formats=frozenset({"parquet", "orc"} if fits_orc else {"parquet"}))
 
 
 def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:

@@ -226,10 +226,7 @@ def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], tab
 
 
 def assigned(
-    schema: TableSchema,
-    assignments: Sequence[tuple[tuple[str, ...], str]],
-    alias: str,
-    table: str,
+    schema: TableSchema, assignments: Sequence[tuple[tuple[str, ...], str]], alias: str, table: str
 ) -> dict[str, str]:
     """Return column → the expression of its new value; parts of a struct become the whole."""
     trees: dict[str, dict[tuple[str, ...], str]] = {}

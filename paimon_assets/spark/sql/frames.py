@@ -17,11 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.parse import literal_of
@@ -228,9 +224,7 @@ class Frames:
             self.known[label] = self.catalog.views.get(label)
         view = self.known[label]
         inner = replace(
-            self,
-            names=replace(self.names, database=name.database),
-            within=(*self.within, label),
+            self, names=replace(self.names, database=name.database), within=(*self.within, label)
         )
         try:
             frame = inner.composed(view.query_for("spark"), place)

@@ -20,11 +20,7 @@ _NAME = "paimon_sql"
 
 
 def load_magic(
-    session: SparkSession,
-    catalog: TableCatalog,
-    *,
-    database: str | None = None,
-    shell: Any = None,
+    session: SparkSession, catalog: TableCatalog, *, database: str | None = None, shell: Any = None
 ) -> None:
     """Let a notebook run statements by `%paimon_sql`, which returns the DataFrame.
 

@@ -10,11 +10,7 @@ from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.table.table import Table
 from tests.interop.scenarios import NAMES, SCENARIOS, Scenario, rows
 from tests.interop.steps import JavaSide, OurSide, Write
-from tests.testkit.java_messages import (
-    JAVA_MESSAGE_VERSION,
-    dump_java_messages,
-    load_java_messages,
-)
+from tests.testkit.java_messages import JAVA_MESSAGE_VERSION, dump_java_messages, load_java_messages
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import plain_rows, rows_to_arrow
 

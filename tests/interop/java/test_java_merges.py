@@ -35,17 +35,11 @@ pytestmark = pytest.mark.interop
 RANDOM = random.Random(8)  # noqa: S311 - test data
 ROW = {
     "type": "ROW",
-    "fields": [
-        {"id": 90, "name": "id", "type": "INT"},
-        {"id": 91, "name": "v", "type": "INT"},
-    ],
+    "fields": [{"id": 90, "name": "id", "type": "INT"}, {"id": 91, "name": "v", "type": "INT"}],
 }
 TIMED = {
     "type": "ROW",
-    "fields": [
-        {"id": 95, "name": "v", "type": "INT"},
-        {"id": 96, "name": "ts", "type": "STRING"},
-    ],
+    "fields": [{"id": 95, "name": "v", "type": "INT"}, {"id": 96, "name": "ts", "type": "STRING"}],
 }
 ALL_KINDS = ["+I", "+I", "+I", "+U", "-U", "-D"]
 ADDS = ["+I", "+U"]
@@ -177,10 +171,7 @@ WITH_FUNCTIONS = {
 REMOVING = "partial-update.remove-record-on-sequence-group"
 PARTIAL_UPDATES = {
     "ignoring deletes": {"ignore-delete": "true"},
-    "removing rows": {
-        "partial-update.remove-record-on-delete": "true",
-        "sequence.field": "s",
-    },
+    "removing rows": {"partial-update.remove-record-on-delete": "true", "sequence.field": "s"},
     "groups": GROUPS,
     "groups with functions": WITH_FUNCTIONS,
     "one group removing": {**WITH_FUNCTIONS, REMOVING: "s"},

@@ -118,9 +118,7 @@ CHANGES: dict[str, list[SchemaChange]] = {
     "comments": [UpdateComment(comment="all"), update_column_comment("v", "one")],
     "defaults": [update_column_default_value("v", "7")],
     "options": [set_option("snapshot.num-retained.max", "20"), remove_option("write-only")],
-    "nullability": [
-        update_column_nullability("v", nullable=False),
-    ],
+    "nullability": [update_column_nullability("v", nullable=False)],
 }
 
 

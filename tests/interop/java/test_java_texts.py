@@ -54,11 +54,7 @@ def test_char_in_orc_has_no_blanks_at_its_end(
     table = ours.create(name, Schema.of(columns, primary_keys=keys, options=options))
     texts = ["ab   ", "ab", "  x  ", "", "abcde"]
     rows = pa.table(
-        {
-            "c": texts,
-            "v": pa.array(range(5), pa.int32()),
-            "n": [[text] for text in texts],
-        }
+        {"c": texts, "v": pa.array(range(5), pa.int32()), "n": [[text] for text in texts]}
     )
     table.new_write_builder().write(rows, ours.executor)
     found = table.new_read_builder().to_arrow().to_pylist()
@@ -79,9 +75,7 @@ def test_bytes_that_became_texts_are_read_after_java_has_rewritten_them(
 ) -> None:
     ours = OurSide(shared_warehouse)
     schema = Schema.of(
-        {"k": "INT", "b": "BYTES"},
-        primary_keys=["k"],
-        options={"file.format": name, "bucket": "1"},
+        {"k": "INT", "b": "BYTES"}, primary_keys=["k"], options={"file.format": name, "bucket": "1"}
     )
     table = ours.create(f"texts.bytes_{name}", schema)
     values = [b"\xffab", b"plain", None, b"\xc3\x28"]

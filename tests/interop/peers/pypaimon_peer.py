@@ -6,11 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema  # type: ignore[import-not-found]  # own environment
-from pypaimon.schema.data_types import (  # type: ignore[import-not-found]  # own environment
-    DataField,
-    DataTypeParser,
-    PyarrowFieldParser,
-)
+from pypaimon.schema.data_types import DataField, DataTypeParser, PyarrowFieldParser  # type: ignore[import-not-found]  # own environment
 
 
 class Peer:
@@ -38,10 +34,7 @@ class Peer:
             for index, (name, text) in enumerate(columns.items())
         ]
         schema = Schema(
-            fields=fields,
-            partition_keys=partition_keys,
-            primary_keys=primary_keys,
-            options=options,
+            fields=fields, partition_keys=partition_keys, primary_keys=primary_keys, options=options
         )
         self._catalog.create_database(table.split(".", maxsplit=1)[0], True)
         self._catalog.create_table(table, schema, False)

@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pypaimon_rust.datafusion import (  # type: ignore[import-not-found]  # own environment
-    PaimonCatalog,
-    SQLContext,
-)
+from pypaimon_rust.datafusion import PaimonCatalog, SQLContext  # type: ignore[import-not-found]  # own environment
 
 
 class Peer:

@@ -8,10 +8,7 @@ import sys
 from typing import Any
 
 import pyarrow as pa
-from pypaimon_rust.datafusion import (  # type: ignore[import-not-found]  # own environment
-    PaimonCatalog,
-    SQLContext,
-)
+from pypaimon_rust.datafusion import PaimonCatalog, SQLContext  # type: ignore[import-not-found]  # own environment
 
 
 def write(table: Any, *ids: int) -> None:

@@ -39,9 +39,7 @@ _EAGER = {"compaction.min.file-num": "3", "num-sorted-run.compaction-trigger": "
 SCHEMAS = {
     "append": Schema.of(_COLUMNS, partition_keys=["part"], options=_EAGER),
     "vectors": Schema.of(
-        _COLUMNS,
-        partition_keys=["part"],
-        options={**_EAGER, "deletion-vectors.enabled": "true"},
+        _COLUMNS, partition_keys=["part"], options={**_EAGER, "deletion-vectors.enabled": "true"}
     ),
     "key": Schema.of(
         {"part": "STRING", "worker": "INT", "slot": "INT", "number": "INT"},

@@ -151,9 +151,7 @@ def _rescale(table: Table) -> object:
 
 def _add_segment(table: Table) -> object:
     source = SegmentSource(
-        path=str(Path(table.path).parents[2] / "landing"),
-        format="parquet",
-        partition="part:string",
+        path=str(Path(table.path).parents[2] / "landing"), format="parquet", partition="part:string"
     )
     executor = OneStorageExecutor(table.state.file_io)
     return table.segments().add(source, executor, commit_user=COMMIT_USER)

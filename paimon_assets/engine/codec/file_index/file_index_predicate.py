@@ -12,10 +12,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from paimon_assets.engine.codec.file_index import (
-    file_index_bitmap,
-    file_index_bloom,
-)
+from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
 from paimon_assets.engine.codec.file_index.file_index import (
     Indexes,
     damaged_index,

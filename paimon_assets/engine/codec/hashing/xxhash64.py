@@ -24,12 +24,7 @@ _P1, _P2, _P3, _P4, _P5 = (np.uint64(prime) for prime in _PRIMES)
 _MASK = 2**64 - 1
 _STRIPE = 32
 _LANES = 4
-_SEEDS = (
-    (_PRIMES[0] + _PRIMES[1]) & _MASK,
-    _PRIMES[1],
-    0,
-    -_PRIMES[0] & _MASK,
-)
+_SEEDS = ((_PRIMES[0] + _PRIMES[1]) & _MASK, _PRIMES[1], 0, -_PRIMES[0] & _MASK)
 
 
 def xxhash64(values: Any) -> Longs:

@@ -8,11 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeGuard, TypeVar, cast
 
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,

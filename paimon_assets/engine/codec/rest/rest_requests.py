@@ -27,13 +27,7 @@ from paimon_assets.engine.codec.rest.resources import (
     ViewChange,
     ViewSchema,
 )
-from paimon_assets.engine.codec.rest.structure import (
-    ABSENT,
-    Absent,
-    Structure,
-    member,
-    nested,
-)
+from paimon_assets.engine.codec.rest.structure import ABSENT, Absent, Structure, member, nested
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

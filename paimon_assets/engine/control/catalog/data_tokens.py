@@ -61,11 +61,7 @@ class TableStorage:
     """The storage of one table, opened with the catalog's data token."""
 
     def __init__(
-        self,
-        path: str,
-        options: Mapping[str, str],
-        ask: Callable[[], TokenResponse],
-        clock: Clock,
+        self, path: str, options: Mapping[str, str], ask: Callable[[], TokenResponse], clock: Clock
     ) -> None:
         self._path = path
         self._options = {

@@ -16,11 +16,7 @@ class DatabaseCatalog(Protocol):
     """Databases with properties. Missing things raise `NotFoundError`."""
 
     def create_database(
-        self,
-        name: str,
-        *,
-        ignore_if_exists: bool = False,
-        options: Mapping[str, str] | None = None,
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
         """Create a database, with properties."""
         ...

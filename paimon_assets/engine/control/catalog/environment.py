@@ -61,9 +61,5 @@ class CatalogEnvironment:
         if managed is None:
             return file_io.publish(paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
         return managed.catalog.commit_snapshot(
-            managed.identifier,
-            managed.uuid,
-            snapshot,
-            base_uuid=base_uuid,
-            statistics=statistics,
+            managed.identifier, managed.uuid, snapshot, base_uuid=base_uuid, statistics=statistics
         )

@@ -26,10 +26,7 @@ from paimon_assets.engine.control.catalog.catalog import (
     missing_table,
     taken_table,
 )
-from paimon_assets.engine.control.catalog.catalog_databases import (
-    CatalogDatabases,
-    refuse_location,
-)
+from paimon_assets.engine.control.catalog.catalog_databases import CatalogDatabases, refuse_location
 from paimon_assets.engine.control.catalog.catalog_state import CONTENTS, CatalogState
 from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
 from paimon_assets.engine.control.catalog.identity import DATABASE_FILE, Identity
@@ -81,11 +78,7 @@ class FilesystemCatalog:
         )
 
     def create_database(
-        self,
-        name: str,
-        *,
-        ignore_if_exists: bool = False,
-        options: Mapping[str, str] | None = None,
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
         """Create a database, with properties."""
         path = self._database_path(name)

@@ -104,11 +104,7 @@ class CatalogSchemaManager(SchemaManager):
         return loaded.schema.id
 
     def commit_changes(
-        self,
-        changes: Sequence[SchemaChange],
-        *,
-        time_millis: int,
-        base: TableSchema | None = None,
+        self, changes: Sequence[SchemaChange], *, time_millis: int, base: TableSchema | None = None
     ) -> TableSchema:
         """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
 

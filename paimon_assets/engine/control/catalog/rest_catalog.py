@@ -98,11 +98,7 @@ from paimon_assets.engine.spec.options.rest_options import (
 )
 from paimon_assets.engine.spec.options.secret_options import secret_values
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.schema.schema import (
-    Schema,
-    TableSchema,
-    first_table_schema,
-)
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.words import counted
 
 
@@ -141,11 +137,7 @@ class RestCatalog:
         return sorted(self._api.listed(("databases",), ListDatabasesResponse, "databases"))
 
     def create_database(
-        self,
-        name: str,
-        *,
-        ignore_if_exists: bool = False,
-        options: Mapping[str, str] | None = None,
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
         """Create a database, with options of its own."""
         check_name("database", name)

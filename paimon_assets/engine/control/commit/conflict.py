@@ -43,9 +43,7 @@ def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry
 
 
 def check_conflicts(
-    base: Iterable[ManifestEntry],
-    delta: Sequence[ManifestEntry],
-    key_range: KeyRange | None,
+    base: Iterable[ManifestEntry], delta: Sequence[ManifestEntry], key_range: KeyRange | None
 ) -> None:
     """Check that a commit which deletes or moves files fits the files that are live now."""
     added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)

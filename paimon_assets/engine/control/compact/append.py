@@ -117,9 +117,7 @@ class AppendPlanner:
         )
         ordered = [file for file in self._in_order(bucket) if file.file_name in names]
         task = CompactTask(
-            split=bucket.split(ordered),
-            index_files=touched,
-            index_directory=bucket.index_directory,
+            split=bucket.split(ordered), index_files=touched, index_directory=bucket.index_directory
         )
         expected = files_of_size(sum(file.file_size for file in files), self.target_bytes)
         return PlannedUnit(

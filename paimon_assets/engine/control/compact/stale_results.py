@@ -23,9 +23,7 @@ def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> li
 
     def conflicts(part: Sequence[CommitMessage]) -> bool:
         changes = changes_of(
-            part,
-            CommitKind.COMPACT,
-            default_buckets=store.schema.typed_options.get(BUCKET),
+            part, CommitKind.COMPACT, default_buckets=store.schema.typed_options.get(BUCKET)
         )
         request = CommitRequest(
             changes=changes, commit_user="", commit_identifier=0, kind=CommitKind.COMPACT

@@ -75,12 +75,7 @@ class Retention:
         )
 
     def first_retained(
-        self,
-        earliest: int,
-        latest: int,
-        *,
-        now_ms: int,
-        time_of: Callable[[int], int | None],
+        self, earliest: int, latest: int, *, now_ms: int, time_of: Callable[[int], int | None]
     ) -> int:
         """Return the id of the oldest one that stays; all before it go.
 

@@ -153,11 +153,7 @@ class SchemaManager:
         return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
 
     def commit_changes(
-        self,
-        changes: Sequence[SchemaChange],
-        *,
-        time_millis: int,
-        base: TableSchema | None = None,
+        self, changes: Sequence[SchemaChange], *, time_millis: int, base: TableSchema | None = None
     ) -> TableSchema:
         """Publish one schema with all changes applied to the newest, or none.
 

@@ -15,10 +15,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.avro.index_manifest import (
-    read_index_manifest,
-    write_index_manifest,
-)
+from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest, write_index_manifest
 from paimon_assets.engine.codec.avro.manifest_avro import (
     KeepEntry,
     read_manifest,

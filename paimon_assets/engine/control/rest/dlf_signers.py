@@ -58,11 +58,7 @@ class DefaultSigner:
     ) -> Mapping[str, str]:
         """Return the headers that sign a request."""
         moment = now.strftime("%Y%m%dT%H%M%SZ")
-        headers = {
-            "x-dlf-date": moment,
-            "x-dlf-version": "v1",
-            "x-dlf-content-sha256": _UNSIGNED,
-        }
+        headers = {"x-dlf-date": moment, "x-dlf-version": "v1", "x-dlf-content-sha256": _UNSIGNED}
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             headers["Content-MD5"] = content_md5(request.body)

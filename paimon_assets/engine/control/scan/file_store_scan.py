@@ -22,10 +22,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.control.features import (
-    check_readable,
-    visible_entries,
-)
+from paimon_assets.engine.control.features import check_readable, visible_entries
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.file_pruning import FilePruning

@@ -198,9 +198,7 @@ class _Folding:
             into = self._by_list.get(commit.delta_manifest_list)
         for number in {self._owners[name] for name in files.removed if name in self._owners}:
             self._loads[number] = replace(
-                self._loads[number],
-                compacted_into=into,
-                removed_ms=files.snapshot.time_millis,
+                self._loads[number], compacted_into=into, removed_ms=files.snapshot.time_millis
             )
 
     def _enter(

@@ -49,9 +49,7 @@ def pack(
         yield packed
 
 
-def by_bucket(
-    entries: Iterable[ManifestEntry],
-) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+def by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[ManifestEntry]]:
     """Group entries by (partition, bucket), in the order of the first of each."""
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in entries:

@@ -30,10 +30,7 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.contract.wire.wire_values import dump, load
-from paimon_assets.engine.data.compact.output import (
-    RecordOutput,
-    record_factory,
-)
+from paimon_assets.engine.data.compact.output import RecordOutput, record_factory
 from paimon_assets.engine.data.compact.range_merge import (
     ChangelogRule,
     Lookup,
@@ -61,10 +58,7 @@ from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_s
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_PRODUCER,
-    ChangelogProducer,
-)
+from paimon_assets.engine.spec.options.all_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
@@ -247,9 +241,7 @@ class _KeyedCompaction:
         lookup = None
         if plan.looked_up:
             lookup = Lookup(
-                plan=plan.merge,
-                keys_only=plan.keys_only,
-                drops_known=self.strategy.first_stays,
+                plan=plan.merge, keys_only=plan.keys_only, drops_known=self.strategy.first_stays
             )
         changes = self.changelog is not None
         if self.strategy.produces_changelog:

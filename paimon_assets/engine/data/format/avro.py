@@ -33,12 +33,7 @@ from paimon_assets.engine.codec.avro.avro import (
     encode_header,
     frame_block,
 )
-from paimon_assets.engine.data.format.avro_types import (
-    Json,
-    avro_record,
-    shape_of,
-    texts_as_bytes,
-)
+from paimon_assets.engine.data.format.avro_types import Json, avro_record, shape_of, texts_as_bytes
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
@@ -305,9 +300,5 @@ def _unsafe(data_type: DataType, _options: Options) -> str | None:
 
 
 FORMAT = FileFormat(
-    name="avro",
-    reader=AvroReader,
-    writer=AvroWriter,
-    codecs=frozenset(_CODECS),
-    unsafe=_unsafe,
+    name="avro", reader=AvroReader, writer=AvroWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
 )

@@ -13,11 +13,7 @@ from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format.named_errors import (
-    check_size,
-    named_errors,
-    open_data_file,
-)
+from paimon_assets.engine.data.format.named_errors import check_size, named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import Options

@@ -511,9 +511,5 @@ def _unsafe(data_type: DataType, options: Options) -> str | None:
 
 
 FORMAT = FileFormat(
-    name="orc",
-    reader=OrcReader,
-    writer=OrcWriter,
-    codecs=frozenset(_CODECS),
-    unsafe=_unsafe,
+    name="orc", reader=OrcReader, writer=OrcWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
 )

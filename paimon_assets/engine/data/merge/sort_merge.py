@@ -143,10 +143,7 @@ class _Gathering:
 
 
 def _gather(
-    slices: Sequence[pa.RecordBatch],
-    plan: MergePlan,
-    function: MergeFunction,
-    threads: Threads,
+    slices: Sequence[pa.RecordBatch], plan: MergePlan, function: MergeFunction, threads: Threads
 ) -> _Gathering:
     kinds = _kinds(slices, plan)
     if len(slices) == 1 and not plan.repeats_keys:

@@ -288,11 +288,7 @@ def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
             f" file '{file.file_name}' is in the order of {held[column.id].type}, and its schema is"
             f" gone. Restore 'schema/schema-{file.schema_id}' of the table, or overwrite it.",
             kind="key-type-change",
-            details={
-                "table": context.table,
-                "column": column.name,
-                "path": file.file_name,
-            },
+            details={"table": context.table, "column": column.name, "path": file.file_name},
         )
 
 

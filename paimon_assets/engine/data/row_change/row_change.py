@@ -274,9 +274,7 @@ class _Records:
         update = None
         if change.assignments is not None:
             update = RowUpdate(
-                table=change.read.table,
-                schema=change.write.schema,
-                assignments=change.assignments,
+                table=change.read.table, schema=change.write.schema, assignments=change.assignments
             )
         kind = RowKind.DELETE if update is None else RowKind.UPDATE_AFTER
         for rows, source in self.matching():

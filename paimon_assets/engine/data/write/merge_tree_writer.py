@@ -25,13 +25,7 @@ from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, s
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.local_merge import merge_sorted
 from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
-from paimon_assets.engine.data.sequence import (
-    HighestStored,
-    Longs,
-    UnitCounter,
-    WrapCounter,
-    pad,
-)
+from paimon_assets.engine.data.sequence import HighestStored, Longs, UnitCounter, WrapCounter, pad
 from paimon_assets.engine.data.write.bucket_writer import BucketWriter
 from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows

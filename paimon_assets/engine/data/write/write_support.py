@@ -18,12 +18,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    DataField,
-    DataType,
-    TypeRoot,
-    types_within,
-)
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot, types_within
 
 
 def refuse_unwritable(schema: TableSchema, table: str) -> None:

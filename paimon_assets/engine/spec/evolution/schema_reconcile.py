@@ -98,9 +98,7 @@ class _Draft:
     def all(self) -> Reconciliation:
         """Return the result."""
         return Reconciliation(
-            changes=tuple(self.changes),
-            result=self.schema,
-            unreachable=tuple(self.unreachable),
+            changes=tuple(self.changes), result=self.schema, unreachable=tuple(self.unreachable)
         )
 
     def take(self, change: SchemaChange) -> None:

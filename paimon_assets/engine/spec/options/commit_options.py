@@ -3,11 +3,7 @@
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import (
-    Option,
-    parse_duration_ms,
-    parse_memory,
-)
+from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, parse_memory
 
 COMMIT_MAX_RETRIES = Option("commit.max-retries", 10, "Tries after a lost commit race.")
 COMMIT_MIN_RETRY_WAIT = Option(

@@ -6,10 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import (
-    Option,
-    parse_duration_ms,
-)
+from paimon_assets.engine.spec.options.option import Option, parse_duration_ms
 
 
 class PartitionExpiration(StrEnum):

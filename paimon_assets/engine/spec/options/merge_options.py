@@ -5,12 +5,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import (
-    Option,
-    Use,
-    parse_duration_ms,
-    parse_enum,
-)
+from paimon_assets.engine.spec.options.option import Option, Use, parse_duration_ms, parse_enum
 
 
 class MergeEngine(StrEnum):

@@ -8,11 +8,7 @@ import re
 from collections.abc import Mapping
 
 from paimon_assets.engine.errors import HIDDEN, without_secrets
-from paimon_assets.engine.spec.options.catalog_options import (
-    LOCK_ENABLED,
-    METASTORE,
-    WAREHOUSE,
-)
+from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED, METASTORE, WAREHOUSE
 from paimon_assets.engine.spec.options.rest_options import (
     DATA_TOKEN_ENABLED,
     DLF_REGION,

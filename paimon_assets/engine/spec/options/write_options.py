@@ -6,12 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import (
-    Option,
-    Use,
-    parse_memory,
-    parse_part,
-)
+from paimon_assets.engine.spec.options.option import Option, Use, parse_memory, parse_part
 
 
 class BucketFunctionType(StrEnum):

@@ -23,9 +23,7 @@ KEY_FIELD_ID_START = 1_073_741_823
 
 SEQUENCE_NUMBER = DataField(id=2_147_483_646, name="_SEQUENCE_NUMBER", type=not_null(bigint()))
 VALUE_KIND = DataField(
-    id=2_147_483_645,
-    name="_VALUE_KIND",
-    type=AtomicType(root=TypeRoot.TINYINT, nullable=False),
+    id=2_147_483_645, name="_VALUE_KIND", type=AtomicType(root=TypeRoot.TINYINT, nullable=False)
 )
 LEVEL_NAME = "_LEVEL"
 ROW_KIND = DataField(id=2_147_483_643, name="rowkind", type=not_null(string()))
@@ -64,7 +62,5 @@ def is_system_name(name: str) -> bool:
 def key_field(field: DataField) -> DataField:
     """Return the `_KEY_` column that stands for the primary-key column `field`."""
     return DataField(
-        id=KEY_FIELD_ID_START + field.id,
-        name=KEY_FIELD_PREFIX + field.name,
-        type=field.type,
+        id=KEY_FIELD_ID_START + field.id, name=KEY_FIELD_PREFIX + field.name, type=field.type
     )

@@ -226,11 +226,7 @@ def type_to_json(data_type: DataType) -> Json:
         case ArrayType(element=element) | MultisetType(element=element):
             return {"type": f"{data_type.root}{suffix}", "element": type_to_json(element)}
         case MapType(key=key, value=value):
-            return {
-                "type": f"MAP{suffix}",
-                "key": type_to_json(key),
-                "value": type_to_json(value),
-            }
+            return {"type": f"MAP{suffix}", "key": type_to_json(key), "value": type_to_json(value)}
         case VectorType(element=element, length=length):
             return {"type": f"VECTOR{suffix}", "element": type_to_json(element), "length": length}
         case RowType(fields=fields):
@@ -241,11 +237,7 @@ def type_to_json(data_type: DataType) -> Json:
 
 def field_to_json(field: DataField) -> dict[str, Json]:
     """Write one field; absent description and default are left out."""
-    json: dict[str, Json] = {
-        "id": field.id,
-        "name": field.name,
-        "type": type_to_json(field.type),
-    }
+    json: dict[str, Json] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
     if field.description is not None:
         json["description"] = field.description
     if field.default_value is not None:

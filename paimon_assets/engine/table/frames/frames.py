@@ -209,11 +209,7 @@ def spark_name(column: str) -> str:
 
 
 def to_rows(
-    frame: Frame,
-    executor: Executor[Any],
-    schema: TableSchema,
-    *,
-    show_values: bool = True,
+    frame: Frame, executor: Executor[Any], schema: TableSchema, *, show_values: bool = True
 ) -> Any:
     """Return rows in a form that `executor` takes.
 

@@ -214,10 +214,7 @@ class ReadBuilder(FrameReads):
         return self.with_options({BRANCH.key: name})
 
     def between(
-        self,
-        start: int | str,
-        end: int | str,
-        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
     ) -> "ReadBuilder":
         """Read the changes after one snapshot, up to another and with it.
 

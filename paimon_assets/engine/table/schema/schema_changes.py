@@ -163,10 +163,7 @@ def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
 
 
 def plan_schema_changes(
-    store: FileStore,
-    changes: Sequence[SchemaChange],
-    *,
-    executor: ExecutorChoice = None,
+    store: FileStore, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
 ) -> SchemaChangePlan:
     """Return the effect of changes, in the order to apply them; writes nothing.
 

@@ -259,11 +259,7 @@ class Segments:
         return SegmentOutcome(segments=tuple(deleted), snapshot=snapshot)
 
     def clean(
-        self,
-        *,
-        retention_ms: int = RETENTION_MS,
-        force: bool = False,
-        dry_run: bool = False,
+        self, *, retention_ms: int = RETENTION_MS, force: bool = False, dry_run: bool = False
     ) -> list[Segment | Load]:
         """Remove deleted, compacted and failed segments from the list, and return them.
 

@@ -22,11 +22,7 @@ class SqlCatalog(Protocol):
         ...
 
     def create_database(
-        self,
-        name: str,
-        *,
-        ignore_if_exists: bool = False,
-        options: Mapping[str, str] | None = None,
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
         """Create a database."""
         ...

@@ -120,11 +120,7 @@ def buckets(store: FileStore) -> Rows:
     """Yield one row a bucket that holds files."""
     for key, members in _group(_live(store), lambda entry: (entry.partition, entry.bucket)):
         partition, bucket = key
-        yield {
-            "partition": _partition_text(store, partition),
-            "bucket": bucket,
-            **_sums(members),
-        }
+        yield {"partition": _partition_text(store, partition), "bucket": bucket, **_sums(members)}
 
 
 def table_indexes(store: FileStore) -> Rows:

@@ -313,10 +313,7 @@ class CompactionBuilder(CommitBuilder):
         return plan_compaction(self.store.current(), self.scope(), self.clock)
 
     def run(
-        self,
-        executor: TaskRunner | None = None,
-        *,
-        on_progress: OnProgress | None = None,
+        self, executor: TaskRunner | None = None, *, on_progress: OnProgress | None = None
     ) -> CompactionOutcome:
         """Compact, and commit it as one snapshot, once.
 

@@ -419,9 +419,7 @@ class _Run:
         )
         guarded = keyed or self.rows_inserted > 0
         commit = FileStoreCommit(
-            builder.store,
-            planned_on=guard if guarded else None,
-            condition=builder.condition,
+            builder.store, planned_on=guard if guarded else None, condition=builder.condition
         )
         return commit.commit(
             self.messages,

@@ -191,10 +191,7 @@ def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64
 
 
 def _buckets(
-    context: WriteContext,
-    batch: pa.RecordBatch,
-    partitions: Sequence[bytes],
-    ids: Numbers,
+    context: WriteContext, batch: pa.RecordBatch, partitions: Sequence[bytes], ids: Numbers
 ) -> Numbers:
     schema = context.schema
     if not has_hashed_buckets(schema):

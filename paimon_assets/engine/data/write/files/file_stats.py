@@ -26,12 +26,7 @@ from paimon_assets.engine.spec.options.file_options import (
     STATS_KEEP_FIRST_COLUMNS,
     STATS_MODE_PER_LEVEL,
 )
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    AtomicType,
-    DataField,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal
 
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")

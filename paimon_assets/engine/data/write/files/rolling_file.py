@@ -20,10 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
-from paimon_assets.engine.codec.file_index import (
-    file_index_bitmap,
-    file_index_bloom,
-)
+from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
 from paimon_assets.engine.codec.file_index.file_index import encode_file_index
 from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     BitmapBuilder,
