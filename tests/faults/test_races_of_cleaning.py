@@ -116,7 +116,14 @@ def clean(table):
         (branch_off_and_delete_tag, (3, 4)),
         (roll_back_and_delete_tag, (1, 2)),
     ],
-    ids=["expired", "tag renamed", "branch renamed", "forward", "branched off", "rolled back"],
+    ids=[
+        "expired: apache/paimon 7710",
+        "tag renamed",
+        "branch renamed",
+        "forward",
+        "branched off",
+        "rolled back",
+    ],
 )
 def test_what_is_named_anew_while_orphans_are_looked_for_keeps_its_files(other, rows, tmp_path):
     calls = 0
@@ -142,7 +149,7 @@ def side_shares(directory, *, tagged):
 @pytest.mark.parametrize(
     ("tagged", "other"),
     [(False, write_and_expire), (True, lambda table: table._store.tags.rename("kept", "better"))],
-    ids=["expired", "tag renamed"],
+    ids=["expired: apache/paimon 7710", "tag renamed"],
 )
 def test_what_main_shares_with_a_branch_stays_while_that_expires(tagged, other, tmp_path):
     def scene(directory):

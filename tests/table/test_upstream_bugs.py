@@ -1,0 +1,79 @@
+"""Bugs that users met in Paimon's and Iceberg's own libraries, as tests of this one.
+
+Orphans beside an expiration (apache/paimon 7710) are in `tests/faults/test_races_of_cleaning.py`,
+concurrent commits on an object store (9714) in `tests/fileio` and `tests/faults`.
+"""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.data_types import string
+
+
+def _rows(names, *rows):
+    columns = zip(*rows, strict=True)
+    return pa.table({name: list(values) for name, values in zip(names, columns, strict=True)})
+
+
+def _sorted(table):
+    return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("bucket", ["1", "4", "-1"])
+def test_a_key_in_another_order_than_the_columns(catalog, bucket):
+    """apache/paimon 9800: rows were doubled."""
+    schema = Schema.of(
+        {"a": "STRING", "v": "INT", "b": "INT"}, primary_keys=["b", "a"], options={"bucket": bucket}
+    )
+    table = catalog.create_table("db.t", schema)
+    for value in range(4):
+        keys = [(letter, value, number) for letter in "xyz" for number in range(5)]
+        table.upsert(_rows(("a", "v", "b"), *keys[value:]))
+        if value == 2:
+            table.compact(full=True)
+    expected = {}
+    for value in range(4):
+        keys = [(letter, number) for letter in "xyz" for number in range(5)]
+        expected |= dict.fromkeys(keys[value:], value)
+    assert _sorted(table) == sorted((a, v, b) for (a, b), v in expected.items())
+
+
+def test_an_upsert_after_a_column_was_added(catalog):
+    """apache/iceberg-python 3105: rows that had been written before the column failed."""
+    schema = Schema.of({"k": "INT", "v": "INT"}, primary_keys="k")
+    table = catalog.create_table("db.t", schema)
+    table.upsert(_rows(("k", "v"), (1, 1), (2, 2)))
+    table = table.alter([add_column("note", string())])
+    table.upsert(_rows(("k", "v", "note"), (2, 20, "two"), (3, 30, None)))
+    assert table.to_arrow().sort_by("k").to_pylist() == [
+        {"k": 1, "v": 1, "note": None},
+        {"k": 2, "v": 20, "note": "two"},
+        {"k": 3, "v": 30, "note": None},
+    ]
+
+
+def test_a_late_row_does_not_become_the_old_row_of_a_lookup_changelog(catalog):
+    """apache/paimon 7220: -U showed a row that a newer one had replaced."""
+    options = {"bucket": "1", "changelog-producer": "lookup", "sequence.field": "at"}
+    schema = Schema.of({"k": "INT", "at": "INT", "v": "STRING"}, primary_keys="k", options=options)
+    table = catalog.create_table("db.t", schema)
+    table.upsert(_rows(("k", "at", "v"), (1, 10, "newest")))
+    table.compact(full=True)
+    table.upsert(_rows(("k", "at", "v"), (1, 5, "late")))
+    table.compact()
+    table.upsert(_rows(("k", "at", "v"), (1, 7, "also late")))
+    table.compact()
+    table.upsert(_rows(("k", "at", "v"), (1, 20, "after")))
+    table.compact()
+    last = table.latest_snapshot().id
+    changes = table.copy(
+        {"incremental-between": f"2,{last}", "incremental-between-scan-mode": "changelog"}
+    )
+    rows = changes.system_table("audit_log").to_arrow().to_pylist()
+    updates = [(row["rowkind"], row["v"]) for row in rows if row["v"] in ("late", "also late")]
+    assert updates == []
+    assert ("-U", "newest") in [(row["rowkind"], row["v"]) for row in rows]
+    assert rows[-1]["rowkind"] == "+U"
+    assert rows[-1]["v"] == "after"
