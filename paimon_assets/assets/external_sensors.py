@@ -20,7 +20,13 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.external_tables import OpenCatalog
-from paimon_assets.assets.metadata import DATA_VERSION, Metadata, newest_data, snapshot_or_none
+from paimon_assets.assets.metadata import (
+    DATA_VERSION,
+    Metadata,
+    newest_data,
+    size_metadata,
+    snapshot_or_none,
+)
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.sensors import (
     SECONDS_PER_TICK,
@@ -167,9 +173,9 @@ def build_new_snapshots_sensor(
             if change is None:
                 return
             newest = change.newest
-            rows = table.state.physical_rows(newest) if change.is_new else 0
+            sizes = size_metadata(table, newest) if change.is_new else {}
             for key in tables[identifier] if change.is_new else ():
-                events.append(_event(key, identifier, change, rows))
+                events.append(_event(key, identifier, change, sizes))
                 steps.append((*key.path, change.before, change.version))
             seen[str(identifier)] = Seen(
                 snapshot_id=newest.id, time_millis=newest.time_millis, version=change.version
@@ -199,7 +205,7 @@ def build_new_snapshots_sensor(
 
 
 def _event(
-    key: dg.AssetKey, identifier: Identifier, change: Change, rows: int
+    key: dg.AssetKey, identifier: Identifier, change: Change, sizes: Metadata
 ) -> dg.AssetMaterialization:
     data = change.data or change.newest
     metadata: Metadata = {
@@ -212,7 +218,7 @@ def _event(
             dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
         ),
         "paimon/added_records": data.delta_record_count,
-        "paimon/total_records": rows,
+        **sizes,
     }
     if change.note:
         metadata["paimon/note"] = change.note

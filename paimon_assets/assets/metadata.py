@@ -186,6 +186,24 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     return metadata | _row_metadata(table, snapshot)
 
 
+def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
+    """Return the size of a snapshot: bytes and files, and rows where no file must be read.
+
+    Cost:
+        The snapshot's manifests.
+    """
+    live = table.state.live_files(snapshot)
+    counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
+    metadata: Metadata = {
+        "dagster/size_bytes": sum(entry.file.file_size for entry in live),
+        "paimon/total_files": len(live),
+        "paimon/total_records": table.state.physical_rows(snapshot),
+    }
+    if not counting.rows_to_read:
+        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
+    return metadata
+
+
 def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
     metadata: Metadata = {}
