@@ -16,7 +16,7 @@ from typing import Any
 
 PACKAGE = "paimon_assets"
 _WORKER = f"{PACKAGE}.spark.worker"
-_STORAGE = f"{PACKAGE}.spark.storage_look"
+_STORAGE = f"{PACKAGE}.spark.storage_check"
 ARCHIVE = f"{PACKAGE}-{{digest}}.zip"
 """What the shipped package is called: its name says what is in it."""
 

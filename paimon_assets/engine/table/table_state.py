@@ -93,7 +93,7 @@ class TableState:
     def drop_audited(self, *, before_millis: int) -> list[str]:
         """Drop the branches of batches kept out before a time, return their names.
 
-        Files that nothing else names go with them; see `control.maintenance.refused_batches`.
+        Files that nothing else names go with them; see `control.maintenance.rejected_batches`.
 
         Raises:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.

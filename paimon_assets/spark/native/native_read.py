@@ -6,7 +6,7 @@ skips what a query does not need. That pays only where a data file is already wh
     Parquet or ORC, no deletion vector, nothing to merge, no retractions
     every column in its type of now; under another name, or not at all, if the file is older
     types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones;
-        dates and timestamps in Parquet files of others as their footers say (`foreign_times`)
+        dates and timestamps in Parquet files of others as their footers say (`external_times`)
     storage that Spark reaches as this engine does: local paths and HDFS
 
 All else is read by the engine; the two are united. Partition columns come from the metadata, as the

@@ -58,7 +58,7 @@ _KEPT_NAMES = 16
 _TRIES = 50
 
 HOLD_TAG_PREFIX = "__segment_hold_"
-"""Tags that keep other engines from deleting foreign files; see `maintenance.past_segments`."""
+"""Tags that keep other engines from deleting foreign files; see `maintenance.removed_segments`."""
 
 
 @dataclass(frozen=True, kw_only=True)
