@@ -1,5 +1,6 @@
 """`primary-key.nullable`: null is a value of a key, equal to itself and below all others."""
 
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -69,3 +70,15 @@ def test_without_the_option_null_is_refused(catalog):
     table = catalog.create_table("db.t", Schema.of(COLUMNS, primary_keys="a"))
     with pytest.raises(InvalidInputError, match="null"):
         table.upsert(pa.table({"p": ["x"], "a": [None], "b": ["y"], "v": [1]}))
+
+
+def test_a_key_that_others_declared_nullable_without_the_option_takes_no_null(catalog):
+    options = {"primary-key.nullable": "true"}
+    schema = Schema.of({"a": "INT", "v": "INT"}, primary_keys="a", options=options)
+    table = catalog.create_table("db.t", schema)
+    (file,) = (Path(table.path) / "schema").glob("schema-0")
+    file.write_text(file.read_text().replace("primary-key.nullable", "comment.of-others"))
+    table = catalog.get_table("db.t")
+    assert table.schema.column("a").type.nullable
+    with pytest.raises(InvalidInputError, match="a primary-key column"):
+        table.upsert(pa.table({"a": [None, 1], "v": [1, 2]}, to_arrow_schema(table.schema.fields)))

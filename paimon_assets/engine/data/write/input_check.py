@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.options.file_options import (
     WRITE_SHOW_VALUES,
 )
 from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
+from paimon_assets.engine.spec.options.table_options import PRIMARY_KEY_NULLABLE
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
 from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -102,6 +103,8 @@ class InputCheck:
     _defaults: Mapping[str, Any] = field(init=False)
     _optional: frozenset[str] = field(init=False)
     """Columns that rows may lack."""
+    _required: frozenset[str] = field(init=False)
+    """Columns without nulls: NOT NULL ones, and keys unless `PRIMARY_KEY_NULLABLE`."""
     _nested_rules: frozenset[str] = field(init=False)
     """Columns whose nested values have rules of their own."""
     _chars: frozenset[str] = field(init=False)
@@ -115,6 +118,12 @@ class InputCheck:
         options = self.schema.typed_options
         self._target = to_arrow_schema(self.schema.fields)
         self._defaults = column_defaults(self.schema, self.table)
+        keys = () if options.get(PRIMARY_KEY_NULLABLE) else self.schema.primary_keys
+        self._required = frozenset(
+            column.name
+            for column in self.schema.fields
+            if not column.type.nullable or column.name in keys
+        )
         self._nested_rules = frozenset(
             column.name for column in self.schema.fields if has_rules_inside(column.type)
         )
@@ -131,7 +140,7 @@ class InputCheck:
         self._optional = frozenset(
             field.name
             for field in self.schema.fields
-            if field.name in self._defaults or (fills and field.type.nullable)
+            if field.name in self._defaults or (fills and field.name not in self._required)
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -245,7 +254,7 @@ class InputCheck:
         )
 
     def _check_values(self, values: Any, column: DataField) -> None:
-        if values.null_count and not column.type.nullable:
+        if values.null_count and column.name in self._required:
             self._refuse_nulls(values, column)
         whole = _Part(place="", values=values, type=column.type)
         self._check_length(whole, column)
