@@ -36,6 +36,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.merge_options import (
     IGNORE_DELETE,
@@ -164,13 +165,11 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     live = table.state.live_files(snapshot)
     metadata = {
         **table_metadata(table),
-        "dagster/size_bytes": sum(entry.file.file_size for entry in live),
+        **_sizes(table, snapshot, live),
         SNAPSHOT_ID: snapshot.id,
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
         "paimon/added_records": snapshot.delta_record_count if is_new else 0,
-        "paimon/total_records": table.state.physical_rows(snapshot),
-        "paimon/total_files": len(live),
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
     before = snapshot_or_none(table, snapshot.id - 1)
@@ -194,14 +193,18 @@ def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     """
     live = table.state.live_files(snapshot)
     counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
-    metadata: Metadata = {
+    metadata = _sizes(table, snapshot, live)
+    if not counting.rows_to_read:
+        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
+    return metadata
+
+
+def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> Metadata:
+    return {
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
         "paimon/total_files": len(live),
         "paimon/total_records": table.state.physical_rows(snapshot),
     }
-    if not counting.rows_to_read:
-        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
-    return metadata
 
 
 def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
