@@ -1,5 +1,7 @@
 """Rows deleted and updated on the command line."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,3 +50,39 @@ def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     assert "none of table 'db.other'" in run("read", "db.other", "--splits", splits, code=2)
     run("plan", "db.t", "--out", splits, "--split-version", "3")
     assert "2 rows" in run("read", "db.t", "--splits", splits)
+
+
+def test_a_table_is_copied_as_of_a_snapshot(run):
+    run("delete", "db.t", "--where", "id = 2")
+    assert "2 rows copied" in run("copy", "db.t", "new.all")
+    said = json.loads(run("copy", "db.t", "new.one", "--at", "1", "--where", "id > 1", "--json"))
+    assert said == {"table": "new.one", "snapshot_id": 1, "rows_written": 2}
+    assert json.loads(run("read", "new.one", "--json")) == [
+        {"id": 2, "name": None},
+        {"id": 3, "name": "c"},
+    ]
+    assert "exists already" in run("copy", "db.t", "new.all", code=4)
+    assert len(json.loads(run("read", "new.all", "--json"))) == 2
+
+
+def test_a_copy_has_keys_and_options_and_its_own_place(run, tmp_path):
+    run("create", "db.k", "--column", "id BIGINT", "--column", "v INT", "--primary-key", "id",
+        "--option", "bucket=2", "--comment", "numbers")  # fmt: skip
+    path = tmp_path / "k.parquet"
+    pq.write_table(pa.table({"id": [1, 1, 2], "v": pa.array([1, 2, 3], pa.int32())}), path)
+    run("write", "db.k", str(path))
+    assert "2 rows copied" in run("copy", "db.k", "db.l")
+    first, second = (json.loads(run("schema", name, "--json")) for name in ("db.k", "db.l"))
+    for each in (first, second):
+        each.pop("timeMillis")
+    assert first == second
+    assert json.loads(run("read", "db.l", "--json")) == json.loads(run("read", "db.k", "--json"))
+
+
+def test_a_branch_is_copied_to_a_table_of_its_own(run):
+    run("tag", "create", "db.t", "one", "--snapshot", "1")
+    run("branch", "create", "db.t", "b", "--tag", "one")
+    run("delete", "db.t$branch_b", "--where", "id > 1")
+    assert "1 row copied" in run("copy", "db.t$branch_b", "db.b")
+    assert json.loads(run("read", "db.b", "--json")) == [{"id": 1, "name": "a"}]
+    assert len(json.loads(run("read", "db.t", "--json"))) == 3

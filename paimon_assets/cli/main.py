@@ -183,6 +183,7 @@ COMMANDS = {
         "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
         "follow": ("rows", "Print the rows that come to TARGET, as one JSON object a line."),
         "sql": ("queries", "Run STATEMENT: queries by duckdb, others by the engine, or by Spark."),
+        "copy": ("rows", "Copy SOURCE to the new table TARGET: columns, options and rows."),
         "write": ("rows", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),

@@ -1,6 +1,7 @@
-"""Commands on rows: write, update, delete, follow."""
+"""Commands on rows: copy, write, update, delete, follow."""
 
 import uuid
+from dataclasses import replace
 from threading import Event
 
 import click
@@ -11,12 +12,16 @@ from paimon_assets.cli.files import read_files, with_standard_input
 from paimon_assets.cli.output import counting, is_json, json_text, progress, say, working
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
+
+_OWN_PLACE = ("path", "branch")
+"""Options that say where a table lies; a copy lies elsewhere."""
 
 
 @command("TARGET", yes=True, executor=True)
@@ -66,6 +71,38 @@ def write(args: Arguments) -> None:
             f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
             err=True,
         )
+
+
+@command("SOURCE", "TARGET", executor=True)
+@click.option("--where", help="Filter of the rows, as in read.")
+@click.option("--at", help="Snapshot id or tag of SOURCE; the newest snapshot by default.")
+def copy(args: Arguments) -> None:
+    """Copy SOURCE to the new table TARGET: columns, options and rows.
+
+    TARGET is a database.table that does not exist. Rows are written again, as a reader of SOURCE
+    gets them: neither snapshots nor tags are copied. If the copy fails, TARGET stays without rows.
+    """
+    source, identifier = args.settings.table(args.source), Identifier.parse(args.target)
+    read = source.new_read_builder()
+    if args.at:
+        read = read.at_version(args.at)
+    if args.where:
+        read = read.with_filter(args.where)
+    plan = read.plan()
+    declared = read.read_schema().declared
+    options = {key: value for key, value in declared.options.items() if key not in _OWN_PLACE}
+    catalog = args.catalog
+    catalog.create_database(identifier.database, ignore_if_exists=True)
+    target = catalog.create_table(identifier, replace(declared, options=options))
+    executor = args.new_executor()
+    rows = read.read(plan, executor)
+    with progress("copying", sum(split.row_count for split in plan.splits)) as advance:
+        counted_rows = pa.RecordBatchReader.from_batches(rows.schema, counting(rows, advance))
+        outcome = target.new_write_builder().write(counted_rows, executor)
+    snapshot = None if outcome.snapshot is None else outcome.snapshot.id
+    written = outcome.report.rows_written
+    facts = {"table": target.name, "snapshot_id": snapshot, "rows_written": written}
+    say(f"{target.name} at {target.path}: {counted(written, 'row')} copied", facts)
 
 
 @command("TARGET", yes=True)
