@@ -8,15 +8,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import (
     ClusteringExecutor,
+    ClusterOrder,
     CountingExecutor,
+    RepeatedKeys,
     RewritingExecutor,
 )
-from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.embedded import EmbeddedExecutor

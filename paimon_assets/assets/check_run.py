@@ -15,8 +15,7 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
-from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.contract.repeated_keys import ROWS
+from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
 from paimon_assets.engine.spec.samples import plain_sample
 from paimon_assets.engine.table.table import Table
 

@@ -39,7 +39,7 @@ from paimon_assets.cli.output import (
     table_rows,
 )
 from paimon_assets.cli.settings import spark_session
-from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION
+from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.contract.clustering import ClusterOrder
+from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.data.cluster import SAMPLE_ROWS, ClusterKeys
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots

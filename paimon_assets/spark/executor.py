@@ -20,13 +20,12 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
+from paimon_assets.engine.contract.executor import ClusterOrder, Curve, RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
+from paimon_assets.engine.contract.wire import dump, load, load_error
 from paimon_assets.engine.data.write.buckets.hash_index import BucketRule
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     default_buckets,

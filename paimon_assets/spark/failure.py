@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
-from paimon_assets.engine.contract.wire.wire_values import dump_error, load_error
+from paimon_assets.engine.contract.wire import dump_error, load_error
 from paimon_assets.engine.errors import (
     FormatError,
     NotFoundError,

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import load_split
-from paimon_assets.engine.contract.wire.wire_values import load
+from paimon_assets.engine.contract.wire import load, load_split
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from paimon_assets.engine.contract.repeated_keys import EXAMPLES, ROWS, RepeatedKeys
+from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, RepeatedKeys
 
 
 def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:

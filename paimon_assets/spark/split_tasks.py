@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import dump_split
+from paimon_assets.engine.contract.wire import dump_split
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.session_cache import SessionCache

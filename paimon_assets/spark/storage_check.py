@@ -3,7 +3,7 @@
 import base64
 import json
 
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io

@@ -10,7 +10,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     run_tasks        tasks of any kind → their results
     of_slots         numbers → those of the tasks that each has
 
-An answer is one row: `result` or `error`, as bytes of `contract.wire.wire_values`.
+An answer is one row: `result` or `error`, as bytes of `contract.wire`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from pyspark import TaskContext
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.wire.wire_values import dump, dump_error, load
+from paimon_assets.engine.contract.wire import dump, dump_error, load
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads

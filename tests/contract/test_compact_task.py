@@ -2,7 +2,7 @@ import pytest
 
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,

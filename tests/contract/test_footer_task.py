@@ -7,7 +7,7 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     dump_footers,
     load_footers,
 )
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

@@ -6,7 +6,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
     OverflowRequest,
     OverflowResult,
 )
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type

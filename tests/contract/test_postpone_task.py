@@ -3,8 +3,8 @@
 import pytest
 
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.tasks.compact_task import PostponeContext
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

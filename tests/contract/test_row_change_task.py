@@ -13,7 +13,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.codec.rows.data_file_row import FILE_ROW_TYPES, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
+from paimon_assets.engine.contract import wire
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
@@ -19,14 +20,7 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import BucketState, ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.contract.wire import wire
-from paimon_assets.engine.contract.wire.wire_values import (
-    RaisedError,
-    dump,
-    dump_error,
-    load,
-    load_error,
-)
+from paimon_assets.engine.contract.wire import RaisedError, dump, dump_error, load, load_error
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
     CommitConflictError,

@@ -2,7 +2,7 @@
 
 from paimon_assets.engine.contract.context import HashIndexState, KeyRead, ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
+from paimon_assets.engine.contract.executor import ClusterOrder, Curve
 from paimon_assets.engine.data.cluster import ClusterKeys, hilbert, sort_by_clusters, zorder
 
 

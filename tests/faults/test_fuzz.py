@@ -22,7 +22,7 @@ from paimon_assets.engine.codec.json.segment_json import (
 from paimon_assets.engine.codec.json.tag_json import tag_from_json
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
-from paimon_assets.engine.contract.wire import wire
+from paimon_assets.engine.contract import wire
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.table.table import Table
 from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables, mutated, only_typed

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.contract.clustering import Curve
+from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.interop.steps import Change, Chore, Compact, Empty, Keep, Sort, Step, Write
 from tests.testkit.model import Row

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from paimon_assets.engine.contract.clustering import Curve
+from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files

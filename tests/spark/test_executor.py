@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire_values import dump
+from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema

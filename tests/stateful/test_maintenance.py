@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.clustering import Curve
+from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests

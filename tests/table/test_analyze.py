@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.contract.tasks.analyze_task import MOST_HASHES, RowSummary, join
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn

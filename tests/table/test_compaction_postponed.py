@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK
+from paimon_assets.engine.contract.tasks.compact_task import POSTPONE_TASK
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind

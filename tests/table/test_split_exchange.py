@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.wire.wire import dump_split, load_splits
+from paimon_assets.engine.contract.wire import dump_split, load_splits
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -19,7 +19,7 @@ from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import SPLIT_MAGIC, dump_split, load_split
+from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_split
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore

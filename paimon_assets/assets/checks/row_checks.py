@@ -13,8 +13,7 @@ import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.metadata import ROW_COUNT, SNAPSHOT_ID, Metadata
-from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
+from paimon_assets.engine.contract.executor import CountingExecutor, RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder

@@ -2,9 +2,9 @@
 
 Concept → modules:
     what to read        split, context
-    what to write       context, merge_on, clustering
+    what to write       context, merge_on
     what was written    commit_message
-    other work          tasks/, repeated_keys
-    as bytes            wire/
+    other work          tasks/
+    as bytes            wire
     who does it         executor
 """

@@ -4,19 +4,59 @@ Every executor passes the same behaviour suite (`tests/behaviour`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.repeated_keys import RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
 """What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""
+
+
+EXAMPLES = 20
+"""Most repeated keys that are shown."""
+ROWS = "rows"
+"""Name of the number of rows in an example of a repeated key."""
+
+
+class Curve(StrEnum):
+    """The curve that makes one order of several columns."""
+
+    ORDER = "order"
+    """By the first column, then the next."""
+    ZORDER = "zorder"
+    """Along the Z-curve: filters on any of the columns skip files."""
+    HILBERT = "hilbert"
+    """Along the Hilbert curve, whose neighbours are always close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOrder:
+    """How the rows of a partition are ordered in their files."""
+
+    columns: tuple[str, ...]
+    """Most significant first."""
+    curve: Curve = Curve.ORDER
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedKeys:
+    """Keys of more than one row."""
+
+    rows: int
+    """Rows of any key."""
+    keys: int = 0
+    """Keys that several rows share."""
+    rows_of_keys: int = 0
+    """Rows that share their key."""
+    examples: tuple[dict[str, Any], ...] = ()
+    """Some of the keys: column → value, and how many rows (`ROWS`)."""
 
 
 class Executor(Protocol[RowsT_contra]):

@@ -1,6 +1,6 @@
 """DataSplit: files of one bucket that are read together. The only way work reaches a reader.
 
-Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire.wire`.
+Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
 """
 
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
     OverflowRequest,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire_values import dump
+from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.base import FileIOSpec

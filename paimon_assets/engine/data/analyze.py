@@ -18,8 +18,7 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
     ColumnSummary,
     RowSummary,
 )
-from paimon_assets.engine.contract.wire.wire import load_split
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.data.casting.losses import show
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads

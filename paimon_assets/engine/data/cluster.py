@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
+from paimon_assets.engine.contract.executor import ClusterOrder, Curve
 from paimon_assets.engine.data.key_order import sort_keys
 
 Words = npt.NDArray[np.uint64]

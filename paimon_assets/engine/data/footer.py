@@ -23,7 +23,7 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     FooterRequest,
     dump_footers,
 )
-from paimon_assets.engine.contract.wire.wire_values import load
+from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.threads import Threads

@@ -17,7 +17,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
     OverflowRequest,
     OverflowResult,
 )
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.casting.losses import Losses, losses_of, show

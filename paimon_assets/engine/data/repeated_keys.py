@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
-from paimon_assets.engine.contract.repeated_keys import EXAMPLES, ROWS, RepeatedKeys
+from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, RepeatedKeys
 from paimon_assets.engine.spec.types.data_types import DataField
 
 ROWS_A_PASS = 50_000_000

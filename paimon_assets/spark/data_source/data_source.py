@@ -44,8 +44,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from paimon_assets.engine.contract.wire.wire import dump_split
-from paimon_assets.engine.contract.wire.wire_values import dump
+from paimon_assets.engine.contract.wire import dump, dump_split
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
+from paimon_assets.engine.contract.wire import dump, load, load_error
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import file_io_for

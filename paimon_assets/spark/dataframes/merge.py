@@ -37,7 +37,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChangeTask,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire_values import dump, load, load_error
+from paimon_assets.engine.contract.wire import dump, load, load_error
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.predicate.expression import Expression

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore

@@ -1,16 +1,21 @@
-"""CompactTask: files of one bucket that are compacted together, as bytes for a worker.
+"""The tasks of a compaction: files of one bucket, and postponed rows that get a bucket first.
 
-What all tasks of a compaction share is a `ReadContext` of every column.
+Tasks `compact` share a `ReadContext` of every column. Tasks `place-waiting` share a
+`PostponeContext`; each is a `DataSplit` of the postponed files of one partition, in the order their
+rows were written.
 """
 
 from dataclasses import dataclass
 
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 COMPACT_TASK = "compact"
 """Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
+POSTPONE_TASK = "place-waiting"
+"""Its result is a `WriteResult` of compact increments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +47,13 @@ class CompactTask:
     def input_bytes(self) -> int:
         """Bytes of the files to compact, and of those looked up in."""
         return self.split.file_bytes + (self.above.file_bytes if self.above else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponeContext:
+    """The context of tasks that give postponed rows a bucket."""
+
+    read: ReadContext
+    """The read of all columns and the kinds of rows."""
+    write: WriteContext
+    """The write of the same table, where rows get their bucket at once."""

@@ -7,7 +7,7 @@ read, checked and counted.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment_rules import FileColumn

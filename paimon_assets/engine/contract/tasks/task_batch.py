@@ -1,7 +1,7 @@
 """TaskBatch: work that is neither a read of splits nor a write of rows, such as a compaction.
 
 A task is a name, which `data.worker` knows, and bytes. What the bytes mean is between the module
-that makes the tasks and the one that runs them; both sides encode with `contract.wire.wire_values`.
+that makes the tasks and the one that runs them; both sides encode with `contract.wire`.
 """
 
 from collections.abc import Collection, Iterator

@@ -18,8 +18,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
-from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.clock import Clock

@@ -29,7 +29,7 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.compact.output import RecordOutput, record_factory
 from paimon_assets.engine.data.compact.range_merge import (
     ChangelogRule,

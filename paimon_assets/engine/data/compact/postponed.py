@@ -17,9 +17,8 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
-from paimon_assets.engine.contract.tasks.postpone_task import PostponeContext
-from paimon_assets.engine.contract.wire.wire import load_split
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.tasks.compact_task import PostponeContext
+from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds

@@ -24,8 +24,8 @@ from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
-from paimon_assets.engine.contract.clustering import ClusterOrder
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.cluster import key_ranges as sorted_ranges
 from paimon_assets.engine.data.field_mapping import file_schema_of

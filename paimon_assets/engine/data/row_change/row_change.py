@@ -43,7 +43,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector

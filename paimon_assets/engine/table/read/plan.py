@@ -8,7 +8,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import SPLIT_VERSION, dump_split
+from paimon_assets.engine.contract.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
-from paimon_assets.engine.contract.wire.wire import load_splits
+from paimon_assets.engine.contract.wire import load_splits
 from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.external_splits import check_place, scan_of_splits

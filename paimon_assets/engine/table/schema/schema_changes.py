@@ -21,7 +21,7 @@ from paimon_assets.engine.contract.tasks.overflow_task import (
     OverflowResult,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire_values import load
+from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.features import check_readable

@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.tasks.footer_task import (
     load_footers,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
-from paimon_assets.engine.contract.wire.wire_values import dump
+from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.segments.segment_folder import (

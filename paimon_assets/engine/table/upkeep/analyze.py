@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, join
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire.wire import dump_split
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore

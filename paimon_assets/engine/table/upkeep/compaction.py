@@ -25,19 +25,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from paimon_assets.engine.contract.clustering import ClusterOrder, Curve
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
     WriteResult,
 )
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import ClusteringExecutor
-from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK
-from paimon_assets.engine.contract.tasks.postpone_task import POSTPONE_TASK, PostponeContext
+from paimon_assets.engine.contract.executor import ClusteringExecutor, ClusterOrder, Curve
+from paimon_assets.engine.contract.tasks.compact_task import (
+    COMPACT_TASK,
+    POSTPONE_TASK,
+    PostponeContext,
+)
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire.wire import dump_split
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit

@@ -30,7 +30,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     dump_source,
 )
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire.wire_values import dump, load
+from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema

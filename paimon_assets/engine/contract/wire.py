@@ -1,4 +1,7 @@
-"""The values of the contract as versioned bytes, by their annotations; errors too.
+"""The values of the contract as bytes: a DataSplit as Java writes it, all others with a version.
+
+DataSplit has Java's binary form, versions 2 to 9; several stand one behind the other. A DataSplit
+in the wrapper of Paimon 2 (SPLIT_V1) is read as well. All other values, and errors:
 
     bytes    length · JSON {"what": class, "version", "value"} · the parts, each behind its length
     value    null, truth values, integers and texts as they are; tuples as lists
@@ -6,6 +9,7 @@
              float, map; bytes, and what has another form of its own, as {name: number of a part}
 
 A class is read where the annotations of the value asked for name it, and no other.
+Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 """
 
 import json
@@ -19,14 +23,14 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
-from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire.wire import dump_split, load_split
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.errors import (
     ERROR_CLASSES,
     Detail,
     FormatError,
     InvalidInputError,
     PaimonError,
+    UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
@@ -36,6 +40,168 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import field_to_json, parse_field
 
 T = TypeVar("T")
+
+SPLIT_VERSION = 8
+SPLIT_MAGIC = -2_394_839_472_490_812_314
+WRAPPED_SPLIT_MAGIC = 0x53504C49545F5631
+_WRAPPED_DATA_SPLIT = (1, 1)
+"""Version of the wrapper, and its type of plain DataSplits."""
+_FILE_ARITY = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 21}
+"""Version → members of a file's row."""
+_LAST_VERSION = max(_FILE_ARITY)
+_CARDINALITY_SINCE = 4
+_TOTAL_BUCKETS_SINCE = 6
+_UNKNOWN_CARDINALITY = -1
+
+
+def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
+    """Encode a split as Java Paimon does: 2.1 in 9, 1.3 to 2.0 in 8, older releases in 2 to 7."""
+    if version not in _FILE_ARITY:
+        raise InvalidInputError(
+            f"DataSplit version {version} is not written; versions 2 to {_LAST_VERSION} are.",
+            kind="split-version",
+            details={"version": version},
+        )
+    out = DataOutput()
+    out.write_long(SPLIT_MAGIC)
+    out.write_int(version)
+    out.write_long(split.snapshot_id)
+    out.write_bytes(split.partition)
+    out.write_int(split.bucket)
+    out.write_utf(split.bucket_path)
+    if version >= _TOTAL_BUCKETS_SINCE:
+        write_optional_int(out, split.total_buckets)
+    write_files(out, split.before_files, _FILE_ARITY[version])
+    _write_deletions(out, split.before_deletion_files, version)
+    write_files(out, split.data_files, _FILE_ARITY[version])
+    _write_deletions(out, split.deletion_files, version)
+    out.write_boolean(split.is_streaming)
+    out.write_boolean(split.raw_convertible)
+    return out.to_bytes()
+
+
+def load_split(data: bytes) -> DataSplit:
+    """Decode a split of Java Paimon 0.9 to 2.1 (versions 2 to 9)."""
+    source = DataInput(data)
+    split = _read_split(source)
+    if not source.at_end():
+        raise FormatError("Bytes are left behind a split.", kind="wire")
+    return split
+
+
+def load_splits(data: bytes) -> tuple[DataSplit, ...]:
+    """Decode splits that stand one behind the other; raises as `load_split`."""
+    source, splits = DataInput(data), []
+    while not source.at_end():
+        splits.append(_read_split(source))
+    return tuple(splits)
+
+
+def _read_split(source: DataInput) -> DataSplit:
+    version = _split_version(source)
+    split = DataSplit(
+        snapshot_id=source.read_long(),
+        partition=source.read_bytes(),
+        bucket=source.read_int(),
+        bucket_path=source.read_utf(),
+        total_buckets=read_optional_int(source) if version >= _TOTAL_BUCKETS_SINCE else None,
+        before_files=_read_files(source, version),
+        before_deletion_files=_read_deletions(source, version),
+        data_files=_read_files(source, version),
+        deletion_files=_read_deletions(source, version),
+        is_streaming=source.read_boolean(),
+        raw_convertible=source.read_boolean(),
+    )
+    if split.is_streaming and split.before_files:
+        raise UnsupportedFeatureError(
+            f"The split of bucket {split.bucket} of snapshot {split.snapshot_id} carries files of"
+            " before a compaction (before-files of a streaming diff); they are not read.",
+            kind="split-before-files",
+        )
+    return split
+
+
+def _split_version(source: DataInput) -> int:
+    magic = source.read_long()
+    if magic == WRAPPED_SPLIT_MAGIC:
+        wrapper = source.read_int(), source.read_int()
+        if wrapper != _WRAPPED_DATA_SPLIT:
+            raise UnsupportedFeatureError(
+                f"A wrapped split (SPLIT_V1) of version and type {wrapper} is not read: it says"
+                " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
+                kind="split-version",
+            )
+        magic = source.read_long()
+    version = source.read_int() if magic == SPLIT_MAGIC else 1
+    if version not in _FILE_ARITY:
+        raise UnsupportedFeatureError(
+            f"DataSplit version {version} is not read; versions 2 to {_LAST_VERSION} are.",
+            kind="split-version",
+            details={"version": version},
+        )
+    return version
+
+
+def _write_deletions(
+    out: DataOutput, deletions: Sequence[DeletionFile | None] | None, version: int
+) -> None:
+    out.write_boolean(deletions is not None)
+    if deletions is None:
+        return
+    out.write_int(len(deletions))
+    for deletion in deletions:
+        out.write_boolean(deletion is not None)
+        if deletion is not None:
+            cardinality = deletion.cardinality
+            out.write_utf(deletion.path)
+            out.write_long(deletion.offset)
+            out.write_long(deletion.length)
+            if version >= _CARDINALITY_SINCE:
+                out.write_long(_UNKNOWN_CARDINALITY if cardinality is None else cardinality)
+
+
+def _read_deletions(source: DataInput, version: int) -> tuple[DeletionFile | None, ...] | None:
+    if not source.read_boolean():
+        return None
+    deletions: list[DeletionFile | None] = []
+    for _ in range(source.read_int()):
+        if not source.read_boolean():
+            deletions.append(None)
+            continue
+        path, offset, length = source.read_utf(), source.read_long(), source.read_long()
+        number = source.read_long() if version >= _CARDINALITY_SINCE else _UNKNOWN_CARDINALITY
+        cardinality = None if number == _UNKNOWN_CARDINALITY else number
+        deletions.append(
+            DeletionFile(path=path, offset=offset, length=length, cardinality=cardinality)
+        )
+    return tuple(deletions)
+
+
+def write_optional_int(out: DataOutput, value: int | None) -> None:
+    """Write whether there is a number, and the number."""
+    out.write_boolean(value is not None)
+    if value is not None:
+        out.write_int(value)
+
+
+def read_optional_int(source: DataInput) -> int | None:
+    """Inverse of `write_optional_int`."""
+    return source.read_int() if source.read_boolean() else None
+
+
+def write_files(
+    out: DataOutput, files: Sequence[DataFileMeta], arity: int = _FILE_ARITY[SPLIT_VERSION]
+) -> None:
+    """Write data files as Java file rows of the first `arity` members."""
+    out.write_int(len(files))
+    for file in files:
+        out.write_bytes(file_to_row(file, arity))
+
+
+def _read_files(source: DataInput, version: int) -> tuple[DataFileMeta, ...]:
+    arity = _FILE_ARITY[version]
+    return tuple(file_from_row(source.read_bytes(), arity) for _ in range(source.read_int()))
+
 
 WIRE_VERSION = 2
 """Version of these encodings; both sides of a job run the same one."""
@@ -144,7 +310,7 @@ def _value(json_: Any, classes: Mapping[str, Any], parts: Sequence[bytes]) -> An
 
 @cache
 def _members(kind: Any) -> tuple[str, ...] | None:
-    """Return the member names of an object; None if it has none."""
+    """Return an object's member names; None if it has none."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return getattr(kind, "_fields", None)
