@@ -76,7 +76,6 @@ if TYPE_CHECKING:
         build_compaction_job as build_compaction_job,
     )
     from paimon_assets.assets.jobs.compaction_backlog import (
-        FileDebt as FileDebt,
         build_file_debt_sensor as build_file_debt_sensor,
     )
     from paimon_assets.assets.jobs.maintenance import (
@@ -120,6 +119,10 @@ if TYPE_CHECKING:
         WriteConfig as WriteConfig,
         WriteMode as WriteMode,
         WriteModeChoice as WriteModeChoice,
+    )
+    from paimon_assets.engine.table.system.table_health import (
+        FileDebt as FileDebt,
+        HealthLimits as HealthLimits,
     )
     from paimon_assets.assets.translator import (
         PaimonTranslator as PaimonTranslator,

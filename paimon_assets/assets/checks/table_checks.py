@@ -15,7 +15,7 @@ from paimon_assets.assets.checks.row_checks import find_duplicates, unmerged_pla
 from paimon_assets.assets.files.ingestion import compare_landing, quarantine_value
 from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.jobs.compaction_backlog import FileDebt
+from paimon_assets.assets.jobs.compaction_backlog import due_compaction
 from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, last_number, newest_data
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -28,6 +28,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.predicate.predicate import IsNull
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.system.table_health import FileDebt
 
 SEQUENCE_WRAPS = "paimon/sequence_wraps"
 
@@ -123,7 +124,7 @@ def build_small_files_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         snapshot = run.table.latest_snapshot()
-        shape, due = run.table.state.shape(snapshot), debt.due(run.table, snapshot)
+        shape, due = run.table.state.shape(snapshot), due_compaction(debt, run.table, snapshot)
         amplification = f"read amplification {shape.read_amplification:.2f}"
         text = f"{counted(len(shape.file_sizes), 'file')}, {amplification}."
         if due is not None:

@@ -40,13 +40,13 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.system.table_shape import TableShape
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import (
     CompactionBuilder,
     CompactionOutcome,
     CompactionProgress,
 )
-from paimon_assets.engine.table.upkeep.table_shape import TableShape
 
 _LINES_SHOWN = 200
 

@@ -30,8 +30,8 @@ from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.system.table_health import FileDebt
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.table_shape import TableShape
 
 TABLE_TAG = "paimon/table"
 """Tag of a requested run: which table it compacts."""
@@ -47,62 +47,31 @@ _UNFINISHED = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileDebt:
-    """From how much on a table is compacted; None never asks."""
+def due_compaction(
+    debt: FileDebt, table: Table, snapshot: Snapshot | None
+) -> "DueCompaction | None":
+    """Return the compaction that is due for the files of a snapshot, None if none is.
 
-    level_0_runs: int | None = 5
-    """Sorted runs on level 0 of one bucket, each of which every read merges."""
-    small_files: int | None = 5
-    """Files of a table without key that a minor compaction joins; see `TableShape.small_files`."""
-    deleted_rows: float | None = 0.2
-    """Part of all rows that are deleted, or delete."""
-    waiting_files: int | None = 1
-    """Files of postponed rows: invisible until a compaction assigns their bucket."""
+    What is due by the table's options is done by a minor compaction; where they ask for
+    nothing, by a full one. What neither would change is no debt.
 
-    def due(self, table: Table, snapshot: Snapshot | None) -> "DueCompaction | None":
-        """Return the compaction that is due for the files of a snapshot, None if none is.
+    Raises:
+        NotFoundError: The snapshot has expired.
+        UnsupportedFeatureError: The table is not one this engine compacts.
+        FormatError, StorageError: Metadata is damaged, or the storage failed.
 
-        What is due by the table's options is done by a minor compaction; where they ask for
-        nothing, by a full one. What neither would change is no debt.
-
-        Raises:
-            NotFoundError: The snapshot has expired.
-            UnsupportedFeatureError: The table is not one this engine compacts.
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-
-        Cost:
-            The manifests; twice or three times where something is due.
-        """
-        reasons = self.reasons(table.state.shape(snapshot))
-        if not reasons:
-            return None
-        builder = table.new_compaction_builder()
-        for strategy in (StrategyChoice.minor, StrategyChoice.full):
-            plan = builder.with_strategy(strategy.value).plan()
-            if plan.units or plan.waiting:
-                return DueCompaction(reason=" and ".join(reasons), strategy=strategy)
+    Cost:
+        The manifests; twice or three times where something is due.
+    """
+    reasons = debt.reasons(table.state.shape(snapshot))
+    if not reasons:
         return None
-
-    def reasons(self, shape: TableShape) -> list[str]:
-        """Return why a table should be compacted; empty if it should not.
-
-        >>> FileDebt(small_files=3).reasons(TableShape(has_key=False, target_bytes=1))
-        []
-        """
-        reasons = []
-        runs, small = shape.level_0_runs, shape.small_files
-        if self.level_0_runs is not None and 0 < self.level_0_runs <= runs:
-            reasons.append(f"{counted(runs, 'run')} on level 0 of a bucket")
-        if self.small_files is not None and not shape.has_key and 0 < self.small_files <= small:
-            reasons.append(counted(small, "small file"))
-        deleted, rows = shape.deleted_rows, max(1, shape.row_count)
-        if self.deleted_rows is not None and deleted and deleted >= self.deleted_rows * rows:
-            reasons.append(f"{deleted:,} of {rows:,} rows deleted")
-        waiting = shape.waiting_files
-        if self.waiting_files is not None and 0 < self.waiting_files <= waiting:
-            reasons.append(f"{counted(waiting, 'file')} of rows that wait for a bucket")
-        return reasons
+    builder = table.new_compaction_builder()
+    for strategy in (StrategyChoice.minor, StrategyChoice.full):
+        plan = builder.with_strategy(strategy.value).plan()
+        if plan.units or plan.waiting:
+            return DueCompaction(reason=" and ".join(reasons), strategy=strategy)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +192,7 @@ class _Tick:
             self.notes.append(f"{table.name} is being compacted")
             return
         self.seen[table.name] = key
-        due = self.debt.due(table, snapshot)
+        due = due_compaction(self.debt, table, snapshot)
         if due is not None:
             self._request(table, snapshot, requests_of(instance, key), due)
 

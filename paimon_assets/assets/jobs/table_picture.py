@@ -13,7 +13,7 @@ import dagster as dg
 
 from paimon_assets.assets.metadata import grid
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.upkeep.table_shape import RunShape, TableShape
+from paimon_assets.engine.table.system.table_shape import RunShape, TableShape
 
 _KILO, _MEGA = 1024, 1024 * 1024
 _SIZE_LIMITS: Sequence[float] = (

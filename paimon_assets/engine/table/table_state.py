@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.spec.types.literals import Internal
-    from paimon_assets.engine.table.upkeep.table_shape import TableShape
+    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth
+    from paimon_assets.engine.table.system.table_shape import TableShape
 
 
 class TableState:
@@ -73,9 +74,15 @@ class TableState:
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
         """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
-        from paimon_assets.engine.table.upkeep.table_shape import table_shape
+        from paimon_assets.engine.table.system.table_shape import table_shape
 
         return table_shape(self._store, snapshot or self._store.snapshots.latest())
+
+    def health(self, limits: HealthLimits | None = None) -> TableHealth:
+        """Return how much upkeep the table needs, and why, from metadata alone."""
+        from paimon_assets.engine.table.system.table_health import table_health
+
+        return table_health(self._store, limits)
 
     def file_path(self, entry: ManifestEntry) -> str:
         """Return the full path of a live file."""

@@ -1,13 +1,14 @@
-"""System tables of a whole catalog: `sys.tables`, `sys.partitions` and the options of all.
+"""System tables of a whole catalog: tables, partitions, options, and the health of tables.
 
 One row a table, partition or option, of every database; tables are read a few at once, and what was
 read of some is handed on before the next are opened. A table that cannot be read does not hide the
-others: a warning names it, `sys.tables` shows its name with nulls, the others leave it out. (Java
-fails as a whole.)
+others: a warning names it, `sys.tables` and `sys.table_health` show its name with nulls, the others
+leave it out. (Java fails as a whole.)
 
-`sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` its
-manifests. Who made a table, and when, only a catalog server knows: else null, as in Java. Java's
-file system catalog leaves sizes null, too; here they are given as far as the lists know them.
+`sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` and
+`sys.table_health`, which is ours alone, its manifests. Who made a table, and when, only a catalog
+server knows: else null, as in Java. Java's file system catalog leaves sizes null, too; here they
+are given as far as the lists know them.
 
 Source: `org.apache.paimon.table.system.AllTablesTable`, `AllPartitionsTable`,
 `AllTableOptionsTable`, `CatalogOptionsTable`, `org.apache.paimon.catalog.CatalogUtils`.
@@ -32,6 +33,7 @@ from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.secret_options import shown_catalog_options, shown_options
 from paimon_assets.engine.table.system import files
 from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows
+from paimon_assets.engine.table.system.table_health import table_health
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 
 logger = logging.getLogger(__name__)
@@ -51,6 +53,13 @@ _PARTITIONS = columns(
     "database_name STRING, table_name STRING, partition_name STRING, record_count BIGINT, "
     "file_size_in_bytes BIGINT, file_count BIGINT, last_file_creation_time BIGINT, done BOOLEAN"
 )
+_HEALTH = columns(
+    "database_name STRING, table_name STRING, score INT, reason STRING, row_count BIGINT, "
+    "total_bytes BIGINT, file_count BIGINT, small_file_count BIGINT, small_file_ratio DOUBLE, "
+    "most_runs BIGINT, level_0_files BIGINT, waiting_files BIGINT, deleted_rows BIGINT, "
+    "snapshot_count BIGINT, oldest_snapshot_ms BIGINT, newest_snapshot_ms BIGINT, "
+    "last_compaction_ms BIGINT, consumer_count BIGINT, consumer_lag BIGINT"
+)
 _SCHEMAS: Mapping[str, pa.Schema] = {
     "tables": _TABLES,
     "partitions": _PARTITIONS,
@@ -58,6 +67,7 @@ _SCHEMAS: Mapping[str, pa.Schema] = {
         "database_name STRING, table_name STRING, key STRING, value STRING"
     ),
     "catalog_options": OPTIONS,
+    "table_health": _HEALTH,
 }
 GLOBAL_SYSTEM_TABLES = tuple(_SCHEMAS)
 """Names of all system tables of a catalog, without the database's."""
@@ -102,7 +112,12 @@ def _option_rows(store: FileStore) -> _Rows:
     return list(option_rows(shown_options(options)))
 
 
+def _health_rows(store: FileStore) -> _Rows:
+    return [table_health(store).row()]
+
+
 _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
+    "table_health": _health_rows,
     "tables": _table_rows,
     "partitions": _partition_rows,
     "all_table_options": _option_rows,
@@ -178,7 +193,7 @@ class GlobalSystemTable:
             if error.kind == "table-not-found":
                 return []  # dropped since its database was listed
             _warn(str(identifier), error)
-            return [names] if self.kind == "tables" else []
+            return [names] if self.kind in ("tables", "table_health") else []
 
 
 def _steps(listed: Iterator[Sequence[Identifier]]) -> Iterator[list[Identifier]]:

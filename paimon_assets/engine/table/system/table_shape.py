@@ -18,6 +18,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm.levels import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 
@@ -115,19 +116,22 @@ def table_shape(store: FileStore, snapshot: Snapshot | None) -> TableShape:
     Cost:
         Reads the snapshot's manifests and its index manifest.
     """
-    has_key = store.schema.has_primary_key
+    return shape_of_entries(
+        store, snapshot, () if snapshot is None else FileStoreScan(store).live_files(snapshot)
+    )
+
+
+def shape_of_entries(
+    store: FileStore, snapshot: Snapshot | None, entries: Sequence[ManifestEntry]
+) -> TableShape:
+    """Return the shape of a snapshot's live files; reads its index manifest alone."""
     target = target_bytes_of(store.schema)
-    shape = TableShape(has_key=has_key, target_bytes=target)
-    if snapshot is None:
-        return shape
-    entries = FileStoreScan(store).live_files(snapshot)
     placed = [entry for entry in entries if entry.bucket >= 0]
+    buckets = [] if snapshot is None else live_buckets(store, snapshot, placed)
     return TableShape(
-        has_key=has_key,
+        has_key=store.schema.has_primary_key,
         target_bytes=target,
-        buckets=tuple(
-            _bucket_shape(bucket, target) for bucket in live_buckets(store, snapshot, placed)
-        ),
+        buckets=tuple(_bucket_shape(bucket, target) for bucket in buckets),
         file_sizes=tuple(sorted(entry.file.file_size for entry in placed)),
         waiting_files=len(entries) - len(placed),
     )

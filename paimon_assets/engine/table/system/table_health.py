@@ -1,0 +1,206 @@
+"""TableHealth: how much a table needs upkeep, from metadata alone; `FileDebt` says from when on.
+
+`sys.table_health`, the command `health`, the Dagster asset, its check, the compaction sensor and
+the server's metrics all go by these numbers and limits.
+
+Source of the default retention: `org.apache.paimon.CoreOptions`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.retention import Retention
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.system.table_shape import TableShape, shape_of_entries
+
+_FULL_SCORE = 100
+_DUE_SCORE = 50
+"""The score of a table that just reaches a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDebt:
+    """From how much on a table is compacted; None never asks."""
+
+    level_0_runs: int | None = 5
+    """Sorted runs on level 0 of one bucket, each of which every read merges."""
+    small_files: int | None = 5
+    """Files of a table without key that a minor compaction joins; see `TableShape.small_files`."""
+    deleted_rows: float | None = 0.2
+    """Part of all rows that are deleted, or delete."""
+    waiting_files: int | None = 1
+    """Files of postponed rows: invisible until a compaction assigns their bucket."""
+
+    def reasons(self, shape: TableShape) -> list[str]:
+        """Return why a table should be compacted; empty if it should not.
+
+        >>> FileDebt(small_files=3).reasons(TableShape(has_key=False, target_bytes=1))
+        []
+        """
+        return [text for load, text in self.loads(shape) if load >= 1]
+
+    def loads(self, shape: TableShape) -> Iterable[tuple[float, str]]:
+        """Yield each debt as a part of its limit, 1 where a compaction is due, and in words."""
+        runs, small, deleted = shape.level_0_runs, shape.small_files, shape.deleted_rows
+        waiting, rows = shape.waiting_files, max(1, shape.row_count)
+        if self.level_0_runs:
+            yield runs / self.level_0_runs, f"{counted(runs, 'run')} on level 0 of a bucket"
+        if self.small_files and not shape.has_key:
+            yield small / self.small_files, counted(small, "small file")
+        if self.deleted_rows is not None and deleted:
+            load = deleted / (self.deleted_rows * rows) if self.deleted_rows else float("inf")
+            yield load, f"{deleted:,} of {rows:,} rows deleted"
+        if self.waiting_files:
+            text = f"{counted(waiting, 'file')} of rows that wait for a bucket"
+            yield waiting / self.waiting_files, text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthLimits:
+    """From how much on a table needs upkeep."""
+
+    debt: FileDebt = FileDebt()
+    """A compaction is due."""
+    late_expiry: dt.timedelta | None = dt.timedelta(days=1)
+    """How long the oldest snapshot may outlive the table's own retention; None never asks."""
+    consumer_lag: int | None = None
+    """Snapshots that a consumer may be behind; None never asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """The upkeep a table needs. Times are milliseconds since 1970, None where there is none."""
+
+    score: int
+    """100 needs nothing; 50 and less: a limit is reached, at 25 by twice its number."""
+    reason: str | None
+    """The limits that are reached, in words."""
+    row_count: int
+    """Physical rows."""
+    total_bytes: int
+    file_count: int
+    small_file_count: int
+    """Files below half of the target size that share a bucket with another file."""
+    small_file_ratio: float
+    most_runs: int
+    """Sorted runs that a read of one bucket merges, or files it opens."""
+    level_0_files: int
+    waiting_files: int
+    """Files of postponed rows, which nobody reads yet."""
+    deleted_rows: int
+    """Rows that a full compaction would drop."""
+    snapshot_count: int
+    oldest_snapshot_ms: int | None
+    newest_snapshot_ms: int | None
+    last_compaction_ms: int | None
+    """When the newest live file was made by a compaction."""
+    consumer_count: int
+    consumer_lag: int
+    """Snapshots that the slowest consumer is behind."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a limit is reached."""
+        return self.score <= _DUE_SCORE
+
+    def row(self) -> dict[str, object]:
+        """Return the numbers by name, in the order of the fields."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def table_health(
+    store: FileStore, limits: HealthLimits | None = None, clock: Clock | None = None
+) -> TableHealth:
+    """Return the health of a table's newest snapshot.
+
+    Cost:
+        The manifests of the newest snapshot, the oldest snapshot, one listing of consumers.
+    """
+    limits, now_ms = limits or HealthLimits(), (clock or SystemClock()).now_millis()
+    snapshot = store.snapshots.latest()
+    entries = [] if snapshot is None else FileStoreScan(store).live_files(snapshot)
+    shape = shape_of_entries(store, snapshot, entries)
+    files = [entry.file for entry in entries]
+    earliest_id = None if snapshot is None else store.snapshots.earliest_id()
+    oldest = None if earliest_id is None else store.snapshots.snapshot_or_none(earliest_id)
+    count = 0 if snapshot is None or earliest_id is None else snapshot.id - earliest_id + 1
+    nexts = store.consumers.list().values()
+    lag = 0 if snapshot is None else max((snapshot.id + 1 - each for each in nexts), default=0)
+    loads = [
+        *limits.debt.loads(shape),
+        *_expiry_load(store, limits, oldest, count, now_ms),
+        *([] if not limits.consumer_lag else _lag_load(limits.consumer_lag, lag)),
+    ]
+    made = [
+        file.creation_time
+        for file in files
+        if file.file_source is FileOrigin.COMPACT and file.creation_time is not None
+    ]
+    in_bucket = Counter((entry.partition, entry.bucket) for entry in entries)
+    small = sum(
+        entry.file.file_size < shape.target_bytes // 2
+        and in_bucket[entry.partition, entry.bucket] > 1
+        for entry in entries
+    )
+    return TableHealth(
+        score=_score(max((load for load, _ in loads), default=0.0)),
+        reason="; ".join(text for load, text in loads if load >= 1) or None,
+        row_count=sum(file.row_count for file in files),
+        total_bytes=sum(file.file_size for file in files),
+        file_count=len(files),
+        small_file_count=small,
+        small_file_ratio=round(small / len(files), 4) if files else 0.0,
+        most_runs=shape.most_runs,
+        level_0_files=sum(file.level == 0 for file in files) if shape.has_key else 0,
+        waiting_files=shape.waiting_files,
+        deleted_rows=shape.deleted_rows,
+        snapshot_count=count,
+        oldest_snapshot_ms=None if oldest is None else oldest.time_millis,
+        newest_snapshot_ms=None if snapshot is None else snapshot.time_millis,
+        last_compaction_ms=_epoch_ms(max(made)) if made else None,
+        consumer_count=len(nexts),
+        consumer_lag=max(lag, 0),
+    )
+
+
+def _expiry_load(
+    store: FileStore, limits: HealthLimits, oldest: Snapshot | None, count: int, now_ms: int
+) -> Iterable[tuple[float, str]]:
+    retention = Retention.of_snapshots(store.schema.typed_options)
+    if oldest is None or not limits.late_expiry or count <= retention.min_count:
+        return
+    late_ms = now_ms - oldest.time_millis - retention.time_ms
+    days = late_ms / 86_400_000
+    text = f"{counted(count, 'snapshot')}, the oldest {days:,.1f} days beyond its retention"
+    yield late_ms / (limits.late_expiry.total_seconds() * 1000), text
+
+
+def _lag_load(most: int, lag: int) -> Iterable[tuple[float, str]]:
+    yield lag / most, f"a consumer is {counted(lag, 'snapshot')} behind"
+
+
+def _epoch_ms(wall_clock_ms: int) -> int:
+    """Return the instant of a local wall clock: files store their creation so, as Java does."""
+    local = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=wall_clock_ms)  # noqa: DTZ001
+    return int(local.timestamp() * 1000)
+
+
+def _score(load: float) -> int:
+    """Return the score of the largest load: 100 at 0, 50 at its limit, then half of that at twice.
+
+    >>> [_score(load) for load in (0, 0.5, 1, 2, 10)]
+    [100, 75, 50, 25, 5]
+    """
+    if load < 1:
+        # Below its limit nothing is due, so rounding must not reach the score that says so.
+        return max(_FULL_SCORE - round(_DUE_SCORE * max(load, 0)), _DUE_SCORE + 1)
+    return int(_DUE_SCORE / load)

@@ -1,0 +1,96 @@
+"""The health of tables: one definition of what is due, from metadata, for a table and a catalog."""
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
+from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
+
+DAY_MS = 86_400_000
+
+
+class LaterClock:
+    def __init__(self, table, days):
+        self.now = table.latest_snapshot().time_millis + days * DAY_MS
+
+    def now_millis(self):
+        return self.now
+
+    def sleep_millis(self, millis):
+        raise AssertionError("health waits for nothing")
+
+
+def filled(catalog, pieces, options=None, *, keyed=True, name="t"):
+    table = create(catalog, name, options, keyed=keyed)
+    rng = np.random.default_rng(0)
+    for _ in range(pieces):
+        write(table, some_rows(rng, 100, 50))
+    return table
+
+
+def test_a_table_without_snapshot_needs_nothing(catalog):
+    health = filled(catalog, 0).state.health()
+    assert (health.score, health.reason, health.file_count) == (100, None, 0)
+    assert (health.newest_snapshot_ms, health.snapshot_count, health.is_due) == (None, 0, False)
+
+
+@pytest.mark.parametrize(("pieces", "score"), [(1, 90), (4, 60), (5, 50), (10, 25)])
+def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
+    health = filled(catalog, pieces).state.health()
+    assert (health.score, health.is_due) == (score, score <= 50)
+    expected = f"{pieces} runs on level 0 of a bucket" if health.is_due else None
+    assert health.reason == expected
+    assert (health.most_runs, health.level_0_files) == (pieces, pieces)
+
+
+def test_a_compaction_heals(catalog):
+    table = filled(catalog, 6)
+    before = table.state.health()
+    compact(table, "full")
+    after = table.state.health()
+    assert (before.last_compaction_ms, after.score, after.reason) == (None, 100, None)
+    assert abs(after.last_compaction_ms - table.latest_snapshot().time_millis) < 60_000
+    assert (after.file_count, after.small_file_count) == (1, 0)
+
+
+def test_every_reason_is_named(catalog):
+    table = filled(catalog, 6, keyed=False)
+    delete_rows(table, {entry.file.file_name: [0, 1] for entry in table.state.live_files()})
+    health = table.state.health()
+    assert health.small_file_ratio == 1.0
+    assert "small file" in health.reason
+    strict = HealthLimits(debt=FileDebt(small_files=None, deleted_rows=0.001))
+    assert "rows deleted" in table.state.health(strict).reason
+    assert table.state.health(HealthLimits(debt=FileDebt(small_files=None))).reason is None
+
+
+def test_snapshots_that_should_have_expired_are_due(catalog):
+    table = filled(catalog, 12, {"snapshot.time-retained": "1 h"}, keyed=False)
+    limits = HealthLimits(debt=FileDebt(small_files=None))
+    store = table._store
+    assert table_health(store, limits, LaterClock(table, 0)).reason is None
+    late = table_health(store, limits, LaterClock(table, 3))
+    assert (late.score, late.snapshot_count) == (16, 12)
+    assert late.reason == "12 snapshots, the oldest 3.0 days beyond its retention"
+    never = HealthLimits(debt=FileDebt(small_files=None), late_expiry=None)
+    assert table_health(store, never, LaterClock(table, 3)).reason is None
+    assert HealthLimits().late_expiry == dt.timedelta(days=1)
+
+
+def test_a_consumer_that_lags_is_said(catalog):
+    table = filled(catalog, 4)
+    table._store.consumers.reset("slow", 2)
+    table._store.consumers.reset("done", 5)
+    health = table.state.health(HealthLimits(consumer_lag=3))
+    assert (health.consumer_count, health.consumer_lag) == (2, 3)
+    assert health.reason == "a consumer is 3 snapshots behind"
+
+
+def test_a_catalog_shows_all_its_tables(catalog):
+    filled(catalog, 5, name="due")
+    filled(catalog, 1, name="fine")
+    rows = catalog.get_system_table("sys.table_health").to_arrow().to_pylist()
+    shown = {row["table_name"]: (row["score"], row["reason"]) for row in rows}
+    assert shown == {"due": (50, "5 runs on level 0 of a bucket"), "fine": (90, None)}
