@@ -105,8 +105,8 @@ def test_a_table_is_compacted(run):
     planned = json.loads(run("compact", "db.t", "--strategy", "full", "--dry-run", "--json"))
     assert planned["files"] == 3
     done = run("compact", "db.t", "--strategy", "full", "--where", "day = '2024-01-01'")
-    assert "snapshot 4: 3 files of" in done
-    assert "became 1 of" in done
+    assert "snapshot 4: merged 3 files (" in done
+    assert ") into 1 (" in done
     assert "nothing to compact" in run("compact", "db.t", "--strategy", "full")
     sort = ("compact", "db.t", "--strategy", "sort", "--order-by", "id", "--json")
     assert json.loads(run(*sort))["snapshot_id"] == 5
@@ -229,7 +229,7 @@ def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
     os.close(terminal)
     assert b"compacting" in os.read(reading, 65_536)
     os.close(reading)
-    assert done.stdout.startswith(b"snapshot 4: 3 files of")
+    assert done.stdout.startswith(b"snapshot 4: merged 3 files (")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def keep_up(run_job: RunJob) -> Iterator[str]:
     """
     config = CompactionConfig(tables=[COMPACTED], strategy=StrategyChoice.full)
     compacted = run_job("compaction_job", dg.RunConfig(ops={"compact": config}))
-    yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _observed)}"
+    yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _reported)}"
     maintained = run_job("maintenance_job", dg.RunConfig(ops={"maintain": MaintenanceConfig()}))
     yield f"maintenance_job, all tables: {_or_failed(maintained, _summary)}"
 
@@ -34,14 +34,13 @@ def _or_failed(result: dg.ExecuteInProcessResult, summary: Any) -> str:
     return str(summary(result)) if result.success else "[red]FAILED[/], `make dev` shows its run."
 
 
-def _observed(result: dg.ExecuteInProcessResult) -> str:
-    [event] = result.get_asset_observation_events()
-    observation = event.asset_observation_data.asset_observation
-    dropped = observation.metadata.get("paimon/rows_dropped")  # none where nothing was to compact
-    gone = (
-        f" {dropped.value:,} deleted rows are gone for good." if dropped and dropped.value else ""
-    )
-    return f"{observation.description}{gone}"
+def _reported(result: dg.ExecuteInProcessResult) -> str:
+    for event in result.get_asset_materialization_events():
+        dropped = event.materialization.metadata["paimon/rows_dropped"].value
+        gone = f" {dropped:,} deleted rows are gone for good." if dropped else ""
+        return f"{event.materialization.description}{gone}"
+    [observed] = result.get_asset_observation_events()  # nothing was to compact
+    return str(observed.asset_observation_data.asset_observation.description)
 
 
 def _summary(result: dg.ExecuteInProcessResult) -> str:

@@ -129,7 +129,7 @@ def _expiry_text(table: Table, newest: Snapshot, seen: Seen) -> str:
 def build_new_snapshots_sensor(
     specs: Sequence[dg.AssetSpec],
     *,
-    name: str = "new_snapshots",
+    name: str = "tables_new_snapshots",
     target: Any = None,
     open_catalog: OpenCatalog | None = None,
     minimum_interval_seconds: int = 60,
@@ -272,7 +272,7 @@ def build_partition_keys_sensor(
         partitions_def: Gets the keys; it has a name.
         column: A partition column of the table.
         target: A partitioned job or selection, of which each new key gets a run; none by default.
-        name: The name of the sensor; `<partitions>_keys` by default.
+        name: The name of the sensor; `<partitions>_new_keys` by default.
         minimum_interval_seconds: Between ticks.
 
     Raises:
@@ -296,7 +296,7 @@ def build_partition_keys_sensor(
         return _add(context, table, partitions_def, column, runs=target is not None)
 
     return define_sensor(
-        name or f"{partitions}_keys",
+        name or f"{partitions}_new_keys",
         f"Adds a key to '{partitions}' for each {column} of {identifier}.",
         tick,
         resource_key=resource_key,

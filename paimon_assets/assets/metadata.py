@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.assets.partitions import RunPartitions
+from paimon_assets.assets.preview import grid, preview_metadata, snapshot_files_metadata
 from paimon_assets.assets.provenance import RUN_ID
 from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
@@ -47,6 +48,7 @@ from paimon_assets.engine.spec.samples import MASKED
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import not_null
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
 from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table
@@ -61,6 +63,7 @@ COUNT_LIMIT_ROWS = 2_000_000
 """Overlapping rows a materialization counts itself; about half a second."""
 
 _SNAPSHOTS_SHOWN = 10
+_EVENTS_LOOKED_AT = 20
 _RUN_ID_SHOWN = 8
 """Characters of a run's id, as Dagster's pages show them."""
 
@@ -125,7 +128,13 @@ def table_metadata(table: Table) -> Metadata:
 
 
 def materialization_of(
-    key: dg.AssetKey, text: str, metadata: Metadata, table: Table, added: Snapshot | None = None
+    key: dg.AssetKey,
+    text: str,
+    metadata: Metadata,
+    table: Table,
+    added: Snapshot | None = None,
+    *,
+    rows_shown: int,
 ) -> dg.AssetMaterialization:
     """Return the event of an operation on a table, with its state afterwards.
 
@@ -135,7 +144,7 @@ def materialization_of(
         As `snapshot_metadata`.
     """
     shown = added or table.latest_snapshot()
-    state, version = state_of(table, shown, is_new=added is not None)
+    state, version = state_of(table, shown, is_new=added is not None, rows_shown=rows_shown)
     return dg.AssetMaterialization(
         asset_key=key,
         description=text,
@@ -145,17 +154,22 @@ def materialization_of(
 
 
 def state_of(
-    table: Table, snapshot: Snapshot | None, *, is_new: bool = True
+    table: Table, snapshot: Snapshot | None, *, is_new: bool = True, rows_shown: int = 0
 ) -> tuple[Metadata, dg.DataVersion | None]:
-    """Return the metadata and the data version of a table at a snapshot, None before the first."""
+    """Return the metadata and the data version of a table at a snapshot, None before the first.
+
+    Cost:
+        As `snapshot_metadata` and, for `rows_shown`, `preview_metadata`.
+    """
     if snapshot is None:
         return table_metadata(table), None
     metadata = snapshot_metadata(table, snapshot, is_new=is_new)
+    metadata |= preview_metadata(table, snapshot, rows_shown)
     return metadata, data_version_of(table, snapshot)
 
 
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
-    """Return metadata of a snapshot; Dagster plots its numbers over time.
+    """Return metadata of a snapshot, the numbers that matter most first; Dagster plots them.
 
     Where nothing is new, what the snapshot added was reported before.
 
@@ -164,25 +178,28 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     """
     live = table.state.live_files(snapshot)
     metadata = {
-        **table_metadata(table),
+        **_row_metadata(table, snapshot),
         **_sizes(table, snapshot, live),
+        "paimon/added_records": snapshot.delta_record_count if is_new else 0,
         SNAPSHOT_ID: snapshot.id,
+        **table_metadata(table),
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
-        "paimon/added_records": snapshot.delta_record_count if is_new else 0,
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
     }
     before = snapshot_or_none(table, snapshot.id - 1)
+    added: list[ManifestEntry] = []
     if not is_new:
         metadata["paimon/added_files"] = 0
     elif before is not None or snapshot.id == 1:
         earlier = (
             {entry.identifier for entry in table.state.live_files(before)} if before else set()
         )
-        metadata["paimon/added_files"] = sum(entry.identifier not in earlier for entry in live)
+        added = [entry for entry in live if entry.identifier not in earlier]
+        metadata["paimon/added_files"] = len(added)
         rows_before = table.state.physical_rows(before) if before else 0
         metadata["paimon/added_records"] = table.state.physical_rows(snapshot) - rows_before
-    return metadata | _row_metadata(table, snapshot)
+    return metadata | snapshot_files_metadata(table, snapshot, added)
 
 
 def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
@@ -210,10 +227,10 @@ def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> M
 def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
     counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
     metadata: Metadata = {}
-    if table.schema.has_primary_key:
-        metadata["paimon/physical_rows"] = counting.physical_rows
     if counting.rows_to_read <= COUNT_LIMIT_ROWS:
         metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
+    if table.schema.has_primary_key:
+        metadata["paimon/physical_rows"] = counting.physical_rows
     return metadata
 
 
@@ -320,17 +337,17 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
     return grid(lines)
 
 
-def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """Return lines, each column → value, as a table of Dagster's."""
-    return dg.MetadataValue.table([dg.TableRecord(dict(line)) for line in lines])
-
-
 def last_number(instance: dg.DagsterInstance, key: dg.AssetKey, name: str) -> int | None:
-    """Return a number that the last materialization of an asset shows, None if it shows none."""
-    event = instance.get_latest_materialization_event(key)
-    materialization = event.asset_materialization if event is not None else None
-    value = materialization.metadata.get(name) if materialization is not None else None
-    return value.value if isinstance(value, dg.IntMetadataValue) else None
+    """Return a number that an asset showed last, None if its newest materializations have none.
+
+    A compaction is a materialization without the numbers of a write.
+    """
+    for record in instance.fetch_materializations(key, limit=_EVENTS_LOOKED_AT).records:
+        materialization = record.asset_materialization
+        value = materialization.metadata.get(name) if materialization is not None else None
+        if isinstance(value, dg.IntMetadataValue):
+            return value.value
+    return None
 
 
 def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
@@ -448,4 +465,4 @@ def schema_change_text(plan: SchemaChangePlan) -> str:
     if not lines:
         return "Nothing would change."
     values = "; ".join(str(column) for column in plan.columns) or "no stored value is cast"
-    return f"{lines} {'difference' if lines == 1 else 'differences'}; {values}."
+    return f"{counted(lines, 'schema difference')}; {values}."

@@ -221,6 +221,13 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         description="Whether errors and checks show some of the rows' values; false where rows "
         "hold people's data. A check's own options come first.",
     )
+    preview_rows: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="Rows of a table that each materialization shows on the asset's page; 0 for "
+        "none. None are shown without show_values.",
+    )
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:
@@ -273,6 +280,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return open_catalog(
             self.warehouse, self.options, metastore=self.metastore, uri=self.uri, token=self.token
         )
+
+    @property
+    def rows_shown(self) -> int:
+        """How many rows an asset's page shows."""
+        return self.preview_rows if self.show_values else 0
 
     def segments(self, table: Table) -> Segments:
         """Return a table's segments; files are taken from `segment_roots` only, if there are any.

@@ -94,9 +94,9 @@ def compact(args: Arguments) -> None:
         outcome = builder.run(args.new_executor(), on_progress=moved)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     line = (
-        f"snapshot {snapshot}: {counted(outcome.files_before, 'file')} of"
-        f" {size_text(outcome.bytes_before)} became {outcome.files_after} of"
-        f" {size_text(outcome.bytes_after)}"
+        f"snapshot {snapshot}: merged {counted(outcome.files_before, 'file')}"
+        f" ({size_text(outcome.bytes_before)}) into {outcome.files_after}"
+        f" ({size_text(outcome.bytes_after)})"
     )
     counts = ("files_before", "files_after", "bytes_before", "bytes_after", "left_out")
     facts = {"snapshot_id": snapshot, **{name: getattr(outcome, name) for name in counts}}

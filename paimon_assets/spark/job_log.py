@@ -142,11 +142,21 @@ def running_jobs(session: SparkSession, group: str) -> Iterator[JobState]:
         named = job.description()
         yield JobState(
             key=str(job.jobId()),
-            name=named.get() if named.isDefined() else job.name(),
+            name=named.get() if named.isDefined() else plain_name(job.name()),
             tasks=job.numTasks() - job.numSkippedTasks(),
             tasks_done=job.numCompletedTasks(),
             tasks_failed=job.numFailedTasks(),
         )
+
+
+def plain_name(name: str) -> str:
+    """Return the name that Spark gives to an unnamed job, without the call site inside Spark.
+
+    >>> plain_name("save at NativeMethodAccessorImpl.java:0")
+    'a save job'
+    """
+    call, _, place = name.partition(" at ")
+    return f"a {call} job" if place.startswith("NativeMethodAccessorImpl") else name
 
 
 def _application(session: SparkSession) -> str:

@@ -237,7 +237,7 @@ def test_a_retry_after_the_commit_judges_the_same_batch_again(
         written.append(1)
         return FAILING
 
-    def dies_once(*args: Any) -> Any:
+    def dies_once(*args: Any, **options: Any) -> Any:
         monkeypatch.undo()
         raise CommitUnknownError("The answer was lost.")
 

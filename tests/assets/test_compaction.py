@@ -67,15 +67,33 @@ def compact(paimon, instance=None, job=None, **config):
         )
 
 
+def values_of(metadata):
+    tables = (dg.TableMetadataValue, dg.TableColumnLineageMetadataValue)
+    return {
+        name: getattr(value, "records", None) if isinstance(value, tables) else value.value
+        for name, value in metadata.items()
+    }
+
+
 def observed(result, key=KEY):
     return [
-        {
-            name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
-            for name, value in event.asset_observation_data.asset_observation.metadata.items()
-        }
+        values_of(event.asset_observation_data.asset_observation.metadata)
         for event in result.all_events
         if event.event_type_value == "ASSET_OBSERVATION" and event.asset_key == key
     ]
+
+
+def materialized(result, key=KEY):
+    return [
+        values_of(event.materialization.metadata)
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == key
+    ]
+
+
+def lines_of(metadata, name):
+    """The lines of a table by their first column."""
+    return {next(iter(record.data.values())): record.data for record in metadata[name]}
 
 
 def rows(table):
@@ -89,7 +107,7 @@ def told(result):
     return event.step_failure_data.user_failure_data.description
 
 
-def test_a_compaction_is_one_snapshot_and_an_observation(paimon, instance, table):
+def test_a_compaction_is_one_snapshot_and_a_materialization(paimon, instance, table):
     before = rows(table)
     result = compact(paimon, instance, strategy="full")
     assert result.success
@@ -97,14 +115,26 @@ def test_a_compaction_is_one_snapshot_and_an_observation(paimon, instance, table
     assert snapshot.commit_kind is CommitKind.COMPACT
     assert snapshot.properties["dagster.run-id"] == result.run_id
     assert rows(table) == before
-    [metadata] = observed(result)
+    [metadata] = materialized(result)
     assert metadata["paimon/snapshot_id"] == snapshot.id
-    assert metadata["paimon/files_before"] == 12
-    assert metadata["paimon/files_after"] == 2
-    assert metadata["paimon/read_amplification_before"] == 6
-    assert metadata["paimon/read_amplification_after"] == 1
-    assert metadata["paimon/bytes_after"] < metadata["paimon/bytes_before"]
-    assert not result.get_asset_materialization_events()
+    size = lines_of(metadata, "paimon/table_size")
+    assert (size["before"]["files"], size["after"]["files"]) == (12, 2)
+    assert (size["before"]["read amplification"], size["after"]["read amplification"]) == (6, 1)
+    assert size["after"]["bytes"] < size["before"]["bytes"]
+    done = lines_of(metadata, "paimon/compacted")
+    assert (done["read"]["files"], done["written"]["files"]) == (12, 2)
+    assert metadata["paimon/total_files"] == 2
+    assert metadata["paimon/added_records"] == 0
+    numbers = [name for name, value in metadata.items() if type(value) in (int, float)]
+    assert len(numbers) <= 14
+    assert not observed(result)
+
+
+def test_a_compaction_is_an_observation_if_asked(paimon, instance, table):
+    job = build_compaction_job([the_planes], materializes=False)
+    [metadata] = observed(result := compact(paimon, instance, job, strategy="full"))
+    assert metadata["paimon/snapshot_id"] == table.latest_snapshot().id
+    assert not materialized(result)
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
@@ -122,7 +152,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
 
 
 def test_the_picture_is_an_image_of_before_and_after(paimon, instance, table):
-    [metadata] = observed(compact(paimon, instance, strategy="full"))
+    [metadata] = materialized(compact(paimon, instance, strategy="full"))
     head, _, data = metadata["paimon/picture"].removesuffix(")").partition("base64,")
     assert head == "![before, after](data:image/svg+xml;"
     drawn = base64.b64decode(data).decode()
@@ -144,7 +174,7 @@ def test_nothing_to_do_commits_nothing(paimon, instance, table):
     assert observed(result) == [{}]  # a line, no picture
 
 
-def test_nothing_downstream_is_asked_to_run(paimon, instance, table):
+def test_an_observed_compaction_asks_for_no_run_below(paimon, instance, table):
     defs = dg.Definitions(assets=[the_planes, below], resources={"paimon": paimon})
 
     def tick(cursor):
@@ -154,7 +184,8 @@ def test_nothing_downstream_is_asked_to_run(paimon, instance, table):
 
     dg.materialize([below], instance=instance)
     before = tick(None)
-    assert compact(paimon, instance, strategy="full").success
+    job = build_compaction_job([the_planes], materializes=False)
+    assert compact(paimon, instance, job, strategy="full").success
     after = tick(before.cursor)
     assert after.total_requested == 0
     assert run(the_planes, paimon, instance=instance).success
@@ -183,7 +214,7 @@ def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
     job = build_compaction_job([the_planes])
     result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
     assert result.success
-    assert len(observed(result)) == 1
+    assert len(materialized(result)) == 1
     assert len(observed(result, dg.AssetKey(["ops", "weather"]))) == 1
 
 
@@ -266,9 +297,10 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     assert file_io.has_failed
     assert result.success
     assert table.latest_snapshot().id == snapshot + 1
-    [metadata] = observed(result)
+    [metadata] = materialized(result)
     assert metadata["paimon/snapshot_id"] == snapshot + 1
-    assert metadata["paimon/read_amplification_before"] == 6
+    before = lines_of(metadata, "paimon/table_size")["before"]
+    assert before["read amplification"] == 6
 
 
 def test_progress_is_told(paimon, instance, table):

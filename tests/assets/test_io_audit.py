@@ -162,7 +162,7 @@ def test_a_retry_after_the_commit_tells_of_the_same_batch(
         None, POSITIVE, when="before_commit", options=CheckOptions(blocking=False)
     )
 
-    def dies_once(*args: Any) -> Any:
+    def dies_once(*args: Any, **options: Any) -> Any:
         monkeypatch.undo()
         raise CommitUnknownError("The answer was lost.")
 

@@ -32,15 +32,7 @@ from paimon_assets.engine.spec.evolution.schema_change_json import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
-from tests.testkit.asset_tables import (
-    PLANES,
-    FailsOnce,
-    data_snapshot_of,
-    lent_instance,
-    metadata_of,
-    planes,
-    run,
-)
+from tests.testkit.asset_tables import PLANES, FailsOnce, lent_instance, planes, run
 from tests.testkit.rows import rows_to_arrow
 
 KEY = dg.AssetKey(["ops", "planes"])
@@ -187,12 +179,11 @@ def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
     result = evolve(paimon, *changes, dry_run=False)
     assert result.success
     assert table.refresh().schema.id == 1
-    metadata = metadata_of(result, KEY)
+    metadata = observed(result)
     columns = [(column.name, column.type) for column in metadata["dagster/column_schema"].columns]
     assert columns == [("tailnum", "STRING"), ("seats", "BIGINT"), ("motor", "STRING")]
-    assert (metadata["paimon/schema_id"], metadata["dagster/row_count"]) == (1, 3)
-    [event] = result.get_asset_materialization_events()
-    assert data_snapshot_of(event.materialization) == 1
+    assert metadata["paimon/schema_id"] == 1
+    assert not result.get_asset_materialization_events()
 
 
 def test_a_refusal_names_column_and_reason(paimon, table):
@@ -233,7 +224,7 @@ def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
     assert file_io.has_failed
     assert result.success
     assert len(table.schemas()) == 2
-    assert metadata_of(result, KEY)["paimon/schema_id"] == 1
+    assert observed(result)["paimon/schema_id"] == 1
 
 
 def checked(check, paimon, asset=the_planes):

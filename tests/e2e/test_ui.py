@@ -97,9 +97,10 @@ def test_a_compaction_shows_the_table_before_and_after(ui: Webserver, home: Path
     before = flights(home).latest_snapshot()
     form = "ops: {compact: {config: {tables: [demo.flights], strategy: full}}}"
     done = ui.run("compaction_job", form)
-    text, shown = done.told("ObservationEvent", *FLIGHTS)
-    assert text.startswith(f"Snapshot {before.id + 1}: ")
-    assert shown["paimon/files_before"] >= shown["paimon/files_after"]
+    text, shown = done.told("MaterializationEvent", *FLIGHTS)
+    assert text.startswith(f"Snapshot {before.id + 1}: merged ")
+    first, second = shown["paimon/table_size"]
+    assert first["files"] >= second["files"] == shown["paimon/total_files"]
     assert {line["when"] for line in shown["paimon/levels"]} == {"before", "after"}
     assert shown["paimon/picture"].startswith("![before, after](data:image/svg+xml;base64,")
 
@@ -125,7 +126,7 @@ def test_values_that_would_be_lost_stop_a_change_and_others_pass(
     assert len(flights(home).schemas()) == schemas
     made = evolve("distance", "BIGINT")
     assert made.status == "SUCCESS", made.log()
-    _, shown = made.told("MaterializationEvent", *FLIGHTS)
+    _, shown = made.told("ObservationEvent", *FLIGHTS)
     assert [line["what"] for line in shown["paimon/schema_diff"]] == ["column"]
     assert shown["paimon/schema_id"] == flights(home).schema.id
 

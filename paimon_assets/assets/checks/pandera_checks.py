@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.preview import grid
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
@@ -105,7 +106,7 @@ def build_pandera_checks(
         def judge(batch: Batch) -> Verdict:
             return _judge(schema, batch.read, batch.executor, "the batch", show=batch.shows_values)
 
-        description = f"Each batch, before it is committed, {satisfies}"
+        description = f"Checks that each batch, before it is committed, {satisfies}"
         check = BatchCheck(
             name=name, evaluate=judge, description=description, options=options or BLOCKING
         )
@@ -125,7 +126,9 @@ def build_pandera_checks(
             passed=verdict.passed, description=verdict.description, metadata=verdict.metadata
         )
 
-    return define_check(asset, name, f"The table {satisfies}", options or _NOT_BLOCKING, evaluate)
+    return define_check(
+        asset, name, f"Checks that the table {satisfies}", options or _NOT_BLOCKING, evaluate
+    )
 
 
 def _check(schema: PanderaSchema) -> DataFrameSchema:

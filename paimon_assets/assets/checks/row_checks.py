@@ -76,9 +76,9 @@ def build_row_count_check(
             note = "" if passed else f", {abs(rows - number):,} {what}"
         return run.result(passed=passed, description=counted(rows, "row") + note, metadata=metadata)
 
-    text = "The table has exactly the expected number of rows."
+    text = "Checks that the table has exactly the expected number of rows."
     if expected is None:
-        text = f"The table has {_bounds_text(minimum, maximum)} rows."
+        text = f"Checks that the table has {_bounds_text(minimum, maximum)} rows."
     return define_check(asset, "row_count", text, options, evaluate)
 
 
@@ -162,7 +162,7 @@ def build_row_count_anomaly_check(
             },
         )
 
-    text = f"The number of rows changes as in the last {runs} runs."
+    text = f"Checks that the number of rows changes as in the last {runs} runs."
     return define_check(asset, "row_count_anomaly", text, options, evaluate)
 
 
@@ -224,7 +224,7 @@ def build_unique_key_check(
             text = f"{counted(repeated.rows, 'row')}, each with a key of its own ({named})"
         return run.result(passed=not keys, description=text, metadata=metadata)
 
-    text = "No two rows have the same key."
+    text = "Checks that no two rows have the same key."
     return define_check(asset, "unique_key", text, options, evaluate)
 
 

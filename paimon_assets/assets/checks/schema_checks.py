@@ -6,6 +6,7 @@
 `build_source_overflow_check`   before a write: do the values of files that wait fit their columns
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import dagster as dg
@@ -14,13 +15,8 @@ import pyarrow as pa
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.files.ingestion import compare_landing
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
-from paimon_assets.assets.metadata import (
-    CHANGES,
-    changes_value,
-    columns_metadata,
-    grid,
-    loss_metadata,
-)
+from paimon_assets.assets.metadata import CHANGES, changes_value, columns_metadata, loss_metadata
+from paimon_assets.assets.preview import grid
 from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
@@ -71,13 +67,14 @@ def build_schema_check(
             passed=False, description=_drift_text(differences, offer.changes), metadata=metadata
         )
 
-    text = "The stored schema is the declared one: names, types, keys, comments."
+    text = "Checks that the stored schema is the declared one: names, types, keys, comments."
     return define_check(asset, "schema", text, options, evaluate)
 
 
 def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> str:
     listed = changes_to_json(changes)
-    actions = ", ".join(str(each["action"]) for each in listed if isinstance(each, dict))
+    counts = Counter(str(each["action"]) for each in listed if isinstance(each, dict))
+    actions = ", ".join(f"{action} ({count})" for action, count in counts.items())
     offered = f" `schema_evolution_job` would reconcile them: {actions}." if actions else ""
     return f"The table differs from its declaration: {'; '.join(differences)}.{offered}"
 
@@ -119,7 +116,7 @@ def build_overflow_check(
             },
         )
 
-    text = "No stored value is lost by the changes that are pending."
+    text = "Checks that pending changes would lose no stored value."
     return define_check(asset, "overflow", text, options, evaluate)
 
 
@@ -165,5 +162,5 @@ def build_source_overflow_check(
             },
         )
 
-    text = "The values of files that wait fit the columns they go to."
+    text = "Checks that the values of waiting files fit the columns they go to."
     return define_check(asset, "source_overflow", text, options, evaluate)

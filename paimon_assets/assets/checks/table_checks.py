@@ -85,7 +85,7 @@ def build_freshness_check(
             metadata=metadata,
         )
 
-    text = f"The newest data is at most {_age_text(max_age)} old."
+    text = f"Checks that the newest data is at most {_age_text(max_age)} old."
     return define_check(asset, "freshness", text, options, evaluate)
 
 
@@ -145,7 +145,9 @@ def build_small_files_check(
             },
         )
 
-    return define_check(asset, "small_files", "Reads open few files.", options, evaluate)
+    return define_check(
+        asset, "small_files", "Checks that reads open few files.", options, evaluate
+    )
 
 
 def build_quarantine_check(
@@ -180,7 +182,8 @@ def build_quarantine_check(
             )
         return run.result(passed=not quarantined, description=text, metadata=metadata)
 
-    return define_check(asset, "quarantine", "No landed file is in quarantine.", options, evaluate)
+    text = "Checks that every landed file could be read."
+    return define_check(asset, "quarantine", text, options, evaluate)
 
 
 def build_sequence_check(
@@ -234,7 +237,7 @@ def build_sequence_check(
             metadata=metadata,
         )
 
-    text = "The sequence field decides which row of a key is the last."
+    text = "Checks that the sequence field decides which row of a key is the last."
     return define_check(asset, "sequence", text, options, evaluate)
 
 

@@ -56,7 +56,9 @@ class PaimonCompactionComponent(UpkeepModel):
         default=True, description="A sensor that asks for a run when files do; shipped stopped."
     )
     materializes: bool = Field(
-        default=False, description="Whether a compaction is a materialization of the asset."
+        default=True,
+        description="Whether a compaction is a materialization of the asset, so that its page "
+        "shows the new size; else an observation.",
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
@@ -70,9 +72,7 @@ class PaimonCompactionComponent(UpkeepModel):
             resource_key=key,
             materializes=self.materializes,
         )
-        debt = build_file_debt_sensor(
-            job, tables=self.tables, name=f"{self.name}_file_debt", resource_key=key
-        )
+        debt = build_file_debt_sensor(job, tables=self.tables, resource_key=key)
         return dg.Definitions(
             jobs=[job],
             schedules=self.schedules(job, build_compaction_schedule, form),

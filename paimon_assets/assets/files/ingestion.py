@@ -36,7 +36,8 @@ from paimon_assets.assets.files.source_files import (
     checked_schema,
     read_files,
 )
-from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.preview import grid
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
@@ -200,7 +201,9 @@ def _ingest(
         audit = BatchAudit(target.before_commit, table, paimon)
         newest = ledger_snapshot(table, source_name_of(context.asset_key))
         if newest is not None and step.made(newest.properties):
-            return result_of_earlier_try(step, table, newest, audit.results(newest))
+            return result_of_earlier_try(
+                step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
+            )
         landing = compare_landing(paimon, table, context.asset_key, source, folder=config.source)
         run = _IngestionRun(
             paimon=paimon,
@@ -231,7 +234,9 @@ def _ingest(
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **run.metadata(),
         }
-        return result_of_write(step, ensured, outcome, metadata, audit.results())
+        return result_of_write(
+            step, ensured, outcome, metadata, audit.results(), rows_shown=paimon.rows_shown
+        )
 
 
 @dataclass(kw_only=True)
@@ -314,7 +319,8 @@ class _IngestionRun:
             )
         self.step.log.info(note)
         metadata = {**self.metadata(), **NOTHING_WRITTEN, "paimon/note": note}
-        return result_of(self.table, None, metadata, self.audit.results())
+        shown = self.paimon.rows_shown
+        return result_of(self.table, None, metadata, self.audit.results(), rows_shown=shown)
 
     def write_readable(self) -> WriteOutcome:
         """Write the readable files; the others go to quarantine, if the source has one.

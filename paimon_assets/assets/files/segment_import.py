@@ -14,7 +14,8 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata, grid, materialization_of
+from paimon_assets.assets.metadata import Metadata, materialization_of
+from paimon_assets.assets.preview import grid
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.resource import (
     ExecutorKind,
@@ -165,7 +166,8 @@ def _take_in(
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
             plan = segments.plan(new_files, executor)
-            return result_of(table, None, {"paimon/rows_in": 0, **plan_metadata(table, plan)})
+            shown = {"paimon/rows_in": 0, **plan_metadata(table, plan)}
+            return result_of(table, None, shown, rows_shown=paimon.rows_shown)
         if config.refresh:
             renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
@@ -180,10 +182,13 @@ def _take_in(
         if outcome.snapshot is None:
             context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
         elif outcome.was_already_committed:
-            return result_of_earlier_try(step, table, outcome.snapshot)
+            return result_of_earlier_try(
+                step, table, outcome.snapshot, rows_shown=paimon.rows_shown
+            )
         number = None if outcome.snapshot is None else outcome.snapshot.id
         shown = {**outcome_metadata(table, outcome), **_own_metadata(table, source)}
-        return result_of(table, number, {**target.lineage, **shown})
+        metadata = {**target.lineage, **shown}
+        return result_of(table, number, metadata, rows_shown=paimon.rows_shown)
 
 
 def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
@@ -225,7 +230,10 @@ def _import(
         _observe(context, key, text, metadata)
         return
     context.log.info("Table %s: %s", identifier, text)
-    context.log_event(materialization_of(key, text, metadata, table, outcome.snapshot))
+    event = materialization_of(
+        key, text, metadata, table, outcome.snapshot, rows_shown=paimon.rows_shown
+    )
+    context.log_event(event)
 
 
 def _observe(

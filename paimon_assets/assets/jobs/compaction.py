@@ -4,12 +4,12 @@
                   └▶ other_tables          tables the form names that are no asset here
 
     step: done by an earlier try? ─▶ dry run: the plan     ─┐
-                                  └▶ tasks ─▶ one snapshot ─┴▶ observation of the asset
+                                  └▶ tasks ─▶ one snapshot ─┴▶ materialization of the asset
 
-It is an observation, unless the job says otherwise: no row changed, so nothing downstream is asked
-to run, and the data version stays (`metadata.data_version_of`).
-
-What a compaction will do, or did, as metadata on the table's asset.
+It is a materialization, unless the job says otherwise: the asset's page shows the newest
+materialization, so its size and files are right afterwards. No row changed: the data version stays
+(`metadata.data_version_of`), and `on_new_data` asks for nothing. A dry run, and one that finds
+nothing to do, is an observation.
 """
 
 import datetime as dt
@@ -25,7 +25,8 @@ from pydantic import Field
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import levels_table, picture, size_text
-from paimon_assets.assets.metadata import Metadata, grid, materialization_of
+from paimon_assets.assets.metadata import Metadata, materialization_of
+from paimon_assets.assets.preview import grid
 from paimon_assets.assets.provenance import op_properties
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import (
@@ -57,8 +58,8 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
     lines = [*plan.waiting, *units]
     metadata: Metadata = {
         "paimon/picture": picture({"now": shape}),
+        "paimon/table_size": _size_table({"now": shape}),
         "paimon/levels": levels_table({"now": shape}),
-        **_shape_numbers("before", shape),
         "paimon/tasks": len(lines),
         "paimon/bytes_to_read": sum(unit.file_bytes for unit in units),
         "paimon/rows_to_read": sum(unit.row_count for unit in units),
@@ -102,15 +103,12 @@ def outcome_metadata(
     panels = {"after": after} if before is None else {"before": before, "after": after}
     metadata: Metadata = {
         "paimon/picture": picture(panels),
+        "paimon/table_size": _size_table(panels),
         "paimon/levels": levels_table(panels),
-        **(_shape_numbers("before", before) if before is not None else {}),
-        **_shape_numbers("after", after),
-        "paimon/files_compacted": outcome.files_before,
-        "paimon/files_written": outcome.files_after,
-        "paimon/bytes_compacted": outcome.bytes_before,
-        "paimon/bytes_written": outcome.bytes_after,
+        "paimon/compacted": _compacted_table(outcome),
+        "paimon/read_amplification": round(after.read_amplification, 3),
+        "paimon/most_runs": after.most_runs,
         "paimon/rows_dropped": outcome.rows_before - outcome.rows_after,
-        "paimon/buckets_compacted": len(outcome.buckets),
         "paimon/tasks_given_up": outcome.left_out,
         "paimon/seconds": round(seconds, 3),
         "paimon/snapshot_id": snapshot.id,
@@ -123,8 +121,8 @@ def outcome_text(outcome: CompactionOutcome) -> str:
     if outcome.snapshot is None:
         return "Nothing to compact."
     return (
-        f"Snapshot {outcome.snapshot.id}: {counted(outcome.files_before, 'file')} ("
-        f"{size_text(outcome.bytes_before)}) became {outcome.files_after:,} ("
+        f"Snapshot {outcome.snapshot.id}: merged {counted(outcome.files_before, 'file')} ("
+        f"{size_text(outcome.bytes_before)}) into {outcome.files_after:,} ("
         f"{size_text(outcome.bytes_after)})."
     )
 
@@ -140,14 +138,27 @@ def progress_text(progress: CompactionProgress) -> str:
     )
 
 
-def _shape_numbers(when: str, shape: TableShape) -> Metadata:
-    return {
-        f"paimon/files_{when}": len(shape.file_sizes),
-        f"paimon/bytes_{when}": shape.total_bytes,
-        f"paimon/rows_{when}": shape.row_count,
-        f"paimon/read_amplification_{when}": round(shape.read_amplification, 3),
-        f"paimon/most_runs_{when}": shape.most_runs,
-    }
+def _size_table(panels: Mapping[str, TableShape]) -> dg.TableMetadataValue:
+    return grid(
+        {
+            "when": when,
+            "files": len(shape.file_sizes),
+            "bytes": shape.total_bytes,
+            "rows": shape.row_count,
+            "read amplification": round(shape.read_amplification, 3),
+            "most runs": shape.most_runs,
+        }
+        for when, shape in panels.items()
+    )
+
+
+def _compacted_table(outcome: CompactionOutcome) -> dg.TableMetadataValue:
+    buckets = len(outcome.buckets)
+    files, size, rows = outcome.files_before, outcome.bytes_before, outcome.rows_before
+    read = {"": "read", "buckets": buckets, "files": files, "bytes": size, "rows": rows}
+    files, size, rows = outcome.files_after, outcome.bytes_after, outcome.rows_after
+    written = {"": "written", "buckets": buckets, "files": files, "bytes": size, "rows": rows}
+    return grid([read, written])
 
 
 def _shape_at(table: Table, snapshot_id: int) -> TableShape | None:
@@ -283,7 +294,7 @@ def build_compaction_job(
     suggestion: CompactionConfig | None = None,
     translator: PaimonTranslator = DEFAULT_TRANSLATOR,
     resource_key: str = DEFAULT_RESOURCE_KEY,
-    materializes: bool = False,
+    materializes: bool = True,
 ) -> dg.JobDefinition:
     """Return the job that compacts tables of a catalog, by the resource's executor.
 
@@ -296,7 +307,8 @@ def build_compaction_job(
         resource_key: The catalog's.
         materializes: Whether a compaction is a materialization of the asset, so that its page shows
             the new snapshot and size. The data version stays, and `on_new_data` asks for nothing;
-            but `AutomationCondition.eager` below it does, which looks at events alone.
+            but `AutomationCondition.eager` below it does, which looks at events alone: where assets
+            use that, say False, and compactions are observations.
 
     Raises:
         InvalidInputError: Something in `tables` is not one table.
@@ -393,15 +405,17 @@ class _Reporter:
         text: str,
         metadata: Metadata,
         table: Table | None = None,
+        *,
+        rows_shown: int = 0,
     ) -> None:
         """Log the text, and report it to the table's asset; `table` is given if it changed."""
         context.log.info("Table %s: %s", target.identifier, text)
         key = target.asset_key
         if table is None or not self.materializes:
-            event = dg.AssetObservation(asset_key=key, description=text, metadata=metadata)
-            context.log_event(event)
-        else:
-            context.log_event(materialization_of(key, text, metadata, table))
+            context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
+            return
+        event = materialization_of(key, text, metadata, table, rows_shown=rows_shown)
+        context.log_event(event)
 
 
 def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefinition:
@@ -482,7 +496,8 @@ def _compact(
     if outcome.was_already_committed:
         context.log.info("An earlier try of this step committed; it is reported, not repeated.")
     metadata = outcome_metadata(table, outcome.snapshot, outcome, seconds)
-    reporter.report(context, target, outcome_text(outcome), metadata, table)
+    text, rows_shown = outcome_text(outcome), paimon.rows_shown
+    reporter.report(context, target, text, metadata, table, rows_shown=rows_shown)
 
 
 def _builder(

@@ -88,7 +88,7 @@ def build_file_debt_sensor(
     *,
     tables: Sequence[TableLike],
     debt: FileDebt | None = None,
-    name: str = "file_debt",
+    name: str | None = None,
     minimum_interval_seconds: int = 300,
     resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.SensorDefinition:
@@ -103,7 +103,7 @@ def build_file_debt_sensor(
         job: From `build_compaction_job`.
         tables: Assets or names; `database.*` is every table of a database.
         debt: From how much on; the defaults of `FileDebt`.
-        name: The name of the sensor.
+        name: The name of the sensor; `<job>_file_debt` by default.
         minimum_interval_seconds: Between ticks.
         resource_key: The catalog's.
 
@@ -125,7 +125,7 @@ def build_file_debt_sensor(
         return state.run(paimon.catalog(), named)
 
     return define_sensor(
-        name,
+        name or f"{job.name}_file_debt",
         f"Requests a compaction of {', '.join(named)} when file debt asks for it.",
         tick,
         resource_key=resource_key,

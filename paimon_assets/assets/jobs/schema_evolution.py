@@ -2,10 +2,10 @@
 
     config ─▶ made before? ─▶ plan ─▶ dry run: observation
                                  ├─▶ values would be lost: failure, the schema stays
-                                 └─▶ one schema ─▶ materialization
+                                 └─▶ one schema ─▶ observation
 
-The materialization carries the new columns, so the page of the table's asset shows them, and the
-data version of the last snapshot: what lies downstream is not run again for a change of schema.
+No row changed, so it is an observation: what lies downstream is not run again, by `eager()`
+neither. The asset's page lists the new columns with it, and at its head after the next run.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.metadata import (
     Metadata,
-    materialization_of,
     schema_change_metadata,
     schema_change_text,
+    table_metadata,
 )
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import (
@@ -156,10 +156,9 @@ def _run(
             refuse_losses(table.name, plan, show_values=paimon.show_values)
 
     def report(schema: TableSchema) -> None:
-        # The asset's page shows the new columns.
-        metadata = {**effect, "paimon/schema_id": schema.id}
+        metadata = {**table_metadata(table.refresh()), **effect, "paimon/schema_id": schema.id}
         text = f"Schema {schema.id}."
-        context.log_event(materialization_of(key, text, metadata, table.refresh()))
+        context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
 
     if config.dry_run:
         plan = table.plan_alter(changes, executor=paimon.new_executor)

@@ -11,7 +11,7 @@ from math import inf
 
 import dagster as dg
 
-from paimon_assets.assets.metadata import grid
+from paimon_assets.assets.preview import grid
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.system.table_shape import RunShape, TableShape
 

@@ -69,7 +69,7 @@ class BatchCheck:
 
     name: str
     evaluate: Callable[[Batch], Verdict]
-    description: str = "Judges each batch before it is committed."
+    description: str = "Checks each batch before it is committed."
     options: CheckOptions = BLOCKING
     """Blocking by default: a batch that fails is not committed."""
 

@@ -145,7 +145,9 @@ class SnapshotsReported:
                     kind="pipes-snapshot",
                     details={"table": str(identifier), "snapshot": snapshot_id},
                 )
-            result = result_of(table, snapshot_id, metadata, checks)
+            result = result_of(
+                table, snapshot_id, metadata, checks, rows_shown=self.paimon.rows_shown
+            )
         return result._replace(asset_key=key)
 
     def _messages(

@@ -187,7 +187,13 @@ class TableWrite:
             advance(self.consumed, earlier.properties)
             own_checks = produce().check_results if produces_again else ()
             checks = self._audit.results(earlier, self._replace())
-            result = result_of_earlier_try(self.step, self.table, earlier, [*own_checks, *checks])
+            result = result_of_earlier_try(
+                self.step,
+                self.table,
+                earlier,
+                [*own_checks, *checks],
+                rows_shown=self.paimon.rows_shown,
+            )
             return self._materialized(result, earlier, checks)
         production = produce()
         started = time.monotonic()
@@ -200,6 +206,7 @@ class TableWrite:
             outcome,
             metadata | production.metadata,
             [*production.check_results, *checks],
+            rows_shown=self.paimon.rows_shown,
         )
         return self._materialized(result, outcome.snapshot if outcome else None, checks)
 
@@ -372,7 +379,12 @@ class TableWrite:
 
 
 def result_of_earlier_try(
-    step: Step, table: Table, snapshot: Snapshot, check_results: Sequence[dg.AssetCheckResult] = ()
+    step: Step,
+    table: Table,
+    snapshot: Snapshot,
+    check_results: Sequence[dg.AssetCheckResult] = (),
+    *,
+    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of the commit of an earlier try of this step."""
     step.log.info(
@@ -380,7 +392,8 @@ def result_of_earlier_try(
         snapshot.id,
         table.name,
     )
-    return result_of(table, snapshot.id, {"paimon/already_committed": True}, check_results)
+    metadata: Metadata = {"paimon/already_committed": True}
+    return result_of(table, snapshot.id, metadata, check_results, rows_shown=rows_shown)
 
 
 def result_of_write(
@@ -389,6 +402,8 @@ def result_of_write(
     outcome: WriteOutcome | None,
     metadata: Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
+    *,
+    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a write; None or no snapshot means nothing was written."""
     table = ensured.table
@@ -400,7 +415,8 @@ def result_of_write(
         metadata = {"paimon/rows_deleted": outcome.rows_deleted, **metadata}
     if outcome is None or snapshot is None:
         step.log.info("Nothing to write: %s stays as it is.", table.name)
-        return result_of(table, None, {**NOTHING_WRITTEN, **metadata}, check_results)
+        metadata = {**NOTHING_WRITTEN, **metadata}
+        return result_of(table, None, metadata, check_results, rows_shown=rows_shown)
     report = outcome.report
     step.log.info(
         "Committed snapshot %d of %s: %s in, %s written.",
@@ -417,7 +433,7 @@ def result_of_write(
             table.name,
         )
     metadata = {**report_metadata(report, table.schema), **metadata}
-    return result_of(table, snapshot.id, metadata, check_results)
+    return result_of(table, snapshot.id, metadata, check_results, rows_shown=rows_shown)
 
 
 def result_of(
@@ -425,10 +441,13 @@ def result_of(
     snapshot_id: int | None,
     metadata: Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
+    *,
+    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
     snapshot = table.snapshot(snapshot_id)
-    state, version = state_of(table, snapshot, is_new=snapshot_id is not None)
+    is_new = snapshot_id is not None
+    state, version = state_of(table, snapshot, is_new=is_new, rows_shown=rows_shown)
     return dg.MaterializeResult(
         metadata={**state, **metadata}, check_results=list(check_results), data_version=version
     )

@@ -84,6 +84,10 @@ class TableState:
 
         return table_health(self._store, limits)
 
+    def snapshot_path(self, snapshot: Snapshot) -> str:
+        """Return the full path of a snapshot's file."""
+        return self._store.paths.snapshot(snapshot.id)
+
     def file_path(self, entry: ManifestEntry) -> str:
         """Return the full path of a live file."""
         return self._store.file_path(entry)
