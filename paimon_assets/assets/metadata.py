@@ -49,8 +49,8 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_t
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import not_null
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.read.row_count import is_counted, visible_rows
-from paimon_assets.engine.table.schema.schema_changes import ColumnReport, SchemaChangePlan
+from paimon_assets.engine.table.read.plan import is_counted, visible_rows
+from paimon_assets.engine.table.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table
 
 COLUMN_SCHEMA = "dagster/column_schema"

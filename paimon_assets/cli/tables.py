@@ -30,7 +30,7 @@ from paimon_assets.engine.spec.evolution import schema_change as change
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.options.secret_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
-from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
+from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 
 
 @command("TARGET")

@@ -9,7 +9,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import UpdateColumnDefaultValue
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.schema.schema_merging import merging_changes
+from paimon_assets.engine.table.schema_merging import merging_changes
 
 EXECUTOR = EmbeddedExecutor()
 MERGING = {"write.merge-schema": "true"}

@@ -21,7 +21,7 @@ from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdi
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.samples import plain_sample
-from paimon_assets.engine.table.frames.datetime_zones import environment_kept
+from paimon_assets.engine.table.frames.object_columns import environment_kept
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 with environment_kept():

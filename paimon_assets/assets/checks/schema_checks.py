@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_js
 from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.schema.source_overflow import PendingFiles, judge_pending_files
+from paimon_assets.engine.table.schema_changes import PendingFiles, judge_pending_files
 
 _SCHEMA_OPTIONS = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
 _OVERFLOW_OPTIONS = CheckOptions()

@@ -34,7 +34,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.schema.schema_changes import SchemaChangePlan, refuse_losses
+from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.statements import AlterTable
 

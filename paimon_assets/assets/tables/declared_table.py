@@ -33,7 +33,7 @@ from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice
+from paimon_assets.engine.table.schema_changes import ExecutorChoice
 from paimon_assets.engine.table.table import Table
 
 

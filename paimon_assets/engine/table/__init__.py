@@ -1,14 +1,14 @@
 """The API of a table. It opens no data file: control plans and an Executor works.
 
 Concept → modules:
-    catalogs and tables, light to import           api, table, table_state, table_name, tags
-    frames of other libraries ⇄ rows               frames/
-    reads                                          read/
-    writes and row changes                         write/
-    changes of schema                              schema/
-    segments                                       segments/
-    compaction, maintenance, ANALYZE, rescaling    upkeep/
-    system tables                                  system/
-    SQL statements                                 sql/, sql_words
-    views                                          views
+    catalogs and tables, light to import   api, table, table_state, table_name
+    frames of other libraries ⇄ rows       frames/
+    reads                                  read/
+    writes and row changes                 write/
+    changes of schema                      schema_changes, schema_merging
+    segments                               segments/
+    compaction, maintenance, rescaling     upkeep/
+    system tables                          system/
+    SQL statements                         sql/, sql_words
+    views                                  views
 """

@@ -8,8 +8,7 @@ from paimon_assets.engine.control.acknowledged import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
-from paimon_assets.engine.table.table_state import TableState
-from paimon_assets.engine.table.tags import Tags
+from paimon_assets.engine.table.table_state import TableState, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.frames.frames import Frame
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
     from paimon_assets.engine.table.read.where import Where
-    from paimon_assets.engine.table.schema.schema_changes import ExecutorChoice, SchemaChangePlan
+    from paimon_assets.engine.table.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments
     from paimon_assets.engine.table.system.system_table import SystemTable
-    from paimon_assets.engine.table.upkeep.analyze import AnalyzeOutcome
     from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionOutcome
-    from paimon_assets.engine.table.upkeep.maintenance import Maintenance
+    from paimon_assets.engine.table.upkeep.maintenance import AnalyzeOutcome, Maintenance
     from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
     from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
@@ -290,7 +288,7 @@ class Table:
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
-        from paimon_assets.engine.table.upkeep.analyze import analyze
+        from paimon_assets.engine.table.upkeep.maintenance import analyze
 
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
@@ -312,7 +310,7 @@ class Table:
             CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
                 `done-but-unread`: it is changed, only the new schema cannot be read.
         """
-        from paimon_assets.engine.table.schema.schema_changes import evolved
+        from paimon_assets.engine.table.schema_changes import evolved
 
         new = evolved(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=new.time_millis)
@@ -328,7 +326,7 @@ class Table:
             InvalidInputError: A change is refused.
             NotFoundError: The table was dropped or renamed.
         """
-        from paimon_assets.engine.table.schema.schema_changes import plan_schema_changes
+        from paimon_assets.engine.table.schema_changes import plan_schema_changes
 
         return plan_schema_changes(self._store, changes, executor=executor)
 
@@ -350,7 +348,7 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
-        from paimon_assets.engine.table.schema.schema_changes import change_schema
+        from paimon_assets.engine.table.schema_changes import change_schema
 
         return change_schema(
             self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
@@ -365,7 +363,7 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """
-        from paimon_assets.engine.table.write.table_commit import empty
+        from paimon_assets.engine.table.write.write_builder import empty
 
         return empty(self._store)
 
@@ -376,7 +374,7 @@ class Table:
             InvalidInputError: No spec, an empty one, or one that does not fit the partition keys.
             CommitConflictError, CommitUnknownError, UnsupportedFeatureError: As `truncate`.
         """
-        from paimon_assets.engine.table.write.table_commit import drop_partitions
+        from paimon_assets.engine.table.write.write_builder import drop_partitions
 
         return drop_partitions(self._store, specs)
 

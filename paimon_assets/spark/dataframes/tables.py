@@ -6,8 +6,8 @@ from weakref import ref
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_assets.engine.table.read.plan import CountPlan, counted_columns
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
-from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome

@@ -30,8 +30,8 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.expression import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
-from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.run import Runner, plain_change
+from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import Delete, Update
 from paimon_assets.engine.table.sql.table_uses import names_in
 from paimon_assets.engine.table.sql_words import without_qualifiers, words_of

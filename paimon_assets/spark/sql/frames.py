@@ -21,8 +21,7 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError, Unsupp
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.parse import literal_of
-from paimon_assets.engine.table.sql.sql_catalog import view_exists
-from paimon_assets.engine.table.sql.statements import Names
+from paimon_assets.engine.table.sql.statements import Names, view_exists
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table_name import TableName

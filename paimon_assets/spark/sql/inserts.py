@@ -9,8 +9,8 @@ from pyspark.sql import functions as sf
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import WRITE_MERGE_SCHEMA
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
-from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.run import Runner
+from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import CreateTable, Insert
 from paimon_assets.engine.table.sql_words import with_nulls_for_default
 from paimon_assets.engine.table.table import Table

@@ -22,7 +22,7 @@ from pyspark.sql.types import DataType
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.expression import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.sql.answers import outcome
+from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When
 from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.merge_source import WhenMatched

@@ -45,9 +45,8 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.read.limits import fitting_parts
+from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.read.row_count import counted_columns
 from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.native.filters import compares_as_spark
 from paimon_assets.spark.types import quoted, to_spark_schema

@@ -14,10 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.run import Runner
-from paimon_assets.engine.table.sql.sql_catalog import view_exists
+from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import (
     CATALOG_NAME,
     CreateTable,
@@ -29,6 +28,7 @@ from paimon_assets.engine.table.sql.statements import (
     Select,
     Statement,
     Update,
+    view_exists,
 )
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.spark.executor import SparkExecutor

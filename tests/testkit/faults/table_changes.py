@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.table_commit import drop_partitions, empty
+from paimon_assets.engine.table.write.write_builder import drop_partitions, empty
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.faults.maintainers import LATER

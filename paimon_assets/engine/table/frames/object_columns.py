@@ -9,17 +9,48 @@ What is missing is a null: None, NaN, and the NaT and NA of pandas.
 """
 
 import datetime as dt
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import accumulate, chain
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+
+_IGNORE = "PYARROW_IGNORE_TIMEZONE"
+_SET_BY_PANDERA = (_IGNORE, "SPARK_LOCAL_IP")
+_LOCK = RLock()
+
+
+@contextmanager
+def zones_kept() -> Iterator[None]:
+    """Convert Python's datetimes inside; the variable is away meanwhile, for the whole process."""
+    with _LOCK:
+        value = os.environ.pop(_IGNORE, None)
+        try:
+            yield
+        finally:
+            if value is not None:
+                os.environ[_IGNORE] = value
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Restore the environment variables that importing pandera sets."""
+    before = {name: os.environ.get(name) for name in _SET_BY_PANDERA}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
 
 CONVERSION_ERRORS = (
     pa.ArrowException,

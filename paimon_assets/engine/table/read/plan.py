@@ -1,22 +1,135 @@
 """Plan: the splits of a read, and the context of their readers."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
+from paimon_assets.engine.spec.predicate.predicate import (
+    Predicate,
+    all_of,
+    bind,
+    conjuncts,
+    fields_of,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.read.limits import fitting_parts
+
+
+def first_splits(
+    context: ReadContext, splits: Sequence[DataSplit], limit: int | None
+) -> tuple[DataSplit, ...]:
+    """Return splits that definitely hold `limit` rows, by metadata; all for None."""
+    whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
+    if limit is None or not whole:
+        return tuple(splits)
+    chosen, left = [], limit
+    for split in splits:
+        if left <= 0:
+            break
+        chosen.append(split)
+        left -= visible_rows(split) if is_counted(split) else 0
+    return tuple(chosen)
+
+
+def first_rows(
+    batches: Iterable[pa.RecordBatch], limit: int
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the first rows, and read no further."""
+    left = limit
+    if left <= 0:
+        return
+    for batch in batches:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return
+
+
+def fitting_parts(predicate: Predicate | None, schema: TableSchema) -> Predicate | None:
+    """Return the conjuncts that look at columns of a table, with values of their types."""
+    return all_of(part for part in conjuncts(predicate) if _fits(part, schema))
+
+
+def _fits(part: Predicate, schema: TableSchema) -> bool:
+    try:
+        bind(part, schema)
+    except InvalidInputError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPlan:
+    """A row count as far as metadata has it, and the read of the rest."""
+
+    context: ReadContext
+    """The read; of one column."""
+    splits: tuple[DataSplit, ...]
+    to_read: tuple[DataSplit, ...]
+    """Splits whose rows must be merged or filtered to be counted."""
+
+    @classmethod
+    def of(cls, context: ReadContext, splits: Sequence[DataSplit]) -> "CountPlan":
+        """Plan the count of a read's rows."""
+        whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
+        left = (split for split in splits if not (whole and is_counted(split)))
+        return cls(context=context, splits=tuple(splits), to_read=tuple(left))
+
+    @property
+    def known_rows(self) -> int:
+        """Rows of files that are read as they are."""
+        left = set(map(id, self.to_read))
+        return sum(visible_rows(split) for split in self.splits if id(split) not in left)
+
+    @property
+    def rows_to_read(self) -> int:
+        """Physical rows `count` would read."""
+        return sum(split.row_count for split in self.to_read)
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows of all files before merging."""
+        return sum(split.row_count for split in self.splits)
+
+    def count(self, executor: CountingExecutor[Any]) -> int:
+        """Return the exact number of rows; bounded memory, on Spark by Spark's tasks.
+
+        Raises:
+            PaimonError: As the executor.
+        """
+        if not self.to_read:
+            return self.known_rows
+        return self.known_rows + executor.count_rows(self.context, self.to_read)
+
+
+def counted_columns(schema: TableSchema, predicate: Predicate | None) -> list[str]:
+    """Return the one column to read where rows are counted: one that is read anyway."""
+    filtered = sorted(fields_of(predicate) - set(schema.partition_keys))
+    return [*schema.trimmed_primary_keys, *filtered, *schema.field_names][:1]
+
+
+def is_counted(split: DataSplit) -> bool:
+    """Whether metadata knows the rows of a split: nothing to merge, and every deletion counted."""
+    deletions = [file for file in split.deletion_files or () if file is not None]
+    return split.raw_convertible and all(file.cardinality is not None for file in deletions)
+
+
+def visible_rows(split: DataSplit) -> int:
+    """Return the rows of a split that is counted."""
+    deleted = sum(file.cardinality or 0 for file in split.deletion_files or () if file is not None)
+    return split.row_count - deleted
 
 
 def read_context(

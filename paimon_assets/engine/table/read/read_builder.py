@@ -54,11 +54,17 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
-from paimon_assets.engine.table.frames.frame_reads import FrameReads
-from paimon_assets.engine.table.read.limits import first_rows, first_splits, fitting_parts
+from paimon_assets.engine.table.frames.frames import FrameReads
 from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
-from paimon_assets.engine.table.read.plan import Plan, read_context
-from paimon_assets.engine.table.read.row_count import CountPlan, counted_columns
+from paimon_assets.engine.table.read.plan import (
+    CountPlan,
+    Plan,
+    counted_columns,
+    first_rows,
+    first_splits,
+    fitting_parts,
+    read_context,
+)
 from paimon_assets.engine.table.read.where import Where, as_predicate
 
 

@@ -51,11 +51,6 @@ from paimon_assets.engine.spec.segments.segment import (
     is_within,
     plain_path,
 )
-from paimon_assets.engine.table.segments.segment_commit import (
-    additions,
-    check_loads_deletable,
-    removals,
-)
 from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
@@ -67,13 +62,16 @@ from paimon_assets.engine.table.segments.segment_import import (
     segment_files,
 )
 from paimon_assets.engine.table.segments.segment_status import (
+    additions,
     all_now,
     check_folders,
     check_ids,
+    check_loads_deletable,
     external_paths,
     is_in_vain,
     paths_of,
     refuse_taken,
+    removals,
     segments_now,
 )
 

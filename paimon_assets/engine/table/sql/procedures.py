@@ -32,9 +32,8 @@ from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_in
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import parse_where
-from paimon_assets.engine.table.sql.answers import Columns, answer, texts
-from paimon_assets.engine.table.sql.sql_catalog import SqlCatalog
-from paimon_assets.engine.table.sql.statements import Call, Names
+from paimon_assets.engine.table.sql.show import Columns, answer, texts
+from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog
 from paimon_assets.engine.table.sql_words import SparkSql, Words
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask

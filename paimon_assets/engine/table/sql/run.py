@@ -24,10 +24,8 @@ from paimon_assets.engine.table.segments.segment_sql import (
     ShowSegments,
 )
 from paimon_assets.engine.table.segments.segment_tables import show_segments
-from paimon_assets.engine.table.sql.answers import outcome
 from paimon_assets.engine.table.sql.procedures import call
-from paimon_assets.engine.table.sql.show import describe, show
-from paimon_assets.engine.table.sql.sql_catalog import SqlCatalog
+from paimon_assets.engine.table.sql.show import describe, outcome, show
 from paimon_assets.engine.table.sql.statements import (
     AlterTable,
     Analyze,
@@ -45,6 +43,7 @@ from paimon_assets.engine.table.sql.statements import (
     Rename,
     Select,
     Show,
+    SqlCatalog,
     Statement,
     Truncate,
     Update,

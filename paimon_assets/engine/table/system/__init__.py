@@ -3,10 +3,9 @@
 They are named `<table>$<name>` and `sys.<name>`.
 
 Concept → modules:
-    which there are, by name                 system_table
+    by name; rows with their kinds           system_table
     snapshots, schemas, options, tags, …     metadata
     files, manifests, partitions, indexes    files
-    rows with their kinds                    row_reads
     all tables, partitions, options          global_tables
 """
 

@@ -1,18 +1,95 @@
-"""SystemTable: one of the tables that describe a table, found by its name."""
+"""SystemTable: one of the tables that describe a table, by its name.
 
-from collections.abc import Callable, Mapping
+Some return the table's own rows, read in another way:
+
+    audit_log      rows and their kinds
+    binlog         the same, an update as one row: every column a list of [before, after]
+    ro             only what needs no merging
+    row_tracking   rows, their ids and who wrote them last
+
+Source: `org.apache.paimon.table.system.AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`,
+`RowTrackingTable`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
+from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, TRACKING_FIELDS
+from paimon_assets.engine.spec.types.row_kind import SHORT_TEXTS, RowKind
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.system import files, metadata, row_reads
+from paimon_assets.engine.table.system import files, metadata
+
+
+def _audit_log(store: FileStore) -> ReadBuilder:
+    return ReadBuilder(store=store).with_row_kinds()
+
+
+def _row_tracking(store: FileStore) -> ReadBuilder:
+    if not store.schema.typed_options.get(ROW_TRACKING_ENABLED):
+        raise NotFoundError(
+            f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set.",
+            kind="system-table-not-found",
+            details={"table": store.label},
+        )
+    tracking = (field.name for field in TRACKING_FIELDS)
+    return ReadBuilder(store=store).with_columns([*store.schema.field_names, *tracking])
+
+
+def _binlog_schema(store: FileStore) -> pa.Schema:
+    kind, *columns = to_arrow_schema(_audit_log(store).fields())
+    lists = [pa.field(column.name, pa.list_(pa.field("item", column.type))) for column in columns]
+    return pa.schema([kind, *lists])
+
+
+def _packed(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the binlog: a -U and the +U that follows it are one row of kind +U."""
+    waiting: pa.RecordBatch | None = None
+    for batch in rows:
+        held = batch
+        if waiting is not None:
+            held = pa.Table.from_batches([waiting, batch]).combine_chunks().to_batches()[0]
+            waiting = None
+        if held.num_rows and held.column(0)[-1].as_py() == SHORT_TEXTS[RowKind.UPDATE_BEFORE]:
+            waiting = held.slice(held.num_rows - 1)  # its +U may be in the next batch
+            held = held.slice(0, held.num_rows - 1)
+        if held.num_rows:
+            yield _pack(held, schema)
+    if waiting is not None:
+        yield _pack(waiting, schema)
+
+
+def _pack(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    kinds = batch.column(ROW_KIND.name)
+    before = _is(kinds, RowKind.UPDATE_BEFORE)
+    after = _is(kinds, RowKind.UPDATE_AFTER)
+    starts = np.ones(batch.num_rows, dtype=np.bool_)
+    starts[1:] = ~(before[:-1] & after[1:])
+    bounds = np.append(np.flatnonzero(starts), batch.num_rows)
+    offsets: Any = from_numpy(bounds.astype(np.int32))
+    columns: list[Any] = [kinds.take(from_numpy(bounds[1:] - 1))]
+    for field, values in zip(list(schema)[1:], batch.columns[1:], strict=True):
+        list_type: Any = field.type
+        items: Any = values
+        columns.append(pa.ListArray.from_arrays(offsets, items, type=list_type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is(kinds: Any, kind: RowKind) -> Any:
+    return to_numpy(pc.equal(kinds, pa.scalar(SHORT_TEXTS[kind])))
+
 
 _METADATA: Mapping[str, tuple[pa.Schema, Callable[[FileStore], metadata.Rows]]] = {
     "snapshots": (metadata.SNAPSHOTS, metadata.snapshots),
@@ -32,9 +109,9 @@ _METADATA: Mapping[str, tuple[pa.Schema, Callable[[FileStore], metadata.Rows]]] 
     "aggregation_fields": (metadata.AGGREGATION_FIELDS, metadata.aggregation_fields),
 }
 _READS: Mapping[str, Callable[[FileStore], ReadBuilder]] = {
-    "audit_log": row_reads.audit_log,
+    "audit_log": _audit_log,
     "ro": lambda store: ReadBuilder(store=store).read_optimized(),
-    "row_tracking": row_reads.row_tracking,
+    "row_tracking": _row_tracking,
 }
 _BINLOG = "binlog"
 
@@ -74,22 +151,21 @@ class SystemTable:
         if self.kind in _METADATA:
             return _METADATA[self.kind][0]
         if self.kind == _BINLOG:
-            return row_reads.binlog_schema(self.store)
+            return _binlog_schema(self.store)
         return to_arrow_schema(_READS[self.kind](self.store).fields())
 
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Read in bounded memory."""
         if self.kind in _METADATA:
-            return self._metadata().to_reader()
+            schema, rows = _METADATA[self.kind]
+            with explaining(self.store, metadata.snapshot_of(self.store)):
+                return pa.Table.from_pylist(list(rows(self.store)), schema=schema).to_reader()
         if self.kind == _BINLOG:
-            return row_reads.read_binlog(self.store, executor)
+            schema = _binlog_schema(self.store)
+            packed = _packed(_audit_log(self.store).to_reader(executor), schema)
+            return pa.RecordBatchReader.from_batches(schema, packed)
         return _READS[self.kind](self.store).to_reader(executor)
 
     def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
         """Read everything into memory."""
         return self.to_reader(executor).read_all()
-
-    def _metadata(self) -> pa.Table:
-        schema, rows = _METADATA[self.kind]
-        with explaining(self.store, metadata.snapshot_of(self.store)):
-            return pa.Table.from_pylist(list(rows(self.store)), schema=schema)

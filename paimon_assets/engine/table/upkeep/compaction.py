@@ -65,7 +65,7 @@ from paimon_assets.engine.spec.options.write_options import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
 from paimon_assets.engine.table.read.where import as_predicate
-from paimon_assets.engine.table.write.commit_builder import CommitBuilder
+from paimon_assets.engine.table.write.write_builder import CommitBuilder
 
 
 def postponed_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:

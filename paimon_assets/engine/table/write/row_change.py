@@ -43,7 +43,6 @@ from paimon_assets.engine.spec.predicate.expression import (
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind, fields_of
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import as_predicate
-from paimon_assets.engine.table.write.commit_builder import CommitBuilder
 from paimon_assets.engine.table.write.merge_source import (
     ArrowSource,
     MergeExecutor,
@@ -51,7 +50,7 @@ from paimon_assets.engine.table.write.merge_source import (
     WhenMatched,
     run_row_change,
 )
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder
 
 logger = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write.hash_indexes import hash_indexes
 from paimon_assets.engine.control.write.key_bootstrap import key_bootstrap
@@ -38,15 +39,59 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
 from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
 from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
-from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
+from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
-from paimon_assets.engine.table.schema.schema_merging import merged_with
-from paimon_assets.engine.table.write.commit_builder import CommitBuilder
+from paimon_assets.engine.table.schema_merging import merged_with
 from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitBuilder:
+    """A commit being described; every `with_` returns a new builder."""
+
+    commit_kinds: ClassVar[tuple[CommitKind, ...]] = tuple(CommitKind)
+    """Which snapshots count as made before."""
+
+    store: FileStore
+    commit_user: str | None = None
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def with_commit_user(self, user: str) -> Self:
+        """Set the commit user. A retry with one (user, identifier) finds the first commit.
+
+        Commits of all sorts count: a user who writes and changes rows numbers the commits.
+        """
+        return replace(self, commit_user=user)
+
+    def with_commit_identifier(self, identifier: int) -> Self:
+        """Number the commits of one user, such as a stream's batches."""
+        return replace(self, commit_identifier=identifier)
+
+    def with_properties(self, properties: Mapping[str, str]) -> Self:
+        """Keep these texts in the snapshot."""
+        return replace(self, properties={**self.properties, **properties})
+
+    def find_committed(self) -> Snapshot | None:
+        """Return the snapshot this user and identifier made before, if any.
+
+        Raises:
+            FormatError, StorageError: Metadata is damaged, or the storage failed.
+        """
+        if self.commit_user is None:
+            return None
+        return self.store.snapshots.find_commit(
+            self.commit_user, self.commit_identifier, self.commit_kinds
+        )
+
 
 logger = logging.getLogger(__name__)
 
@@ -409,3 +454,43 @@ class WriteBuilder(CommitBuilder):
                 kind="removed-files",
                 details={"table": self.store.label, "path": min(gone)},
             )
+
+
+def drop_partitions(
+    store: FileStore, specs: Sequence[PartitionSpec], *, commit_user: str | None = None
+) -> Snapshot:
+    """Empty all partitions that match one of some specs, in one snapshot.
+
+    A spec maps partition columns, perhaps not all, to values; None is null.
+
+    Raises:
+        InvalidInputError: Kind `partition-spec` or `literal`: no spec, an empty one, a column that
+            is none of the partition keys, or a value that is none of its column.
+    """
+    predicates: list[Predicate] = []
+    for spec in specs:
+        predicate = bound_spec(store.schema, spec, table=store.label)
+        if predicate is not None:
+            predicates.append(predicate)
+    if not predicates or len(predicates) < len(specs):
+        raise InvalidInputError(
+            f"Name the partitions of table '{store.label}' to drop; to empty it, truncate it.",
+            kind="partition-spec",
+            details={"table": store.label},
+        )
+    return empty(store, any_of(predicates), commit_user=commit_user)
+
+
+def empty(
+    store: FileStore, predicate: Predicate | None = None, *, commit_user: str | None = None
+) -> Snapshot:
+    """Empty the partitions a bound predicate is true for, the whole table for None.
+
+    Emptying again under one name finds the first time.
+    """
+    return FileStoreCommit(store).overwrite(
+        (),
+        commit_user=commit_user or NewUser(),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        predicate=predicate,
+    )

@@ -1,1 +1,0 @@
-"""Changes of a table's schema, checked before they are made."""
