@@ -1,4 +1,4 @@
-"""TableState: files, sizes and bookkeeping of a table, for the code that looks after it.
+"""Tags of a table, and TableState: its files, sizes and bookkeeping, for code that looks after it.
 
 Light to import, as `table.table` is: each method imports what does its work.
 """
@@ -12,10 +12,19 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Sequence
 
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
+    from paimon_assets.engine.fileio.base import FileIO
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+    from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+    from paimon_assets.engine.spec.metadata.snapshot import Snapshot
     from paimon_assets.engine.spec.metadata.tag import Tag
+    from paimon_assets.engine.spec.schema.schema import TableSchema
+    from paimon_assets.engine.spec.types.literals import Internal
+    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth
+    from paimon_assets.engine.table.system.table_shape import TableShape
 
 
 class Tags:
@@ -118,20 +127,6 @@ class Tags:
                 details={"table": self._store.label},
             )
         return newest
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from paimon_assets.engine.control.file_store import FileStore
-    from paimon_assets.engine.fileio.base import FileIO
-    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-    from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-    from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-    from paimon_assets.engine.spec.schema.schema import TableSchema
-    from paimon_assets.engine.spec.types.literals import Internal
-    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth
-    from paimon_assets.engine.table.system.table_shape import TableShape
 
 
 class TableState:
