@@ -12,20 +12,21 @@ from threading import Lock
 from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table
-from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY, TABLES, CatalogState
-from paimon_assets.engine.control.catalog.catalog_views import CatalogViews
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.control.catalog.identity import (
+from paimon_assets.engine.control.catalog.catalog_state import (
+    STATE_DIRECTORY,
     TABLE_FILE,
+    TABLES,
+    CatalogState,
     Identity,
     new_identity,
     read_identity,
 )
-from paimon_assets.engine.control.catalog.named_items import NamedItems
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.catalog.named_items import CatalogViews, NamedItems
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 
-from paimon_assets.engine.control.commit.partition_sums import partition_statistics
+from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
 from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics

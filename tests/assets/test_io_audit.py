@@ -18,7 +18,7 @@ from paimon_assets.assets import (
     paimon_output,
 )
 from paimon_assets.assets.tables import table_write
-from paimon_assets.engine.control.maintenance.rejected_batches import staged_names
+from paimon_assets.engine.control.maintenance.orphan_files import staged_names
 from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, rows_of

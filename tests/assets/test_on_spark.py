@@ -26,7 +26,7 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from paimon_assets.engine.control.maintenance.rejected_batches import staged_names
+from paimon_assets.engine.control.maintenance.orphan_files import staged_names
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import (

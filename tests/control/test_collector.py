@@ -1,6 +1,6 @@
 import gc
 
-from paimon_assets.engine.control.manifests.collector import without_collector
+from paimon_assets.engine.control.scan.file_store_scan import without_collector
 
 
 def test_the_last_holder_lets_the_collector_run_again():

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.control.row_change.plan import complement
+from paimon_assets.engine.control.row_change import complement
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

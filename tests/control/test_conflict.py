@@ -15,7 +15,7 @@ from paimon_assets.engine.control.commit.conflict import (
     check_conflicts,
     check_delta,
 )
-from paimon_assets.engine.control.commit.retry import RetryPolicy
+from paimon_assets.engine.control.commit.request import RetryPolicy
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry

@@ -11,8 +11,10 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
-from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    expire_changelogs,
+    expire_snapshots,
+)
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags

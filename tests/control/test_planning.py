@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.contract.context import BucketState
+from paimon_assets.engine.control import write_planning as planning
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.write import write_planning as planning
-from paimon_assets.engine.control.write.write_planning import partition_buckets, writer_state
+from paimon_assets.engine.control.write_planning import partition_buckets, writer_state
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW

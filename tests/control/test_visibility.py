@@ -1,8 +1,8 @@
 import pytest
 
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.split_generator import needs_no_merge, skips_level_0
 from paimon_assets.engine.control.scan.table_scan import scan_table
-from paimon_assets.engine.control.scan.visibility import needs_no_merge, skips_level_0
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.metadata_tables import (
     APPEND,

@@ -8,8 +8,7 @@ import pytest
 
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
-from paimon_assets.engine.control.maintenance.rejected_batches import staged_names
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, staged_names
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema

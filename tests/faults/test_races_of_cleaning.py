@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    expire_changelogs,
+    expire_snapshots,
+)
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import other_branches
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError

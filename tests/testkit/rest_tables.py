@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.catalog.environment import CatalogEnvironment
+from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitUnknownError

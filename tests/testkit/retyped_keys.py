@@ -5,7 +5,7 @@ from dataclasses import replace
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.write.hash_indexes import hash_indexes
+from paimon_assets.engine.control.write_planning import hash_indexes
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.paths import TablePaths

@@ -6,13 +6,12 @@ Concept → modules:
     snapshots, schemas, tags, branches, consumers, changelogs     managers/, rollback
     manifests                                                     manifests/
     a time-travel target, or what changed between two → splits    scan/
-    what a writer must know                                       write/
-    messages → a snapshot                                         commit/, publishing, acknowledged
-    plans of other work                                           compact/, maintenance/,
-                                                                  row_change/
+    the state that a writer starts from                           write_planning
+    messages → a snapshot                                         commit/, publishing
+    plans of other work                                           compact/, maintenance/, row_change
     the registry of segments                                      segments/
     values that a change of schema would lose                     overflow
     ledgers of ingested files                                     ledgers
-    what is refused                                               features
+    refused features                                              features
     time                                                          clock
 """

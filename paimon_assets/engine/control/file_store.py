@@ -10,20 +10,19 @@ from functools import cached_property, partial
 from typing import Self
 
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
-from paimon_assets.engine.control.catalog.environment import CatalogEnvironment
 from paimon_assets.engine.control.catalog.managed import (
     CatalogBranchManager,
     CatalogConsumerManager,
+    CatalogEnvironment,
     CatalogSchemaManager,
     CatalogTagManager,
     ManagedBranch,
 )
 from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
-from paimon_assets.engine.control.managers.changelog_manager import ChangelogManager
 from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.managers.snapshot_manager import ChangelogManager, SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues

@@ -1,6 +1,9 @@
-"""Publishing small files whose content identifies its author."""
+"""Publishing small files, and operations that are done although they cannot be read back."""
 
-from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, StorageError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 
 
@@ -13,3 +16,23 @@ def published(file_io: FileIO, path: str, data: bytes) -> bool:
             return file_io.read_bytes(path) == data
         except (NotFoundError, StorageError):
             raise unknown from unknown.__cause__
+
+
+DONE = "done-but-unread"
+"""Kind of the `CommitUnknownError` of what is surely done."""
+
+
+@contextmanager
+def after(deed: str, table: str) -> Iterator[None]:
+    """Let errors of the block say that something was done before it."""
+    try:
+        yield
+    except (NotFoundError, CommitUnknownError):
+        raise
+    except PaimonError as error:
+        raise CommitUnknownError(
+            f"Table '{table}' was {deed}, and then it could not be read: {error.message} Look at it"
+            " before this is tried again.",
+            kind=DONE,
+            details={"table": table},
+        ) from error

@@ -10,7 +10,7 @@ is for a cleaning to find out.
 Others may be at work. What they commit before the rollback returns is undone, unless it is built on
 the state that is rolled back to; a commit that finds what it was built on undone takes itself back
 and plans again (`commit.file_store_commit`). The mark, a hidden file among the tags, is for an
-expiration (`maintenance.concurrent_changes`): it is made before the snapshot is looked for. A mark
+expiration (`maintenance.references`): it is made before the snapshot is looked for. A mark
 that a killed rollback left holds its snapshot until a cleaning of orphans finds it.
 Source: `org.apache.paimon.table.RollbackHelper`, `FileStoreTable.rollbackTo`.
 """

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paimon_assets.engine.control.acknowledged import after
-from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
-from paimon_assets.engine.control.catalog.database_catalog import DatabaseCatalog
+from paimon_assets.engine.control.catalog.catalog import Catalog, DatabaseCatalog, Identifier
+from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import (
     InvalidInputError,
     NotFoundError,

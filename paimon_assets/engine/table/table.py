@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from paimon_assets.engine.control.acknowledged import after
+from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
@@ -387,7 +387,7 @@ class Table:
         Raises:
             InvalidInputError: A folder of `roots` is blank.
         """
-        from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
+        from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
         from paimon_assets.engine.table.segments.segments import Segments
 
         allowed = None if roots is None else SegmentRoots.of(roots)

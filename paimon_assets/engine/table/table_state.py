@@ -212,13 +212,13 @@ class TableState:
     def drop_audited(self, *, before_millis: int) -> list[str]:
         """Drop the branches of batches kept out before a time, return their names.
 
-        Files that nothing else names go with them; see `control.maintenance.rejected_batches`.
+        Files that nothing else names go with them; see `control.maintenance.orphan_files`.
 
         Raises:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
             StorageError: A file could not be deleted; what is left are orphans.
         """
-        from paimon_assets.engine.control.maintenance.rejected_batches import drop_rejected
+        from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected
 
         return list(drop_rejected(self._store, before_millis=before_millis).branches)
 

@@ -17,8 +17,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     TableResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table
-from paimon_assets.engine.control.catalog.catalog_state import TABLES
-from paimon_assets.engine.control.catalog.identity import changed_by, note_change
+from paimon_assets.engine.control.catalog.catalog_state import TABLES, changed_by, note_change
 from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    expire_changelogs,
+    expire_snapshots,
+)
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.embedded import EmbeddedExecutor

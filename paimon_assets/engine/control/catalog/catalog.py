@@ -10,10 +10,12 @@ files, manifests, lists and statistics are always written by who commits.
 Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifier`.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.errors import (
@@ -30,6 +32,15 @@ from paimon_assets.engine.spec.metadata.tag import Tag
 from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
+    from paimon_assets.engine.codec.rest.rest_responses import (
+        AlterDatabaseResponse,
+        DatabaseResponse,
+        FunctionResponse,
+        ViewResponse,
+    )
 
 _LONGEST_NAME = 250
 """Bytes of a name; file systems take 255, and what is added to it counts too."""
@@ -148,7 +159,7 @@ class LoadedTable:
     uuid: str | None = None
     """What no other table is called, not even one of the same name made later; None if the catalog
     is a directory, and a table is whatever lies there."""
-    versions: "VersionedCatalog | None" = None
+    versions: VersionedCatalog | None = None
     """Who keeps its snapshots, tags, branches and consumers; None if its directory does. Tables
     that a catalog calls external have a uuid and no such keeper."""
     audit: Mapping[str, str | int | None] = field(default_factory=dict)
@@ -408,3 +419,65 @@ def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb:
             kind=error.kind,
             details=error.details,
         ) from None
+
+
+@runtime_checkable
+class DatabaseCatalog(Protocol):
+    """Databases with properties. Missing things raise `NotFoundError`."""
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a database, with properties."""
+        ...
+
+    def get_database(self, name: str) -> DatabaseResponse:
+        """Return a database, with its properties and owner."""
+        ...
+
+    def alter_database(
+        self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
+    ) -> AlterDatabaseResponse:
+        """Remove and set properties of a database."""
+        ...
+
+    def list_functions(self, database: str) -> list[str]:
+        """Return the names of a database's functions, sorted."""
+        ...
+
+    def get_function(self, identifier: Identifier) -> FunctionResponse:
+        """Return a function; NotFoundError (kind `function-not-found`) if there is none."""
+        ...
+
+
+@runtime_checkable
+class ViewCatalog(Protocol):
+    """Views by name.
+
+    Missing ones raise `NotFoundError` (kind `view-not-found`), taken names `AlreadyExistsError`
+    (`view-exists`).
+    """
+
+    def list_views(self, database: str) -> list[str]:
+        """Return the names of a database's views, sorted."""
+        ...
+
+    def get_view(self, identifier: Identifier) -> ViewResponse:
+        """Return a view."""
+        ...
+
+    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
+        """Create a view."""
+        ...
+
+    def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
+        """Change a view, all changes or none."""
+        ...
+
+    def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
+        """Drop a view."""
+        ...
+
+    def rename_view(self, source: Identifier, target: Identifier) -> None:
+        """Give a view another name, perhaps in another database."""
+        ...

@@ -19,18 +19,24 @@ from paimon_assets.engine.codec.rows.key_range import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.conflict import (
     KeyRange,
+    apply,
     check_bucket_counts,
     check_conflicts,
     check_delta,
+    check_vectors,
+    holds_vectors,
 )
-from paimon_assets.engine.control.commit.index_files import apply, check_vectors, holds_vectors
-from paimon_assets.engine.control.commit.overwrite import overwritten
-from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
-from paimon_assets.engine.control.commit.planned_on import check_known_keys
+from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, overwritten
+from paimon_assets.engine.control.commit.planned_on import check_known_keys, check_strict_mode
 from paimon_assets.engine.control.commit.request import CommitRequest
-from paimon_assets.engine.control.commit.strict_mode import check_strict_mode
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.write.write_planning import partition_buckets
+from paimon_assets.engine.control.segments.segment_registry import (
+    external_entries,
+    hold_external,
+    live_text_segments,
+)
+from paimon_assets.engine.control.write_planning import partition_buckets
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -120,3 +126,36 @@ class CommitChecks:
             known = partition_buckets(self.store, latest, changes.partitions)
         added = [entry for entry in changes.entries if entry.kind is FileKind.ADD]
         check_bucket_counts(known, added)
+
+
+def protect_external(
+    store: FileStore,
+    latest: Snapshot | None,
+    entries: Iterable[ManifestEntry],
+    request: CommitRequest,
+) -> None:
+    """Tag the newest snapshot if a commit removes external files of it; see `hold_external`."""
+    if request.overwrites is not None:
+        _refuse_text_segments(store, latest, request.overwrites)
+    foreign = external_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))
+    if foreign and request.kind is CommitKind.COMPACT:
+        raise UnsupportedFeatureError(
+            f"Table {store.label}: '{foreign[0].file.external_path}' is a file of a segment. "
+            "Custom compaction does not support other format segment; leave it out.",
+            kind="segment-compaction",
+            details={"table": store.label, "path": foreign[0].file.external_path},
+        )
+    hold_external(store, latest, foreign)
+
+
+def _refuse_text_segments(
+    store: FileStore, latest: Snapshot | None, scope: PartitionFilter
+) -> None:
+    for segment in live_text_segments(store, latest):
+        if scope.takes(segment.partition):
+            raise InvalidInputError(
+                f"Table {store.label}: segment {segment.id} ('{segment.folder}', {segment.format}) "
+                "lies in a partition that is to be overwritten; delete the segment first.",
+                kind="segment-overwrite",
+                details={"table": store.label, "segment": segment.id},
+            )

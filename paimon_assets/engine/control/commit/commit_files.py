@@ -1,11 +1,11 @@
 """CommitFiles: the manifests and lists that one commit writes, over all of its tries.
 
-    once, unless the changes are planned anew     delta manifests, changelog manifests
+    once, unless the changes are planned again    delta manifests, changelog manifests
     each try                                      base list, delta list, changelog list,
                                                   index manifest, merged manifests
 
-What a lost try wrote, and the next one does not use, is deleted; what cannot be deleted is left as
-an orphan.
+Files of a lost try that the next one does not use are deleted, or left as orphans.
+Source: `org.apache.paimon.manifest.PartitionEntry`.
 """
 
 import logging
@@ -22,10 +22,44 @@ from paimon_assets.engine.control.manifests.manifest_merge import (
     merge_manifests,
 )
 from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
+from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.wall_clock import instant_ms
+
+
+def partition_statistics(
+    partitions: PartitionValues, entries: Iterable[ManifestEntry]
+) -> list[PartitionStatistics]:
+    """Return the sums of a commit's data files, by partition.
+
+    Cost:
+        O(n) for n entries.
+    """
+    by_partition: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        by_partition.setdefault(entry.partition, []).append(entry)
+    return [_sums(partitions, partition, found) for partition, found in by_partition.items()]
+
+
+def _sums(
+    partitions: PartitionValues, partition: bytes, entries: list[ManifestEntry]
+) -> PartitionStatistics:
+    signs = [1 if entry.kind is FileKind.ADD else -1 for entry in entries]
+    files = [entry.file for entry in entries]
+    created = [file.creation_time for file in files if file.creation_time is not None]
+    return PartitionStatistics(
+        spec=partitions.path_spec(partition),
+        record_count=sum(n * file.row_count for n, file in zip(signs, files, strict=True)),
+        file_size_in_bytes=sum(n * file.file_size for n, file in zip(signs, files, strict=True)),
+        file_count=sum(signs),
+        last_file_creation_time=max(map(instant_ms, created), default=0),
+        total_buckets=entries[-1].total_buckets,
+    )
+
 
 logger = logging.getLogger(__name__)
 

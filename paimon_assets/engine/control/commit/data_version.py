@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.visibility import shows_rows_later
+from paimon_assets.engine.control.scan.split_generator import shows_rows_later
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import (
     BUILT_ON_PROPERTY,

@@ -31,17 +31,17 @@ from paimon_assets.engine.codec.json.statistics_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import CommitChanges, changes_of
-from paimon_assets.engine.control.commit.checks import CommitChecks
-from paimon_assets.engine.control.commit.commit_files import CommitFiles
+from paimon_assets.engine.control.commit.checks import CommitChecks, protect_external
+from paimon_assets.engine.control.commit.commit_files import CommitFiles, partition_statistics
 from paimon_assets.engine.control.commit.data_version import inherited_properties
-from paimon_assets.engine.control.commit.external_removal import protect_external
 from paimon_assets.engine.control.commit.external_snapshot import stands_on
-from paimon_assets.engine.control.commit.overwrite import check_new_files, upgrade
-from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
-from paimon_assets.engine.control.commit.partition_sums import partition_statistics
+from paimon_assets.engine.control.commit.partition_filter import (
+    PartitionFilter,
+    check_new_files,
+    upgrade,
+)
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
-from paimon_assets.engine.control.commit.request import CommitRequest
-from paimon_assets.engine.control.commit.retry import RetryPolicy
+from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to

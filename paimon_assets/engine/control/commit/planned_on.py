@@ -6,23 +6,26 @@
     dynamic buckets    a new key got a bucket because no index had it: if others brought new keys
                        to the partition, it may have another by now
     keys that move     a key was looked for in all partitions: if others wrote, it may lie elsewhere
+    strict mode        another writer compacted or overwrote a partition of this commit
 
 Then the change must be planned again. Compactions change no row. Of dynamic buckets Java says that
-a table has one writer, and looks for nothing.
+a table has one writer, and does not check.
+Source: `org.apache.paimon.operation.commit.StrictModeChecker`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges
-from paimon_assets.engine.control.write.hash_indexes import hash_indexes
+from paimon_assets.engine.control.write_planning import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
@@ -123,3 +126,52 @@ def _conflict(
         kind=kind,
         details={"table": store.label, "snapshot_id": snapshot_id},
     )
+
+
+_REWRITES = (CommitKind.COMPACT, CommitKind.OVERWRITE)
+
+
+def check_strict_mode(
+    store: FileStore,
+    latest: Snapshot | None,
+    partitions: frozenset[bytes],
+    *,
+    commit_user: str,
+    kind: CommitKind,
+) -> None:
+    """Check the commits of other users since `commit.strict-mode.last-safe-snapshot`."""
+    safe = store.schema.typed_options.get(COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT)
+    if safe is None or safe < 0 or latest is None:
+        return
+    for snapshot_id in range(safe + 1, latest.id + 1):
+        other = store.snapshots.snapshot(snapshot_id)
+        if other.commit_user == commit_user:
+            continue
+        rewrites = other.commit_kind in _REWRITES
+        appends = other.commit_kind is CommitKind.APPEND and kind is CommitKind.OVERWRITE
+        if (rewrites and not partitions.isdisjoint(_changed(store, other))) or (
+            appends and not partitions.isdisjoint(_changed(store, other, only_buckets=True))
+        ):
+            raise CommitConflictError(
+                f"Table '{store.label}': snapshot {other.id} ({other.commit_kind} by "
+                f"'{other.commit_user}') changed a partition of this commit since snapshot {safe} "
+                f"('{COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT.key}').",
+                kind="strict-mode",
+                details={"table": store.label, "snapshot_id": other.id},
+            )
+
+
+def _changed(
+    store: FileStore, snapshot: Snapshot, *, only_buckets: bool = False
+) -> Iterable[bytes]:
+    """Yield the partitions of a snapshot's changes; of files and, as Java, of any live index."""
+    manifests = store.manifests
+    for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)):
+        if not only_buckets or entry.bucket >= 0:
+            yield entry.partition
+    if only_buckets or snapshot.index_manifest is None:
+        return
+    before = store.snapshots.snapshot_or_none(snapshot.id - 1)
+    if before is None or before.index_manifest != snapshot.index_manifest:
+        for index in manifests.read_index(snapshot.index_manifest):
+            yield index.partition

@@ -1,4 +1,4 @@
-"""A snapshot's buckets as a compaction sees them: files, deletion vectors, index files."""
+"""The buckets of a snapshot as a compaction sees them, and the units that are planned for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles, deletion_files
 from paimon_assets.engine.control.scan.split_generator import by_bucket
@@ -13,7 +14,11 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.options.all_options import (
+    INDEX_FILE_IN_DATA_DIRECTORY,
+    TARGET_FILE_SIZE,
+)
+from paimon_assets.engine.spec.schema.schema import TableSchema
 
 BucketKey = tuple[bytes, int]
 """(partition, bucket)."""
@@ -100,3 +105,59 @@ def _index_files(store: FileStore, snapshot: Snapshot) -> Mapping[BucketKey, lis
         if entry.file.index_type == DELETION_VECTORS_INDEX:
             found.setdefault((entry.partition, entry.bucket), []).append(entry.file)
     return found
+
+
+_TARGET_WITH_KEY = 128 * 1024 * 1024
+_TARGET_WITHOUT_KEY = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedUnit:
+    """Files of one bucket that are compacted by one task."""
+
+    task: CompactTask
+    reason: str
+    """Which rule asks for it."""
+    upgrades: int = 0
+    """Files that only change their level."""
+    runs_before: int
+    """Sorted runs of the bucket, which a read must merge; files, of a table without key."""
+    runs_after: int
+    expected_files: int
+    """About how many files there will be in the place of the unit's."""
+
+    @property
+    def partition(self) -> bytes:
+        """Serialized BinaryRow of the partition values."""
+        return self.task.split.partition
+
+    @property
+    def bucket(self) -> int:
+        """Number of the bucket."""
+        return self.task.split.bucket
+
+    @property
+    def files(self) -> Sequence[DataFileMeta]:
+        """The files to compact."""
+        return self.task.split.data_files
+
+    @property
+    def file_bytes(self) -> int:
+        """Their bytes."""
+        return self.task.split.file_bytes
+
+    @property
+    def row_count(self) -> int:
+        """Their physical rows."""
+        return self.task.split.row_count
+
+
+def target_bytes_of(schema: TableSchema) -> int:
+    """Return the size of full files of a table."""
+    default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
+    return schema.typed_options.get(TARGET_FILE_SIZE) or default
+
+
+def files_of_size(total_bytes: int, target_bytes: int) -> int:
+    """Return how many files of the target size so many bytes fill."""
+    return -(-total_bytes // max(1, target_bytes))

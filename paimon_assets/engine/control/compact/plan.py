@@ -1,36 +1,47 @@
-"""A snapshot ─▶ units of work: which files to compact together, bucket by bucket.
+"""A snapshot → units of work: which files to compact together, bucket by bucket.
 
-Planned from manifests alone; no data file is opened.
+Planned from manifests alone; no data file is opened. External files stay as they are.
 
-What to sort: the files of each partition of a table without key and buckets, not foreign ones.
+    primary key          the runs that `lsm` chooses
+    without              small files, and files with many deleted rows; those whose deletion vectors
+                         lie in one index file go together, because it is replaced as a whole
+    without, sorted      all files of a partition. Java replaces partitions, so rows that others
+                         append meanwhile are lost; here only the files that were read go
 
-Source: `org.apache.paimon.flink.action.SortCompactAction`. Java replaces partitions, and rows that
-others append meanwhile are lost; here the files that were read are compacted, and no others.
-
-What to compact in one bucket of a primary-key table.
-
-Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`.
+Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`,
+`org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`,
+`org.apache.paimon.flink.action.SortCompactAction`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
 from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.clock import Clock
+from paimon_assets.engine.control.commit.changes import changes_of
+from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
-from paimon_assets.engine.control.compact.append import AppendPlanner
-from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.compact.unit import PlannedUnit, files_of_size, target_bytes_of
+from paimon_assets.engine.control.commit.request import CommitRequest
+from paimon_assets.engine.control.compact.buckets import (
+    BucketKey,
+    LiveBucket,
+    PlannedUnit,
+    files_of_size,
+    live_buckets,
+    target_bytes_of,
+)
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.lsm.levels import Levels
@@ -44,9 +55,12 @@ from paimon_assets.engine.spec.evolution.row_expiry import expired_rows
 from paimon_assets.engine.spec.merge.lookup import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.options.all_options import BUCKET, SPLIT_OPEN_FILE_COST
 from paimon_assets.engine.spec.options.compaction_options import (
+    COMPACTION_DELETE_RATIO,
+    COMPACTION_MIN_FILE_NUM,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
@@ -54,6 +68,113 @@ from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
+
+_SMALL_FILES = "small-files"
+_DELETED_ROWS = "deleted-rows"
+_REWRITE = "rewrite"
+_FEWEST_FILES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPlanner:
+    """Plans buckets of one table."""
+
+    schema: TableSchema
+    is_full: bool
+    """Whether two small files are worth it, and a single deleted row."""
+    compacted_files: frozenset[str] = frozenset()
+    """Names of files that stay where they are, between their neighbours."""
+
+    @property
+    def target_bytes(self) -> int:
+        """Size of full files."""
+        return target_bytes_of(self.schema)
+
+    @property
+    def rewrites_all(self) -> bool:
+        """Whether full files are rewritten too."""
+        return self.is_full and self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+
+    @property
+    def _min_files(self) -> int:
+        if self.rewrites_all:
+            return 1
+        if self.is_full:
+            return _FEWEST_FILES
+        return self.schema.typed_options.get(COMPACTION_MIN_FILE_NUM)
+
+    def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
+        """Yield the units of a bucket (a partition, where there are no buckets)."""
+        options = self.schema.typed_options
+        rules = AppendCompaction(
+            target_bytes=self.target_bytes,
+            open_file_bytes=options.get(SPLIT_OPEN_FILE_COST),
+            min_files=self._min_files,
+            is_full=self.is_full,
+        )
+        for files in self._groups(bucket, rules):
+            yield self._plan(bucket, files)
+
+    def _groups(self, bucket: LiveBucket, rules: AppendCompaction) -> list[list[DataFileMeta]]:
+        if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            index_of = {
+                vector.data_file_name: index.file_name
+                for index in bucket.index_files
+                for vector in index.deletion_vectors or ()
+            }
+            candidates = [file for file in bucket.files if self._is_candidate(file, bucket)]
+            return rules.in_any_order(candidates, lambda file: index_of.get(file.file_name))
+        groups = rules.in_order(
+            self._in_order(bucket),
+            lambda file: self._is_candidate(file, bucket),
+            lambda file: self._has_many_deletes(file, bucket),
+        )
+        if bucket.index_files and groups:
+            # The index file of a bucket is replaced as a whole, so by one task.
+            return [max(groups, key=len)]
+        return groups
+
+    def _in_order(self, bucket: LiveBucket) -> Sequence[DataFileMeta]:
+        """Return the files in the order of their rows."""
+        if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            return bucket.files
+        return sorted(bucket.files, key=lambda file: file.min_sequence_number)
+
+    def _is_candidate(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
+        if file.external_path is not None or file.file_name in self.compacted_files:
+            return False
+        if self.rewrites_all:
+            return True
+        small = self.target_bytes * self.schema.typed_options.get(COMPACTION_SMALL_FILE_RATIO)
+        return file.file_size < small or self._has_many_deletes(file, bucket)
+
+    def _has_many_deletes(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
+        vector = bucket.vectors.get(file.file_name)
+        if vector is None or file.external_path is not None:
+            return False
+        ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
+        return vector.cardinality is None or vector.cardinality > file.row_count * ratio
+
+    def _plan(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
+        names = {file.file_name for file in files}
+        touched = tuple(
+            index
+            for index in bucket.index_files
+            if any(vector.data_file_name in names for vector in index.deletion_vectors or ())
+        )
+        ordered = [file for file in self._in_order(bucket) if file.file_name in names]
+        task = CompactTask(
+            split=bucket.split(ordered), index_files=touched, index_directory=bucket.index_directory
+        )
+        expected = files_of_size(sum(file.file_size for file in files), self.target_bytes)
+        return PlannedUnit(
+            task=task,
+            reason=_REWRITE if self.rewrites_all else _DELETED_ROWS if touched else _SMALL_FILES,
+            runs_before=len(bucket.files),
+            runs_after=len(bucket.files) - len(files) + expected,
+            expected_files=expected,
+        )
+
 
 _HOUR_MS = 3_600_000
 
@@ -390,3 +511,36 @@ def _context(store: FileStore, schema_ids: Iterable[int]) -> ReadContext:
         columns=store.schema.field_names,
         file_io=store.file_io.spec,
     )
+
+
+def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> list[bool]:
+    """Return for each message whether it conflicts with the newest snapshot by itself.
+
+    Cost:
+        Live files of the messages' buckets, once for every halving that leads to a message that
+        conflicts: few, where few do.
+    """
+    latest, checks = store.snapshots.latest(), CommitChecks(store)
+
+    def conflicts(part: Sequence[CommitMessage]) -> bool:
+        changes = changes_of(
+            part, CommitKind.COMPACT, default_buckets=store.schema.typed_options.get(BUCKET)
+        )
+        request = CommitRequest(
+            changes=changes, commit_user="", commit_identifier=0, kind=CommitKind.COMPACT
+        )
+        try:
+            checks.plan(request, latest)
+        except CommitConflictError:
+            return True
+        return False
+
+    def affected(part: Sequence[CommitMessage]) -> list[bool]:
+        if not part or not conflicts(part):
+            return [False] * len(part)
+        if len(part) == 1:
+            return [True]
+        middle = len(part) // 2
+        return affected(part[:middle]) + affected(part[middle:])
+
+    return affected(messages)

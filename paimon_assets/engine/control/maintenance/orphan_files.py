@@ -5,11 +5,15 @@
 
 The listing comes first: what is committed meanwhile is found among what is needed. That is looked
 for until one look has read the newest snapshot of each branch, and tags and branches were the same
-before it and after: who moves a name, as `rename` does, could pass by a look. Files are
-known by name alone, which is unique: whatever directory a path is written with, no file that is
-needed is lost. Directories that Paimon does not make are never entered, nor buckets that are links,
-so files of others, segment registries and the like are safe. A writer that holds a file back longer
-than `older_than` loses it: keep that time above that of the longest write.
+before it and after: a rename could hide a name from one look. Files are known by name alone, which
+is unique, whatever directory a path is written with. Directories that Paimon does not make are
+never entered, nor buckets that are links, so external files, segment registries and the like are
+safe. A writer that holds a file back longer than `older_than` loses it: keep that time above that
+of the longest write.
+
+Rejected batches are branches `audit_…`. A branch goes before its files, and a file stays that
+anything else names: the run that staged it may have been killed between its commit and the drop of
+the branch.
 Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
 
@@ -21,14 +25,15 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
-from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     delete_empty_partitions,
     delete_files,
 )
 from paimon_assets.engine.control.maintenance.references import (
+    Watch,
     changelog_entries,
     changelog_paths,
+    data_file_paths,
     existing_changelogs,
     existing_snapshots,
     metadata_paths,
@@ -36,11 +41,14 @@ from paimon_assets.engine.control.maintenance.references import (
     retained_changelog,
     retained_changelog_paths,
 )
+from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.owned_deletion import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX
 
 DAY_MS = 24 * 3_600_000
@@ -255,3 +263,68 @@ def _names(entries: Iterable[ManifestEntry]) -> Iterator[str]:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
+"""How long a refused batch is kept by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedBatches:
+    """Refused batches that were dropped, or would be."""
+
+    branches: tuple[str, ...] = ()
+    files: int = 0
+    """Data files and metadata."""
+    data_bytes: int = 0
+    """The bytes of the data files."""
+
+
+def drop_rejected(
+    store: FileStore, *, before_millis: int, dry_run: bool = False
+) -> RejectedBatches:
+    """Drop the batches of a table that were staged before a time, with the files only they have.
+
+    Cost:
+        A listing, and a snapshot a batch; if one is old, every manifest of the table, once.
+    """
+    names = staged_names(store.branches.list())
+    old = {name: store.with_options({BRANCH.key: name}) for name in names}
+    old = {name: at for name, at in old.items() if _staged_millis(at) < before_millis}
+    if not old:
+        return RejectedBatches()
+    data: dict[str, int] = {}
+    metadata: set[str] = set()
+    for branch in old.values():
+        for snapshot in existing_snapshots(branch):
+            try:
+                metadata |= metadata_paths(branch, snapshot)
+                entries = FileStoreScan(branch).live_files(snapshot)
+            except NotFoundError:
+                continue  # half deleted before; the rest are orphans
+            for entry in entries:
+                paths = data_file_paths(branch, entry)
+                data |= {path: entry.file.file_size * (not n) for n, path in enumerate(paths)}
+    needed = needed_names(store, {_name(path) for path in (*data, *metadata)}, besides=old)
+    going = [path for path in (*data, *sorted(metadata)) if _name(path) not in needed]
+    if not dry_run:
+        for name in old:
+            store.branches.delete(name)
+        delete_files(store, going)
+        delete_empty_partitions(store, data)
+    size = sum(data.get(path, 0) for path in going)
+    return RejectedBatches(branches=tuple(old), files=len(going), data_bytes=size)
+
+
+def staged_names(branches: Iterable[str]) -> list[str]:
+    """Return the branches that hold a batch, sorted."""
+    return sorted(name for name in branches if name.startswith(AUDIT_PREFIX))
+
+
+def _staged_millis(branch: FileStore) -> int:
+    """Return when a batch was staged; directories of object stores have no time."""
+    snapshot = branch.snapshots.latest()
+    if snapshot is not None:
+        return snapshot.time_millis
+    schemas = branch.file_io.list_directory(branch.paths.schema_directory)
+    return max(status.modified_ms for status in schemas)

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.references import (
     FileKey,
+    Watch,
     existing_snapshots,
     key_of,
     live_among,

@@ -1,23 +1,34 @@
-"""Delete tags with the files that only they kept.
+"""Tags: deleted with the files that only they kept, and created by period.
 
     tag file ─▶ data files ─▶ metadata
 
 A tag whose snapshot still exists keeps nothing alone. Else its files go, but for those that its
-neighbours have: the tags before and after it and the oldest snapshot. A file of the tag that none
-of them has no other one has, because history is a line. Files of others never go.
-Source: `org.apache.paimon.utils.TagManager`, `org.apache.paimon.tag.TagTimeExpire`.
+neighbours have: the tags before and after it and the oldest snapshot. History is a line, so no
+other tag has a file that none of these has. External files never go. Automatic tags get the name of
+a period, in local time, at the first snapshot after it:
+
+    daily       2024-01-31       the first snapshot of February 1st
+    hourly      2024-01-31 09    the first one at or after 10:00
+    two-hours   2024-01-31 08    the first one at or after 10:00
+
+Source: `org.apache.paimon.utils.TagManager`, `org.apache.paimon.tag.TagTimeExpire`,
+`org.apache.paimon.tag.TagAutoCreation`, `TagPeriodHandler`.
 """
 
 import datetime as dt
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.concurrent_changes import Watch
 from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
 from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders
 from paimon_assets.engine.control.maintenance.references import (
+    Watch,
     existing_changelogs,
+    existing_snapshots,
     key_of,
     metadata_paths,
 )
@@ -26,6 +37,19 @@ from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREF
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.options.maintenance_options import (
+    TAG_AUTOMATIC_COMPLETION,
+    TAG_AUTOMATIC_CREATION,
+    TAG_CREATION_DELAY,
+    TAG_CREATION_PERIOD,
+    TAG_DEFAULT_TIME_RETAINED,
+    TAG_NUM_RETAINED_MAX,
+    TAG_PERIOD_FORMATTER,
+    TagCreation,
+    TagPeriod,
+    TagPeriodFormat,
+)
+from paimon_assets.engine.spec.options.option import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +147,126 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
     earlier = max((s for s in others if s.id < number), key=lambda s: s.id, default=None)
     later = min((s for s in others if s.id > number), key=lambda s: s.id, default=None)
     return [snapshot for snapshot in (earlier, later, oldest) if snapshot is not None]
+
+
+_HOURS = {TagPeriod.DAILY: 24, TagPeriod.HOURLY: 1, TagPeriod.TWO_HOURS: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoTags:
+    """The outcome of automatic tagging, made or planned."""
+
+    created: tuple[str, ...]
+    deleted: tuple[DeletedTag, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periods:
+    """The periods of a table's automatic tags, and how they are called."""
+
+    hours: int
+    form: str
+    """As `strftime` takes it."""
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """Read them from a table's options."""
+        period = options.get(TAG_CREATION_PERIOD)
+        formatter = options.get(TAG_PERIOD_FORMATTER)
+        day = "%Y-%m-%d" if formatter is TagPeriodFormat.WITH_DASHES else "%Y%m%d"
+        space = "" if formatter is TagPeriodFormat.WITHOUT_DASHES_AND_SPACES else " "
+        form = day if period is TagPeriod.DAILY else f"{day}{space}%H"
+        return cls(hours=_HOURS[period], form=form)
+
+    @property
+    def length(self) -> dt.timedelta:
+        """How long a period is."""
+        return dt.timedelta(hours=self.hours)
+
+    def begin(self, time: dt.datetime) -> dt.datetime:
+        """Return the begin of the period a time lies in."""
+        hour = time.hour - time.hour % self.hours
+        return time.replace(hour=hour, minute=0, second=0, microsecond=0)
+
+    def name(self, begin: dt.datetime) -> str:
+        """Return the tag name of a period."""
+        return begin.strftime(self.form)
+
+    def of_name(self, name: str) -> dt.datetime | None:
+        """Return the begin of the period a tag is called by, None for other tags."""
+        try:
+            begin = dt.datetime.strptime(name, self.form)  # noqa: DTZ007  # local, as names are
+        except ValueError:
+            return None
+        return begin if self.name(begin) == name else None
+
+
+def due_tags(
+    periods: Periods,
+    times: Iterable[tuple[Snapshot, dt.datetime]],
+    tagged: Iterable[dt.datetime],
+    delay: dt.timedelta,
+    *,
+    completes: bool = False,
+) -> Iterator[tuple[str, Snapshot]]:
+    """Yield the tags that snapshots deserve."""
+    begins = sorted(tagged)
+    for snapshot, time in times:
+        past = bisect_right(begins, time)
+        last = begins[past - 1] if past else None
+        if last is None or time - delay >= last + 2 * periods.length:
+            if last is None or not completes:
+                last = periods.begin(time) - 2 * periods.length
+            last += periods.length
+            insort(begins, last)
+            yield periods.name(last), snapshot
+
+
+def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
+    """Make the automatic tags that are due on a branch, and delete the oldest beyond the limit."""
+    options = store.schema.typed_options
+    mode = options.get(TAG_AUTOMATIC_CREATION)
+    if mode is TagCreation.NONE:
+        return AutoTags(created=(), deleted=())
+    periods = Periods.of(options)
+    tagged = _auto_tags(store, periods)
+    last_id = tagged[-1].snapshot_id if tagged else 0
+    begins = [tag.begin for tag in tagged]
+    later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
+    delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
+    completes = options.get(TAG_AUTOMATIC_COMPLETION)
+    due = list(due_tags(periods, _time(later, mode), begins, delay, completes=completes))
+    if dry_run:
+        return AutoTags(created=tuple(name for name, _ in due), deleted=())
+    kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
+    kept = None if kept_ms is None else dt.timedelta(milliseconds=kept_ms)
+    for name, snapshot in due:
+        store.tags.create(name, snapshot, time_retained=kept, ignore_if_exists=True)
+    most = options.get(TAG_NUM_RETAINED_MAX)
+    over = [] if most is None else _auto_tags(store, periods)[: -most or None]
+    gone = tuple(delete_tag(store, tag.name) for tag in over)
+    return AutoTags(created=tuple(name for name, _ in due), deleted=gone)
+
+
+def _time(
+    snapshots: Iterable[Snapshot], mode: TagCreation
+) -> Iterator[tuple[Snapshot, dt.datetime]]:
+    for snapshot in snapshots:
+        by_watermark = mode is TagCreation.WATERMARK
+        millis = snapshot.watermark if by_watermark else snapshot.time_millis
+        if millis is not None and millis >= 0:  # a watermark may be the least of all numbers
+            yield snapshot, dt.datetime.fromtimestamp(millis / 1000)  # noqa: DTZ006  # as names
+
+
+class _AutoTag(NamedTuple):
+    snapshot_id: int
+    begin: dt.datetime
+    name: str
+
+
+def _auto_tags(store: FileStore, periods: Periods) -> list[_AutoTag]:
+    """Return the automatic tags, oldest snapshot first."""
+    found = [(tag.snapshot.id, periods.of_name(tag.name), tag.name) for tag in store.tags.list()]
+    return sorted(
+        _AutoTag(number, begin, name) for number, begin, name in found if begin is not None
+    )

@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, snapshot_to_json
-from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
-from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    check_file_name,
+    known_file_name,
+    prefixed_files,
+)
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager

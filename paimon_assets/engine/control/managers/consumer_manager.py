@@ -7,8 +7,11 @@ Source: `org.apache.paimon.consumer.ConsumerManager`.
 import json
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
-from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    check_file_name,
+    known_file_name,
+    prefixed_files,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID

@@ -1,9 +1,10 @@
-"""Files of a directory that are called by a prefix and a number, or a prefix and a name."""
+"""Files of a directory, called by a prefix and a number or a name; and the names allowed."""
 
 import re
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
+from paimon_assets.engine.spec.paths import plain_name
 
 
 def prefixed_files(file_io: FileIO, directory: str, prefix: str) -> dict[str, FileStatus]:
@@ -55,3 +56,30 @@ def check_follows(number: int, what: str, path: str) -> None:
 
 HIGHEST = 2**63 - 1
 _NUMBER = re.compile("0|[1-9][0-9]{0,18}")
+
+
+_FORBIDDEN = "/\\$"
+
+
+def check_file_name(noun: str, name: str) -> str:
+    """Return a name that may become a part of a path."""
+    fault = None
+    if not name.strip() or name != name.strip():
+        fault = "is blank, or has blanks around it"
+    elif any(character in _FORBIDDEN or not character.isprintable() for character in name):
+        fault = "holds a slash, a dollar sign or a control character"
+    if fault is not None:
+        raise InvalidInputError(
+            f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
+        )
+    return name
+
+
+def known_file_name(noun: str, name: str) -> str:
+    """Return a name of an existing item, which other engines may have made by other rules."""
+    try:
+        return plain_name(name)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{name!r} is no name of a {noun}: {error}.", kind="name", details={noun: name}
+        ) from error

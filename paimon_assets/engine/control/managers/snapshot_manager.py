@@ -1,11 +1,11 @@
 """SnapshotManager: the `snapshot-N` files of a table and the hints to the newest and the oldest.
 
-A hint is only a hint: it is written by a plain overwrite and may be missing, torn, old or not to be
-read. `LATEST`
-is believed if the next snapshot does not exist and its own does; `EARLIEST` if its own exists. With
-right hints no directory is listed. Of a table that a catalog manages the catalog alone says which
-snapshot is the newest (`NewestOf`); files with higher numbers are none of the table's.
-Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`.
+A hint is only a hint: it is written by a plain overwrite and may be missing, torn, old or
+unreadable. `LATEST` is believed if its own snapshot exists and the next one does not; `EARLIEST` if
+its own exists. With right hints no directory is listed. Of a table that a catalog manages the
+catalog alone says which snapshot is the newest (`NewestOf`); files with higher numbers are none of
+the table's.
+Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogManager`.
 """
 
 import logging
@@ -19,7 +19,13 @@ from paimon_assets.engine.control.managers.numbered_files import HIGHEST, number
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
-from paimon_assets.engine.spec.paths import EARLIEST, LATEST, SNAPSHOT_PREFIX, TablePaths
+from paimon_assets.engine.spec.paths import (
+    CHANGELOG_PREFIX,
+    EARLIEST,
+    LATEST,
+    SNAPSHOT_PREFIX,
+    TablePaths,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -346,3 +352,31 @@ def _parse(data: bytes, path: str) -> Snapshot:
 
 def _reaches(snapshot: Snapshot, watermark: int) -> bool:
     return snapshot.watermark is not None and snapshot.watermark >= watermark
+
+
+class ChangelogManager:
+    """Finds and reads changelogs that live on their own."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """Return the changelog of an expired snapshot, None if there is none of its own."""
+        path = self._paths.changelog(snapshot_id)
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        return snapshot_from_json(data, path)
+
+    def list_ids(self) -> list[int]:
+        """Return the ids of all changelogs, ascending. Cost: one listing."""
+        return numbered_files(self._file_io, self._paths.changelog_directory, CHANGELOG_PREFIX)
+
+    def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
+        """Delete the changelogs of later snapshots, newest first, and return their ids."""
+        later = [number for number in reversed(self.list_ids()) if number > snapshot_id]
+        for number in later:
+            self._file_io.delete_file(self._paths.changelog(number))
+        return tuple(later)

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.managers.names import check_file_name, known_file_name
-from paimon_assets.engine.control.managers.numbered_files import prefixed_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    check_file_name,
+    known_file_name,
+    prefixed_files,
+)
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError

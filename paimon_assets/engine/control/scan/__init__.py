@@ -3,10 +3,9 @@
 Concept → modules:
     which snapshot                                  time_travel
     what changed                                    incremental
-    which files are live, of tables and segments    file_store_scan, table_scan, segment_scan,
-                                                    segment_loads
+    which files are live, of tables and segments    file_store_scan, segment_scan, segment_loads
     which can be skipped                            file_pruning
-    visibility of level 0, deletion vectors         visibility, deletion_files
-    what is read together                           split_generator
-    external plans                                  external_splits
+    deletion vectors                                deletion_files
+    which are read together, level 0                split_generator
+    a read's splits, and external ones              table_scan
 """

@@ -15,18 +15,20 @@ Each entry is judged by the bucket count it was written with, because partitions
 the table's option changes.
 """
 
+import contextlib
+import gc
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from threading import Lock
 from typing import Any
 
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.features import check_readable, visible_entries
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.control.scan.visibility import skips_level_0
+from paimon_assets.engine.control.scan.split_generator import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
@@ -47,6 +49,28 @@ from paimon_assets.engine.spec.predicate.predicate import (
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import TypeRoot
+
+_LOCK = Lock()
+_HOLDERS: set[object] = set()
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """Hold the collector back until the last holder is done; one that was off stays off."""
+    holder = object()
+    with _LOCK:
+        if _HOLDERS or gc.isenabled():
+            _HOLDERS.add(holder)
+            gc.disable()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if holder in _HOLDERS:
+                _HOLDERS.remove(holder)
+                if not _HOLDERS:
+                    gc.enable()
+
 
 _MOST_KEYS = 1000
 _TWO_ZEROS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})

@@ -31,13 +31,16 @@ from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
-from paimon_assets.engine.control.scan.external_splits import scan_of_splits
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
-from paimon_assets.engine.control.scan.split_generator import SplitGenerator, by_bucket, pack
-from paimon_assets.engine.control.scan.table_scan import TableScan
+from paimon_assets.engine.control.scan.split_generator import (
+    SplitGenerator,
+    by_bucket,
+    pack,
+    skips_level_0,
+)
+from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of_splits
 from paimon_assets.engine.control.scan.time_travel import time_travel_options
-from paimon_assets.engine.control.scan.visibility import skips_level_0
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta

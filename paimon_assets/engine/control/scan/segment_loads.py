@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests.collector import without_collector
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.control.segments.segment_folder import spec_text
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     commit_of,
@@ -19,7 +20,6 @@ from paimon_assets.engine.control.segments.segment_registry import (
     live_text_segments,
     registered_text_segments,
 )
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin

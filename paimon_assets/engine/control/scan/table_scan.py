@@ -8,29 +8,36 @@ Each branch is read by its own key and options.
 Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests.collector import without_collector
 from paimon_assets.engine.control.scan.deletion_files import deletion_files
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.control.scan.segment_scan import (
     check_unchanged,
     entries_of_segment,
     how_written,
     text_segments,
 )
-from paimon_assets.engine.control.scan.split_generator import SplitGenerator
+from paimon_assets.engine.control.scan.split_generator import SplitGenerator, top_level
 from paimon_assets.engine.control.scan.time_travel import schema_at, time_travel_keys
-from paimon_assets.engine.control.scan.visibility import top_level
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH, BUCKET, SCAN_FALLBACK_BRANCH
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    BUCKET,
+    DATA_FILE_EXTERNAL_PATHS,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS, is_within
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import not_null
 
@@ -178,3 +185,58 @@ def _renumber(scan: TableScan, offset: int) -> TableScan:
 def _with_offset(split: DataSplit, offset: int) -> DataSplit:
     files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
     return replace(split, data_files=tuple(files))
+
+
+def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
+    """Refuse splits whose buckets do not lie in the table."""
+    roots = (store.table_path, *store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS))
+    own = [_place(root) for root in roots]
+    for path in {split.bucket_path for split in splits}:
+        if not any(is_within(_place(path), root) for root in own):
+            raise InvalidInputError(
+                f"A split names the bucket '{path}', which is none of table '{store.label}'. Read "
+                "it with the table it was planned for.",
+                kind="split-table",
+                details={"table": store.label, "path": path},
+            )
+
+
+def _place(path: str) -> str:
+    """Return one spelling of a path; Hadoop has a name of its own for S3."""
+    place = canonical_path(path)
+    return f"s3:{place.removeprefix('s3a:')}" if place.startswith("s3a:") else place
+
+
+def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
+    """Return splits with their readers' context: schemas, and the format of text files.
+
+    Cost:
+        A read of each schema; a listing of each folder of foreign files.
+    """
+    entries = list(_entries(splits))
+    check_unchanged(store, entries)
+    found = scan_of(store, splits)
+    store.refuse_retyped("read splits of", (schema.id for schema in found.file_schemas))
+    if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
+        return found
+    names = {entry.file.file_name.rpartition("-")[0] for entry in entries}
+    segments = SegmentRegistry(store=store).load().segments
+    texts = [segment for segment in segments if not segment.is_visible_to_paimon]
+    options = {
+        segment.name_prefix: how_written(store, segment)
+        for segment in texts
+        if segment.name_prefix in names
+    }
+    return replace(found, text_options=options)
+
+
+def _entries(splits: Sequence[DataSplit]) -> Iterator[ManifestEntry]:
+    for split in splits:
+        for file in (*split.before_files, *split.data_files):
+            yield ManifestEntry(
+                kind=FileKind.ADD,
+                partition=split.partition,
+                bucket=split.bucket,
+                total_buckets=split.total_buckets or -1,
+                file=file,
+            )

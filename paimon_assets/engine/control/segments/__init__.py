@@ -1,1 +1,1 @@
-"""The registry of segments, their folders, and where folders may be (`segment_roots`)."""
+"""The registry of segments, their folders, and where folders may lie."""

@@ -1,16 +1,16 @@
-"""A folder that is to become segments: which files it holds, and of which partitions.
+"""Folders that become segments: where they may lie, their files, and the files' partitions.
 
 root ─▶ every file below it, but for hidden ones ─▶ by partition folder ─▶ partition values
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
 from paimon_assets.engine.fileio.canonical import canonical_path
@@ -24,6 +24,39 @@ from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
 from paimon_assets.engine.spec.words import printable
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRoots:
+    """The folders, in their one spelling; without any, nothing may be imported."""
+
+    folders: tuple[str, ...]
+
+    @classmethod
+    def of(cls, roots: Iterable[str]) -> Self:
+        """Take folders in any spelling."""
+        given = tuple(roots)
+        if not all(root.strip() for root in given):
+            raise InvalidInputError(
+                f"A folder that segments may come from is blank: {list(given)}; name it in full.",
+                kind="segment-roots",
+            )
+        return cls(tuple(plain_path(canonical_path(root)) for root in given))
+
+    def check(self, path: str) -> None:
+        """Refuse a folder or file that lies elsewhere."""
+        found = plain_path(canonical_path(path))
+        if any(is_within(found, folder) for folder in self.folders):
+            return
+        leads = "" if found == plain_path(path) else f" leads to '{found}', which"
+        raise InvalidInputError(
+            f"'{path}'{leads} lies in none of the folders that segments may come from "
+            f"({', '.join(self.folders) or 'there are none'}). Name a folder below one of them, or "
+            "have its folder added to that list.",
+            kind="segment-path-outside",
+            details={"path": path, "roots": ", ".join(self.folders)},
+        )
+
 
 _LISTERS = 16
 _DEEPEST = 64

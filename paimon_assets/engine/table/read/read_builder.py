@@ -12,7 +12,6 @@ from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire import load_splits
 from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.external_splits import check_place, scan_of_splits
 from paimon_assets.engine.control.scan.incremental import (
     Between,
     between_by_options,
@@ -20,7 +19,7 @@ from paimon_assets.engine.control.scan.incremental import (
     oldest_of,
     scan_changes,
 )
-from paimon_assets.engine.control.scan.table_scan import scan_table
+from paimon_assets.engine.control.scan.table_scan import check_place, scan_of_splits, scan_table
 from paimon_assets.engine.control.scan.time_travel import (
     check_time_travel,
     schema_at,

@@ -26,13 +26,13 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.segments.segment_folder import (
     FolderFile,
     PartitionFolder,
+    SegmentRoots,
     check_exists,
     partition_folders,
     segment_root,
     walk,
 )
 from paimon_assets.engine.control.segments.segment_registry import may_have_segments
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,

@@ -25,13 +25,12 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.segment_loads import with_loads
-from paimon_assets.engine.control.segments.segment_folder import walk
+from paimon_assets.engine.control.segments.segment_folder import SegmentRoots, walk
 from paimon_assets.engine.control.segments.segment_registry import (
     SegmentRegistry,
     commit_of,
     resolve,
 )
-from paimon_assets.engine.control.segments.segment_roots import SegmentRoots
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption

@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.control.compact.append import AppendPlanner
-from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
-from paimon_assets.engine.control.compact.unit import files_of_size, target_bytes_of
+from paimon_assets.engine.control.compact.buckets import (
+    LiveBucket,
+    files_of_size,
+    live_buckets,
+    target_bytes_of,
+)
+from paimon_assets.engine.control.compact.plan import AppendPlanner
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm.levels import Levels

@@ -42,17 +42,17 @@ from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.compact.buckets import PlannedUnit
 from paimon_assets.engine.control.compact.plan import (
     CompactionPlan,
     CompactScope,
     CompactStrategy,
+    affected_messages,
     plan_compaction,
 )
-from paimon_assets.engine.control.compact.stale_results import affected_messages
-from paimon_assets.engine.control.compact.unit import PlannedUnit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.write.write_planning import rewriting_schema, writer_state
+from paimon_assets.engine.control.write_planning import rewriting_schema, writer_state
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin

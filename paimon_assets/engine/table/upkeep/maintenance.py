@@ -17,22 +17,22 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.auto_tags import create_auto_tags
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_changelogs import expire_changelogs
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     ExpiredSnapshots,
+    expire_changelogs,
     expire_snapshots,
 )
-from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
-from paimon_assets.engine.control.maintenance.rejected_batches import (
+from paimon_assets.engine.control.maintenance.orphan_files import (
+    DAY_MS,
     DEFAULT_RETENTION_MS,
+    clean_orphan_files,
     drop_rejected,
 )
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.control.maintenance.tag_files import expire_tags
+from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags, expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError

@@ -16,17 +16,17 @@ from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.control.commit.abort import abort, deleted_on_definite_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.commit.overwrite import upgrade
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     PartitionSpec,
     bound_spec,
+    upgrade,
 )
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.scan.visibility import skips_level_0
-from paimon_assets.engine.control.write.write_planning import rewriting_schema
+from paimon_assets.engine.control.scan.split_generator import skips_level_0
+from paimon_assets.engine.control.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry

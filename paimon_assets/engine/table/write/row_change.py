@@ -22,14 +22,15 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.row_change.dropped_rows import dropped_rows
-from paimon_assets.engine.control.row_change.plan import (
+from paimon_assets.engine.control.row_change import (
     RowChangePlan,
     change_write_context,
+    check_deletable,
     check_segments,
+    check_updatable,
+    dropped_rows,
     plan_row_change,
 )
-from paimon_assets.engine.control.row_change.rules import check_deletable, check_updatable
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot

@@ -5,7 +5,7 @@
                                                 └─ fails ─▶ nothing committed, nothing left
 
 The branch holds the batch and nothing else, so that `<table>$branch_audit_…` reads exactly the rows
-that were refused, in any engine. Until it is dropped (`control.maintenance.rejected_batches`) an
+that were refused, in any engine. Until it is dropped (`control.maintenance.orphan_files`) an
 orphan cleaning keeps its files.
 """
 

@@ -28,9 +28,7 @@ from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.write.hash_indexes import hash_indexes
-from paimon_assets.engine.control.write.key_bootstrap import key_bootstrap
-from paimon_assets.engine.control.write.write_planning import writer_state
+from paimon_assets.engine.control.write_planning import hash_indexes, key_bootstrap, writer_state
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,

@@ -1,8 +1,10 @@
-"""State of the table that a writer starts from: sequence numbers and bucket counts.
+"""The state of a table that a writer starts from: sequence numbers, bucket counts, indexes of keys.
 
-Both come from the live files of the newest snapshot; writers that pad by a counter are given the
-files themselves, too. A process keeps the answer for each table and applies what later snapshots
-add and delete to it; so the cost of a small commit does not grow with the table.
+Numbers and counts come from the live files of the newest snapshot; writers that pad by a counter
+get the files themselves, too. A process keeps the answer for each table and applies what later
+snapshots add and delete to it; so the cost of a small commit does not grow with the table.
+Source: `org.apache.paimon.index.IndexFileHandler`,
+`org.apache.paimon.crosspartition.IndexBootstrap`.
 """
 
 from collections import Counter, OrderedDict
@@ -10,13 +12,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from paimon_assets.engine.contract.context import BucketState, NumberedFile
+from paimon_assets.engine.contract.context import (
+    BucketState,
+    HashIndexState,
+    KeyRead,
+    NumberedFile,
+    ReadContext,
+)
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.table_scan import scan_table
+from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import (
+    DELETION_VECTORS_MERGE_ON_READ,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
@@ -239,3 +255,44 @@ def _steps(kept: Snapshot | None, store: FileStore, snapshot: Snapshot) -> list[
 def _delta(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
     manifests = store.manifests
     return list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))
+
+
+def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
+    """Return the live hash index of each bucket; nothing, if the table's buckets are not dynamic.
+
+    Cost:
+        One entry a bucket; the index manifest is decoded once a process.
+    """
+    dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC
+    if not dynamic or snapshot is None or snapshot.index_manifest is None:
+        return ()
+    return tuple(
+        HashIndexState(
+            partition=entry.partition,
+            bucket=entry.bucket,
+            path=index_path(store, entry),
+            file=entry.file,
+        )
+        for entry in store.manifests.read_index(snapshot.index_manifest)
+        if entry.file.index_type == HASH_INDEX
+    )
+
+
+def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None:
+    """Return how to read the keys of a snapshot; None if the table needs no such index."""
+    if snapshot is None or store.schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
+        return None
+    # Keys that wait for a compaction are there, too.
+    options = {DELETION_VECTORS_MERGE_ON_READ.key: "true", SCAN_FALLBACK_BRANCH.key: ""}
+    if EngineTraits.of(store.schema).waits_for_compaction:
+        options |= AS_NEWEST_WINS
+    schema = store.schema.with_dynamic_options(options)
+    scan = scan_table(store.with_schema(schema), snapshot, None)
+    context = ReadContext(
+        table=store.label,
+        schema=schema,
+        file_schemas=tuple(each for each in scan.file_schemas if each.id != schema.id),
+        columns=schema.lookup_keys,
+        file_io=store.file_io.spec,
+    )
+    return KeyRead(context=context, splits=scan.splits)

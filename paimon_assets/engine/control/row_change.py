@@ -1,20 +1,20 @@
-"""A snapshot and a predicate ─▶ tasks: the files in which rows may change, bucket by bucket.
+"""Deletes and updates of rows: which tables take them, and the files in which rows may change.
+
+    delete    where the newest record wins, or the engine's option makes a -D remove its row
+    update    where the engine takes updates, and no sequence group decides which values count
 
     primary key     splits of a bucket, read merged; records are written beside them
     without         files; those whose index file of deletion vectors is the same go together,
-                    because index files are replaced as wholes
-    and of these    files all of whose rows go, by their statistics, are not opened
+                    because it is replaced as a whole. A file all of whose rows go, by its
+                    statistics, is not opened
 
 Planned from manifests alone.
-
-The rows for which a predicate is not true: false, or unknown.
-
-If statistics rule these out in a file, the predicate is true for all of its rows.
+Source: `org.apache.paimon.flink.sink.SupportsRowLevelOperationFlinkTableSink`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NoReturn, assert_never
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -23,28 +23,37 @@ from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
 from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.row_change.rules import check_settled
+from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged
-from paimon_assets.engine.control.scan.split_generator import pack
+from paimon_assets.engine.control.scan.split_generator import pack, skips_level_0
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.segments.segment_registry import (
     check_row_changes,
     may_have_segments,
 )
-from paimon_assets.engine.control.write.hash_indexes import hash_indexes
-from paimon_assets.engine.control.write.write_planning import rewriting_schema, writer_state
+from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_schema, writer_state
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.merge.merge_rules import MergeRules, merge_rules_of
+from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
+    BUCKET_KEY,
     DELETION_VECTORS_ENABLED,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
     SCAN_FALLBACK_BRANCH,
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
+from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     Comparison,
@@ -59,6 +68,105 @@ from paimon_assets.engine.spec.predicate.predicate import (
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.data_types import TypeRoot
+
+
+def check_deletable(store: FileStore) -> None:
+    """Refuse tables in which a record of kind -D does not remove its row."""
+    if not store.schema.has_primary_key:
+        return
+    rules = merge_rules_of(store.schema)
+    if rules.ignore_delete:
+        _refuse(
+            store, "delete", f"'{IGNORE_DELETE.key}' = true drops deletes. Open the table with"
+            f" '{IGNORE_DELETE.key}' = false to delete rows of it"
+        )  # fmt: skip
+    traits = rules.traits
+    if not traits.newest_wins and not rules.remove_on_delete:
+        option = traits.delete_option
+        out = "drop whole partitions" if option is None else f"set '{option.key}' to true"
+        _refuse(
+            store, "delete", f"'{MERGE_ENGINE.key}' = {traits.engine} does not remove a row when it"
+            f" is deleted; {out}"
+        )  # fmt: skip
+    fields = store.schema.typed_options.get(SEQUENCE_FIELD)
+    if fields and not traits.newest_wins:
+        # The -D has the values of the visible row, which a retraction's need not have reached.
+        _refuse(
+            store, "delete", f"'{SEQUENCE_FIELD.key}' may bring a stored retraction after the"
+            f" delete; write records of kind -D with a later '{fields[0]}'"
+        )  # fmt: skip
+    _check_padding(store, "delete")
+
+
+def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
+    """Refuse tables and columns in which a new record does not replace its row."""
+    schema = store.schema
+    options = schema.typed_options
+    for names, what in (
+        (schema.primary_keys, "part of the primary key"),
+        (schema.partition_keys, "a partition key"),
+        (options.get(BUCKET_KEY), "part of the bucket key"),
+        (options.get(SEQUENCE_FIELD), "a sequence field"),
+        ((options.get(ROWKIND_FIELD),), "the row kind"),
+    ):
+        found = sorted(set(columns) & set(names))
+        if found:
+            raise InvalidInputError(
+                f"Column '{found[0]}' of table '{store.label}' is {what} and cannot be updated;"
+                " delete the rows and write them again.",
+                kind="update-column",
+                details={"table": store.label, "column": found[0]},
+            )
+    if schema.has_primary_key:
+        _check_replacing(store, merge_rules_of(schema))
+        _check_padding(store, "update")
+
+
+def _check_replacing(store: FileStore, rules: MergeRules) -> None:
+    if not rules.traits.takes_updates:
+        _refuse(
+            store, "update", f"'{MERGE_ENGINE.key}' = {rules.traits.engine} does not replace a row"
+            " by a newer one; write records for it to merge"
+        )  # fmt: skip
+    if rules.groups or rules.aggregations:
+        _refuse(
+            store, "update", "its sequence groups decide which values are taken; write records"
+            " with the sequence fields"
+        )  # fmt: skip
+
+
+def _check_padding(store: FileStore, verb: str) -> None:
+    """The padded number of a record with the same time need not be larger than the stored one."""
+    if padding_of(store.schema) is not None:
+        _refuse(
+            store, verb, f"'{SEQUENCE_AUTO_PADDING.key}' lets arrival decide within a time which"
+            " record wins; write a record with a later time"
+        )  # fmt: skip
+
+
+def check_settled(store: FileStore, snapshot: Snapshot) -> None:
+    """Refuse a change while rows wait for a compaction: they would come back, or be lost."""
+    postponed = store.schema.bucket_mode is BucketMode.POSTPONE
+    hidden = skips_level_0(store.schema)
+    if not postponed and not hidden:
+        return
+    for entry in FileStoreScan(store).live_files(snapshot):
+        if entry.bucket == POSTPONE_BUCKET or (hidden and entry.file.level == 0):
+            raise UnsupportedFeatureError(
+                f"Rows of table '{store.label}' cannot be changed: file '{entry.file.file_name}'"
+                " waits for a compaction, which no read sees yet. Compact the table first.",
+                kind="rows-wait",
+                details={"table": store.label, "file": entry.file.file_name},
+            )
+
+
+def _refuse(store: FileStore, verb: str, reason: str) -> NoReturn:
+    raise UnsupportedFeatureError(
+        f"Cannot {verb} rows of table '{store.label}': {reason}.",
+        kind=f"row-{verb}",
+        details={"table": store.label},
+    )
+
 
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
@@ -255,3 +363,20 @@ def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
         hash_indexes=hash_indexes(store, snapshot),
         file_io=store.file_io.spec,
     )
+
+
+def dropped_rows(
+    store: FileStore, snapshot: Snapshot, deleted: Sequence[ManifestEntry]
+) -> int | None:
+    """Return the live rows of files before a snapshot deleted them; None if it is unknown."""
+    before = store.snapshots.snapshot_or_none(snapshot.id - 1)
+    if store.schema.has_primary_key or before is None:
+        return None
+    vectors = deletion_files(store, before, {(entry.partition, entry.bucket) for entry in deleted})
+    rows = 0
+    for entry in deleted:
+        vector = vectors.get((entry.partition, entry.bucket, entry.file.file_name))
+        if vector is not None and vector.cardinality is None:
+            return None
+        rows += entry.file.row_count - ((vector.cardinality or 0) if vector else 0)
+    return rows

@@ -1,1 +1,0 @@
-"""State that writers start from: sequence numbers, bucket counts, indexes of keys."""
