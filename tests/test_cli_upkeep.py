@@ -255,3 +255,12 @@ def test_a_statement_that_adds_does_not_ask(run):
     run("sql", "CALL sys.create_tag('db.t', 'kept')")
     run("sql", "ALTER TABLE db.t ADD COLUMN note STRING")
     run("sql", "SHOW TABLES IN db")
+
+
+def test_health_ends_with_1_where_a_limit_is_reached(run):
+    assert "db.t" in run("health")
+    [row] = json.loads(run("health", "db.*", "--json"))
+    assert (row["score"], row["reason"]) == (100, None)
+    run("health", "db.t", "--score", "100", "--record", "db.history", code=1)
+    assert json.loads(run("read", "db.history", "--json"))[0]["table_name"] == "t"
+    run("health", "db.none", code=3)

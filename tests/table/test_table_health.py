@@ -1,10 +1,12 @@
 """The health of tables: one definition of what is due, from metadata, for a table and a catalog."""
 
 import datetime as dt
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
 from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
 
@@ -94,3 +96,32 @@ def test_a_catalog_shows_all_its_tables(catalog):
     rows = catalog.get_system_table("sys.table_health").to_arrow().to_pylist()
     shown = {row["table_name"]: (row["score"], row["reason"]) for row in rows}
     assert shown == {"due": (50, "5 runs on level 0 of a bucket"), "fine": (90, None)}
+
+
+def test_patterns_choose_tables_and_a_wrong_name_is_an_error(catalog):
+    for name in ("a", "b"):
+        filled(catalog, 1, name=name)
+    assert catalog.health("db.a")["table_name"].to_pylist() == ["a"]
+    assert catalog.health("db.*")["table_name"].to_pylist() == ["a", "b"]
+    with pytest.raises(NotFoundError, match=r"db\.c"):
+        catalog.health("db.*", "db.c")
+
+
+def test_a_table_that_cannot_be_read_hides_no_other(catalog, caplog):
+    filled(catalog, 1, name="fine")
+    broken = filled(catalog, 1, name="broken")
+    (Path(broken.path) / "snapshot" / "snapshot-1").write_text("{")
+    rows = {row["table_name"]: row["score"] for row in catalog.health().to_pylist()}
+    assert rows == {"broken": None, "fine": 90}
+    assert "db.broken" in caplog.text
+
+
+def test_a_history_is_a_table(catalog):
+    filled(catalog, 5, name="due")
+    for _ in range(2):
+        history = catalog.record_health("db.history", catalog.health("db.due"))
+    assert (
+        history.to_arrow().select(["table_name", "score"]).to_pylist()
+        == [{"table_name": "due", "score": 50}] * 2
+    )
+    assert history.to_arrow()["measured_at"].null_count == 0

@@ -11,6 +11,7 @@ Databases as people see them, and the functions that a catalog keeps in them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+    from paimon_assets.engine.table.system.table_health import HealthLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +313,49 @@ class TableCatalog:
                 details={"table": str(name)},
             )
         return found
+
+    def health(self, *patterns: str, limits: HealthLimits | None = None) -> pa.Table:
+        """Return how much upkeep tables need, and why: one row a table, as `sys.table_health`.
+
+        Args:
+            *patterns: Names of tables, with `*` for any part, such as `shop.*`; all by default.
+            limits: From how much on upkeep is due; the defaults of `HealthLimits`.
+
+        Raises:
+            NotFoundError: A name without `*` is of no table.
+            StorageError: The databases cannot be listed. A table that cannot be read shows nulls.
+
+        Cost:
+            The manifests of the newest snapshot of each table; eight tables at a time.
+        """
+        from dataclasses import replace
+
+        for name in patterns:
+            if "*" not in name and not self.table_exists(name):
+                self.get_table(name)
+        health = self._global(Identifier(SYSTEM_DATABASE, "table_health"), None)
+        return replace(health, patterns=patterns, limits=limits).to_arrow()
+
+    def record_health(self, identifier: str | Identifier, health: pa.Table) -> Table:
+        """Append the health of tables to a table, made if it is missing: a history to query.
+
+        Args:
+            identifier: The table of the history; its column `measured_at` is the time of the rows.
+            health: Of `health`.
+
+        Raises:
+            InvalidInputError: The table has other columns.
+            NotFoundError: There is no such database.
+            CommitUnknownError: The storage's answer was lost; rows may be there.
+        """
+        import pyarrow as pa
+
+        now = pa.scalar(time.time_ns() // 1_000_000, pa.timestamp("ms", "UTC"))
+        times = pa.repeat(now, health.num_rows)
+        rows = health.add_column(0, "measured_at", times)
+        table = self.create_table(identifier, rows.schema, ignore_if_exists=True)
+        table.append(rows)
+        return table
 
     def _open(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
         from paimon_assets.engine.control.file_store import FileStore

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -33,7 +34,7 @@ from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.secret_options import shown_catalog_options, shown_options
 from paimon_assets.engine.table.system import files
 from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows
-from paimon_assets.engine.table.system.table_health import table_health
+from paimon_assets.engine.table.system.table_health import HealthLimits, table_health
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 
 logger = logging.getLogger(__name__)
@@ -112,12 +113,7 @@ def _option_rows(store: FileStore) -> _Rows:
     return list(option_rows(shown_options(options)))
 
 
-def _health_rows(store: FileStore) -> _Rows:
-    return [table_health(store).row()]
-
-
 _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
-    "table_health": _health_rows,
     "tables": _table_rows,
     "partitions": _partition_rows,
     "all_table_options": _option_rows,
@@ -133,6 +129,10 @@ class GlobalSystemTable:
     """The catalog's; credentials among them. They are shown by `shown_catalog_options`."""
     kind: str
     """One of `GLOBAL_SYSTEM_TABLES`."""
+    patterns: Sequence[str] = ()
+    """Show tables of which one of these matches the name, such as `shop.*`; all by default."""
+    limits: HealthLimits | None = None
+    """Of `sys.table_health`."""
 
     @staticmethod
     def of(catalog: Catalog, options: Mapping[str, str], kind: str) -> "GlobalSystemTable":
@@ -166,7 +166,7 @@ class GlobalSystemTable:
         return self.to_reader(executor).read_all()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        if self.kind not in _OF_A_TABLE:
+        if self.kind == "catalog_options":
             rows = list(option_rows(shown_catalog_options(self.options)))
             yield pa.RecordBatch.from_pylist(rows, schema=self.arrow_schema)
             return
@@ -179,15 +179,20 @@ class GlobalSystemTable:
 
     def _identifiers(self, database: str) -> list[Identifier]:
         try:
-            return [Identifier(database, table) for table in self.catalog.list_tables(database)]
+            names = [Identifier(database, table) for table in self.catalog.list_tables(database)]
         except PaimonError as error:
             _warn(f"{database}.*", error)
             return []
+        if not self.patterns:
+            return names
+        return [name for name in names if any(fnmatchcase(str(name), p) for p in self.patterns)]
 
     def _rows_of(self, identifier: Identifier) -> _Rows:
         names = {"database_name": identifier.database, "table_name": identifier.table}
         try:
             store = FileStore.load(self.catalog, identifier)
+            if self.kind == "table_health":
+                return [{**names, **table_health(store, self.limits).row()}]
             return [{**names, **row} for row in _OF_A_TABLE[self.kind](store)]
         except PaimonError as error:
             if error.kind == "table-not-found":

@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.system.table_shape import TableShape, shape_of_entries
 
 _FULL_SCORE = 100
-_DUE_SCORE = 50
+DUE_SCORE = 50
 """The score of a table that just reaches a limit."""
 
 
@@ -110,7 +110,7 @@ class TableHealth:
     @property
     def is_due(self) -> bool:
         """Whether a limit is reached."""
-        return self.score <= _DUE_SCORE
+        return self.score <= DUE_SCORE
 
     def row(self) -> dict[str, object]:
         """Return the numbers by name, in the order of the fields."""
@@ -202,5 +202,5 @@ def _score(load: float) -> int:
     """
     if load < 1:
         # Below its limit nothing is due, so rounding must not reach the score that says so.
-        return max(_FULL_SCORE - round(_DUE_SCORE * max(load, 0)), _DUE_SCORE + 1)
-    return int(_DUE_SCORE / load)
+        return max(_FULL_SCORE - round(DUE_SCORE * max(load, 0)), DUE_SCORE + 1)
+    return int(DUE_SCORE / load)
