@@ -86,6 +86,9 @@ if TYPE_CHECKING:
         SchemaEvolutionConfig as SchemaEvolutionConfig,
         build_schema_evolution_job as build_schema_evolution_job,
     )
+    from paimon_assets.assets.jobs.table_health import (
+        build_table_health_asset as build_table_health_asset,
+    )
     from paimon_assets.assets.metadata import data_version_of as data_version_of
     from paimon_assets.assets.resource import (
         ExecutorKind as ExecutorKind,

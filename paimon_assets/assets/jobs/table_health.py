@@ -1,0 +1,129 @@
+"""The health of all tables of a catalog as an asset: numbers to plot, and one check for all.
+
+catalog.health() ─▶ materialization: worst score, tables that are due, sizes, worst tables first
+└─▶ check `healthy`: which tables have reached a limit, and why
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.preview import grid
+from paimon_assets.assets.resource import catalog_resource
+from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, STORAGE_KIND
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
+
+HEALTH_CHECK = "healthy"
+_TABLES_SHOWN = 100
+_SUMS = ("total_bytes", "file_count", "small_file_count", "waiting_files", "deleted_rows")
+_SHOWN = ("score", "reason", "file_count", "total_bytes", "most_runs", "snapshot_count")
+
+
+def build_table_health_asset(
+    key: dg.AssetKey | Sequence[str] | str = "table_health",
+    *,
+    tables: Sequence[str] = (),
+    limits: HealthLimits | None = None,
+    record: str | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    resource_key: str = DEFAULT_RESOURCE_KEY,
+    **asset_options: Any,
+) -> dg.AssetsDefinition:
+    """Return an asset that measures how much upkeep the tables of a catalog need.
+
+    Each materialization has numbers for the plots, and the tables with the lowest scores. Its check
+    `healthy` names the tables that have reached a limit; tables that cannot be read are among them.
+
+    Args:
+        key: The asset's.
+        tables: Names, with `*` for any part, such as `shop.*`; all tables by default.
+        limits: From how much on upkeep is due; the sensor `build_file_debt_sensor` takes its part
+            of them as `debt`.
+        record: A table that gets the result of each run, one row a table; made if it is missing.
+        severity: Of the check.
+        resource_key: The catalog's.
+        **asset_options: Further arguments of `dg.asset`, such as `automation_condition`.
+
+    Cost:
+        Of a run: the manifests of the newest snapshot of each table; eight tables at a time.
+    """
+    asset_key = dg.AssetKey.from_coercible(key)
+
+    def table_health(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster asks for the bare class
+        with dagster_failures(Identifier("sys", "table_health"), context):
+            catalog = catalog_resource(context, resource_key).catalog()
+            health = catalog.health(*tables, limits=limits)
+            if record is not None:
+                catalog.record_health(record, health)
+        rows = sorted(health.to_pylist(), key=lambda row: row["score"] or 0)
+        due = [row for row in rows if row["score"] is None or row["score"] <= DUE_SCORE]
+        return dg.MaterializeResult(
+            metadata=_metadata(health, rows, due),
+            check_results=[
+                dg.AssetCheckResult(
+                    check_name=HEALTH_CHECK,
+                    passed=not due,
+                    severity=severity,
+                    description=_text(rows, due),
+                    metadata=_tables_value("paimon/due_tables", due),
+                )
+            ],
+        )
+
+    definition: dg.AssetsDefinition = dg.asset(
+        key=asset_key,
+        check_specs=[
+            dg.AssetCheckSpec(
+                HEALTH_CHECK,
+                asset=asset_key,
+                description="Checks that no table has reached a limit of its upkeep.",
+            )
+        ],
+        required_resource_keys={resource_key},
+        **{
+            "kinds": {STORAGE_KIND},
+            "description": "How much upkeep the tables of the catalog need, from metadata alone.",
+            **asset_options,
+        },
+    )(table_health)
+    return definition
+
+
+def _metadata(
+    health: pa.Table, rows: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, Any]]
+) -> Metadata:
+    scores = [row["score"] for row in rows if row["score"] is not None]
+    sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
+    return {
+        "paimon/worst_score": min(scores, default=100),
+        "paimon/tables": health.num_rows,
+        "paimon/tables_due": len(due),
+        **{f"paimon/{name}": total for name, total in sums.items()},
+        "paimon/small_file_ratio": sums["small_file_count"] / max(1, sums["file_count"]),
+        **_tables_value("paimon/worst_tables", rows),
+    }
+
+
+def _tables_value(name: str, rows: Sequence[Mapping[str, Any]]) -> Metadata:
+    """Return tables as a table of Dagster's, nothing for none."""
+    return {name: grid(map(_line, rows[:_TABLES_SHOWN]))} if rows else {}
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    name = f"{row['database_name']}.{row['table_name']}"
+    reason = "cannot be read" if row["score"] is None else row["reason"] or ""
+    return {"table": name, **{column: row[column] for column in _SHOWN}, "reason": reason}
+
+
+def _text(rows: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, Any]]) -> str:
+    if not due:
+        return f"{counted(len(rows), 'table')}, none has reached a limit."
+    worst = [f"{line['table']}: {line['reason']}" for line in map(_line, due[:5])]
+    more = f"; and {len(due) - 5} more" if len(due) > 5 else ""
+    return f"{len(due)} of {counted(len(rows), 'table')} need upkeep. {'; '.join(worst)}{more}."
