@@ -2,16 +2,17 @@
 
 import os
 
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
-from paimon_assets.engine.spec.options.rest_options import (
+from paimon_assets.engine.spec.options.catalog_options import (
     DLF_ACCESS_KEY_ID,
     DLF_ACCESS_KEY_SECRET,
     DLF_REGION,
     DLF_SECURITY_TOKEN,
     DLF_TOKEN_PATH,
+    METASTORE,
     TOKEN,
     TOKEN_PROVIDER,
     URI,
+    WAREHOUSE,
 )
 
 VARIABLES = {

@@ -17,7 +17,7 @@ from paimon_assets.assets.preview import grid
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
-from paimon_assets.engine.spec.samples import plain_sample
+from paimon_assets.engine.spec.words import plain_sample
 from paimon_assets.engine.table.table import Table
 
 EMBEDDED_LIMIT_ROWS = 20_000_000

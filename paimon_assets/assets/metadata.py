@@ -34,8 +34,7 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -44,11 +43,10 @@ from paimon_assets.engine.spec.options.merge_options import (
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_AUTO_PADDING,
 )
-from paimon_assets.engine.spec.samples import MASKED
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import not_null
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import MASKED, counted
 from paimon_assets.engine.table.read.plan import is_counted, visible_rows
 from paimon_assets.engine.table.schema_changes import ColumnReport, SchemaChangePlan
 from paimon_assets.engine.table.table import Table

@@ -31,10 +31,10 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     any_of,
 )
-from paimon_assets.engine.spec.samples import plain_sample, sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.words import plain_sample, sample
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
 from paimon_assets.engine.table.frames.object_columns import first_failing
 

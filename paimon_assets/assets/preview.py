@@ -8,7 +8,7 @@ import dagster as dg
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.samples import plain_sample
+from paimon_assets.engine.spec.words import plain_sample
 from paimon_assets.engine.table.table import Table
 
 PREVIEW = "paimon/preview"

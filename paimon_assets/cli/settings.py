@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
-from paimon_assets.engine.spec.options.rest_options import PREFIX, URI
+from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX, URI, WAREHOUSE
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable

@@ -22,13 +22,13 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.cli.files import read_files
 from paimon_assets.cli.output import is_json, print_grid, print_json, print_rows_grid, say, working
-from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
+from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as change
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
-from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.evolution.schema_change import changes_from_json
+from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 

@@ -36,7 +36,7 @@ from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.all_operations import OPERATIONS

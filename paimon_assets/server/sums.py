@@ -7,7 +7,7 @@ from threading import Lock
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 _KEPT = 4096

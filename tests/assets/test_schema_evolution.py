@@ -20,15 +20,13 @@ from paimon_assets.assets import (
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import (
     add_column,
+    changes_from_json,
+    changes_to_json,
     drop_column,
     rename_column,
     set_option,
     update_column_comment,
     update_column_type,
-)
-from paimon_assets.engine.spec.evolution.schema_change_json import (
-    changes_from_json,
-    changes_to_json,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS

@@ -16,8 +16,7 @@ from paimon_assets.assets import (
     build_maintenance_job,
     build_schema_evolution_job,
 )
-from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.evolution.schema_change_json import change_to_json
+from paimon_assets.engine.spec.evolution.schema_change import add_column, change_to_json
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS
 from tests.testkit.asset_tables import instance_beside, run

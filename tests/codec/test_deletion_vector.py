@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest
+from paimon_assets.engine.codec.avro.manifest_avro import read_index_manifest
 from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     DeletionVector,
     decode_vector,

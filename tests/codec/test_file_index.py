@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import internals
-from paimon_assets.engine.codec.file_index.file_index import decode_file_index, encode_file_index
+from paimon_assets.engine.codec.file_index.file_index import (
+    decode_file_index,
+    encode_file_index,
+    has_passing_rows,
+    passing_rows,
+)
 from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     BLOCK_VERSION,
     FLAT_VERSION,
@@ -24,10 +29,6 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
     BloomBuilder,
     is_indexed_by_bloom,
     may_hold,
-)
-from paimon_assets.engine.codec.file_index.file_index_predicate import (
-    has_passing_rows,
-    passing_rows,
 )
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json

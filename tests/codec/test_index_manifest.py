@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema, write_container
-from paimon_assets.engine.codec.avro.index_manifest import (
+from paimon_assets.engine.codec.avro.manifest_avro import (
     INDEX_MANIFEST_SCHEMA,
     read_index_manifest,
     write_index_manifest,

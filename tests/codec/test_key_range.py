@@ -3,8 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.codec.rows.key_range import comparable_key, key_range
+from paimon_assets.engine.codec.rows.binary_row import comparable_key, key_range, serialize_row
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
 from tests.testkit.builders import data_file
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from paimon_assets.engine.codec.orc_footer import read_orc_footer
-from paimon_assets.engine.codec.orc_times import read_times
+from paimon_assets.engine.codec.orc_footer import read_orc_footer, read_times
 from paimon_assets.engine.errors import FormatError
 from tests.testkit.effort import often
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
+from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 
 ROW = pa.struct([pa.field("a", pa.int32(), nullable=False)])
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.codec.rest import resources, rest_requests, rest_responses
-from paimon_assets.engine.codec.rest.member_kinds import SCHEMA_CHANGE
 from paimon_assets.engine.codec.rest.resources import (
     INSTANT,
     Identifier,
@@ -31,7 +30,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     VersionSnapshotResponse,
     ViewResponse,
 )
-from paimon_assets.engine.codec.rest.structure import ABSENT, Structure
+from paimon_assets.engine.codec.rest.structure import ABSENT, SCHEMA_CHANGE, Structure
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey, move_column
 

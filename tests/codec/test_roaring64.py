@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.errors import FormatError
 
 numbers = st.builds(

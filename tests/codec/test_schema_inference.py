@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow.schema_inference import infer_columns
+from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, all_field_ids
 

@@ -11,7 +11,7 @@ from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.segments.segment_rules import FileColumn
+from paimon_assets.engine.spec.segments.segment import FileColumn
 
 _COLUMNS = (
     FileColumn(name="ä", type_text="INT"),

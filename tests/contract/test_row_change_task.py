@@ -18,7 +18,7 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.predicate.expression import (
+from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     ColumnValue,
     LiteralValue,

@@ -20,9 +20,8 @@ from paimon_assets.engine.spec.metadata.index_file import (
     DeletionVectorMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, ColumnStatistics, Statistics
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
     KEYED,

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest, write_index_manifest
 from paimon_assets.engine.codec.avro.manifest_avro import (
+    read_index_manifest,
     read_manifest,
     read_manifest_list,
+    write_index_manifest,
     write_manifest,
     write_manifest_list,
 )

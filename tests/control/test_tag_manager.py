@@ -3,8 +3,7 @@ import json
 
 import pytest
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.codec.json.tag_json import tag_from_json
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_from_json
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.managers.tag_manager import TagManager

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.records import Grouped
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError

@@ -10,8 +10,7 @@ from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, In, IsNull, Or
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.spec.types.type_text import parse_type
 

@@ -13,7 +13,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError

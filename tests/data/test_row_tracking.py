@@ -14,8 +14,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.schema.special_fields import read_fields
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema, read_fields
 
 FILE_IO = LocalFileIO()
 TRACKED = first_table_schema(

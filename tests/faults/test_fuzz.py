@@ -9,17 +9,23 @@ import random
 import pytest
 from pyroaring import BitMap64
 
-from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest
-from paimon_assets.engine.codec.avro.manifest_avro import read_manifest, read_manifest_list
+from paimon_assets.engine.codec.avro.manifest_avro import (
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+)
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
-from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
+from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.json.metadata_json import (
+    schema_from_json,
+    snapshot_from_json,
+    tag_from_json,
+)
 from paimon_assets.engine.codec.json.segment_json import (
     SegmentList,
     segments_from_json,
     segments_to_json,
 )
-from paimon_assets.engine.codec.json.tag_json import tag_from_json
 from paimon_assets.engine.codec.orc_footer import read_orc_footer
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
 from paimon_assets.engine.contract import wire

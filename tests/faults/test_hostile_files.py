@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema, frame_block, read_container
-from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest, write_index_manifest
-from paimon_assets.engine.codec.avro.manifest_avro import read_manifest
+from paimon_assets.engine.codec.avro.manifest_avro import (
+    read_index_manifest,
+    read_manifest,
+    write_index_manifest,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError

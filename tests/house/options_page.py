@@ -12,7 +12,7 @@ from paimon_assets.engine.spec.options.option import Option
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 COMMAND = "make options"
-NO_TABLE_OPTIONS = {"all_options", "catalog_options", "rest_options", "secret_options"}
+NO_TABLE_OPTIONS = {"all_options", "catalog_options"}
 
 _TYPES: dict[object, str] = {
     int: "integer",

@@ -1,6 +1,6 @@
 import pytest
 
-from paimon_assets.engine.spec.types.default_value import default_refusal
+from paimon_assets.engine.spec.types.literals import default_refusal
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.cast_vectors import VECTORS, bytes_of, type_of
 

@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 
 RANGES = st.lists(st.tuples(st.none() | st.integers(0, 60), st.integers(0, 12)), max_size=25)
 

@@ -12,6 +12,10 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateColumnType,
     UpdateComment,
     add_column,
+    change_from_json,
+    change_to_json,
+    changes_from_json,
+    changes_to_json,
     drop_column,
     move_column,
     remove_option,
@@ -21,12 +25,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_default_value,
     update_column_nullability,
     update_column_type,
-)
-from paimon_assets.engine.spec.evolution.schema_change_json import (
-    change_from_json,
-    change_to_json,
-    changes_from_json,
-    changes_to_json,
 )
 from paimon_assets.engine.spec.types.type_text import parse_type
 

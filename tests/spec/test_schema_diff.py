@@ -12,9 +12,8 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_comment,
     update_column_type,
 )
-from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
+from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
-from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 OLD = first_table_schema(

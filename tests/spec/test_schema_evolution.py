@@ -13,7 +13,7 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.evolution.option_changes import IMMUTABLE_OPTIONS
+from paimon_assets.engine.spec.evolution.option_rules import IMMUTABLE_OPTIONS
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     DropColumn,

@@ -1,7 +1,7 @@
 import pytest
 
 from paimon_assets.engine.errors import HIDDEN, InvalidInputError
-from paimon_assets.engine.spec.options.secret_options import shown_catalog_options, shown_options
+from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
 from paimon_assets.engine.table.api import open_catalog
 
 

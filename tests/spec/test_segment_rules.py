@@ -4,11 +4,11 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.segments.segment import is_external
-from paimon_assets.engine.spec.segments.segment_rules import (
+from paimon_assets.engine.spec.segments.segment import (
     FileColumn,
     check_partition_option,
     column_differences,
+    is_external,
     parse_partition_option,
     same_kind,
 )

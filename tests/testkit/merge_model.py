@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pyroaring import BitMap
 
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
     FieldAggregation,
@@ -20,8 +20,7 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     SequenceGroup,
 )
 from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, RowKind
 
 Row = dict[str, Any]
 Record = tuple[RowKind, Row]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.avro.index_manifest import write_index_manifest
+from paimon_assets.engine.codec.avro.manifest_avro import write_index_manifest
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement

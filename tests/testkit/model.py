@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SequencePadding,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
+from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT, RowKind
 
 Row = Mapping[str, Any]
 Order = tuple[Any, ...]

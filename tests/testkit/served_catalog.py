@@ -36,9 +36,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema

@@ -11,6 +11,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import expire_sna
 from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     add_column,
+    changes_to_json,
     drop_column,
     move_column,
     rename_column,
@@ -19,7 +20,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.segments.segment_import import SegmentSource

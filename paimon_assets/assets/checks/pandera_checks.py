@@ -20,7 +20,7 @@ from paimon_assets.assets.preview import grid
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.samples import plain_sample
+from paimon_assets.engine.spec.words import plain_sample
 from paimon_assets.engine.table.frames.object_columns import environment_kept
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 

@@ -18,9 +18,8 @@ from paimon_assets.assets.files.source_files import FileSource, checked_schema
 from paimon_assets.assets.metadata import CHANGES, changes_value, columns_metadata, loss_metadata
 from paimon_assets.assets.preview import grid
 from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
-from paimon_assets.engine.spec.evolution.schema_reconcile import reconciling_changes
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
+from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.schema_changes import PendingFiles, judge_pending_files

@@ -37,7 +37,7 @@ from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.errors import without_secrets
-from paimon_assets.engine.spec.options.rest_options import URI
+from paimon_assets.engine.spec.options.catalog_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 
 

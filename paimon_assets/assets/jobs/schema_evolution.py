@@ -31,8 +31,11 @@ from paimon_assets.assets.translator import (
     identifier_of,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_from_json
+from paimon_assets.engine.spec.evolution.schema_change import (
+    OnOverflow,
+    SchemaChange,
+    changes_from_json,
+)
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 from paimon_assets.engine.table.sql.parse import parse_sql

@@ -18,7 +18,7 @@ from enum import StrEnum
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.evolution.schema_reconcile import (
+from paimon_assets.engine.spec.evolution.schema_diff import (
     Reconciliation,
     adding_changes,
     reconciling_changes,

@@ -13,8 +13,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
 
@@ -30,7 +29,7 @@ class ReadContext:
     file_schemas: tuple[TableSchema, ...]
     """Every schema the plan's files were written with; `schema` itself may be among them."""
     columns: tuple[str, ...]
-    """Names of the columns to return, in order; system columns (`special_fields`) among them."""
+    """Names of the columns to return, in order; system columns among them."""
     predicate: Predicate | None = None
     """Bound (`spec.predicate.predicate.bind`); only rows for which it is true are returned."""
     file_io: FileIOSpec

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
-from paimon_assets.engine.codec.file_index.file_index_values import is_long_decimal, to_longs
+from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.tasks.analyze_task import (

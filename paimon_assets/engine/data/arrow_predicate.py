@@ -20,8 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, to_scalar
-from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
+from paimon_assets.engine.codec.arrow.arrow_values import (
+    UNIT_NANOS,
+    to_scalar,
+    total_order,
+    total_order_words,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

@@ -32,7 +32,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.predicate.prune import Bounds
-from paimon_assets.engine.spec.segments.segment_rules import (
+from paimon_assets.engine.spec.segments.segment import (
     TIMESTAMP_OF_ANY_KIND,
     FileColumn,
     column_differences,

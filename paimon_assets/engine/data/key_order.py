@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.float_order import total_order, total_order_words
+from paimon_assets.engine.codec.arrow.arrow_values import total_order, total_order_words
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 

@@ -3,8 +3,12 @@
 Source: `org.apache.paimon.KeyValue`, `org.apache.paimon.table.SpecialFields`.
 """
 
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND, key_field
+from paimon_assets.engine.spec.schema.schema import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    TableSchema,
+    key_field,
+)
 from paimon_assets.engine.spec.types.data_types import DataField
 
 

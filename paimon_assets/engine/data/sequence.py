@@ -27,7 +27,6 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
-from paimon_assets.engine.spec.samples import plain_sample, sample
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
@@ -35,6 +34,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataField,
     TypeRoot,
 )
+from paimon_assets.engine.spec.words import plain_sample, sample
 
 Array: TypeAlias = "pa.Array[Any]"
 Longs = npt.NDArray[np.int64]

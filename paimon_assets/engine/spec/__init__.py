@@ -10,5 +10,5 @@ Concept → modules:
     snapshot, manifest, data file, statistics, tag    metadata/
     segments                                          segments/
     paths and partitions                              paths, partition
-    texts                                             java_float_text, words, samples
+    texts                                             words
 """

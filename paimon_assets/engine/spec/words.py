@@ -1,4 +1,4 @@
-"""Words of messages: numbers with nouns, lists, names that are nearly right."""
+"""Words of messages: numbers with nouns, lists, names that are nearly right, samples of values."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -44,3 +44,36 @@ def shorten(texts: Sequence[str]) -> str:
     """
     more = len(texts) - _MOST_NAMES
     return ", ".join(texts[:_MOST_NAMES]) + (f", … {more:,} more" if more > 0 else "")
+
+
+SHOWN_CHARACTERS = 60
+MASKED = "(not shown)"
+
+
+def sample(value: object, *, show: bool = True) -> str:
+    """Return a value as text of bounded length; the rows of a table hold people's data.
+
+    >>> sample("x" * 1_000_000) == "'" + "x" * 59 + "…"
+    True
+    >>> sample(4711, show=False)
+    '(not shown)'
+    """
+    return _cut(value, quoted=True) if show else MASKED
+
+
+def plain_sample(value: object, *, show: bool = True) -> str:
+    """Return a value as `sample` does, without quotes around texts.
+
+    >>> plain_sample("air"), plain_sample(None)
+    ('air', 'null')
+    """
+    if not show:
+        return MASKED
+    return "null" if value is None else _cut(value, quoted=False)
+
+
+def _cut(value: object, *, quoted: bool) -> str:
+    if isinstance(value, str | bytes | bytearray):
+        value = value[: SHOWN_CHARACTERS + 1]  # a text of gigabytes is not copied
+    text = repr(value) if quoted else str(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

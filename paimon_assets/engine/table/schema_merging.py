@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.arrow.schema_inference import inferred_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, inferred_type
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError

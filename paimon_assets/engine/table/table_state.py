@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.fileio.base import FileIO
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-    from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-    from paimon_assets.engine.spec.metadata.tag import Tag
+    from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.spec.types.literals import Internal
     from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth

@@ -19,7 +19,7 @@ from paimon_assets.engine.codec.rest.rest_responses import (
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.partition import escape
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.principals import Action

@@ -7,10 +7,13 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, table_options
+from paimon_assets.engine.spec.options.catalog_options import (
+    METASTORE,
+    secret_values,
+    table_options,
+)
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
-from paimon_assets.engine.spec.options.secret_options import secret_values
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table

@@ -40,8 +40,7 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump, load, load_error
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.predicate.expression import Expression
-from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.predicate.predicate import Expression, Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.table import Table

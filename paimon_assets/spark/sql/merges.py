@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.expression import Expression, SourceValue
+from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When

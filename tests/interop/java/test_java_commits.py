@@ -10,7 +10,7 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.table_statistics import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table

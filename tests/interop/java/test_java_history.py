@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.spec.evolution.schema_change import set_option
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_change import changes_to_json, set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows

@@ -17,7 +17,7 @@ import pytest
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,

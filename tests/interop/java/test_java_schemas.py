@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     UpdateComment,
     add_column,
+    changes_to_json,
     drop_column,
     move_column,
     remove_option,
@@ -23,7 +24,6 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.evolution.schema_change_json import changes_to_json
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.table.table import Table

@@ -7,7 +7,7 @@ from typing import Any
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules, merge_rules_of
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 from tests.testkit.merge_model import MergeModel
 from tests.testkit.model import parse_row_kind
 from tests.testkit.stateful.world import ID, KIND, PART, SEQ, World

@@ -1,8 +1,11 @@
 """DataType ⇄ pyarrow.DataType: the only mapping between the two.
 
+pyarrow's Parquet writer refuses null rows whose fields may not be null; merges leave such rows, and
+`without_nulls_below` mends them.
 Source: `org.apache.paimon.arrow.ArrowFieldTypeConversion`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -207,3 +210,120 @@ def _from_nested(arrow_type: Any) -> DataType | None:
 
 def _from_field(field: "pa.Field[Any]") -> DataType:
     return from_arrow_type(field.type, nullable=field.nullable)
+
+
+def without_nulls_below(table: pa.Table) -> pa.Table:
+    """Take the nulls from fields that may have none, where the row around them is null."""
+    for number, field in enumerate(table.schema):
+        if has_required_fields(field.type):
+            chunks = [_settled(chunk, required=False) for chunk in table.column(number).chunks]
+            table = table.set_column(number, field, pa.chunked_array(chunks, field.type))
+    return table
+
+
+def has_required_fields(arrow_type: Any) -> bool:
+    """Whether a row inside a type has a field that may not be null."""
+    if pat.is_map(arrow_type):
+        return has_required_fields(arrow_type.key_type) or has_required_fields(arrow_type.item_type)
+    if pat.is_list(arrow_type):
+        return has_required_fields(arrow_type.value_type)
+    if not pat.is_struct(arrow_type):
+        return False
+    return any(not field.nullable or has_required_fields(field.type) for field in arrow_type)
+
+
+def _settled(array: Any, *, required: bool) -> Any:
+    held = array.type
+    mask = None if required else array.is_null()
+    if pat.is_struct(held):
+        fields = list(held)
+        columns = [
+            _settled(child, required=not field.nullable)
+            for child, field in zip(array.flatten(), fields, strict=True)
+        ]
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+    if array.offset and pat.is_nested(held):
+        array = pa.concat_arrays([array])  # no slice: Arrow takes no mask beside sliced offsets
+    if pat.is_map(held):
+        items = _settled(array.items, required=not held.item_field.nullable)
+        entries: Any = (array.offsets, array.keys, items)
+        return pa.MapArray.from_arrays(*entries, type=held, mask=mask)
+    if pat.is_list(held):
+        inner = _settled(array.values, required=not held.value_field.nullable)
+        return pa.ListArray.from_arrays(array.offsets, inner, type=held, mask=mask)
+    if not required or not array.null_count:
+        return array
+    buffers = array.buffers()
+    return pa.Array.from_buffers(held, len(array), [None, *buffers[1:]], offset=array.offset)
+
+
+_TIME_DIGITS = 3
+"""The time digits of a second: no format keeps more of a TIME."""
+
+
+def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
+    """Return columns that hold rows of `schema` without loss, and can be written: name → type.
+
+    Fixed-size lists become arrays, and times of a day TIME(3): rows with finer ones are refused
+    when they are written.
+
+    Raises:
+        InvalidInputError: A column occurs twice, or is of an Arrow type no Paimon type can hold;
+            names type and column.
+    """
+    twice = _repeat(schema.names)
+    if twice:
+        raise InvalidInputError(
+            f"Column '{twice}' occurs twice; drop or rename one of them.",
+            kind="input-columns",
+            details={"column": twice},
+        )
+    return {field.name: _type_of(field) for field in schema}
+
+
+def _type_of(field: "pa.Field[pa.DataType]") -> DataType:
+    try:
+        return inferred_type(field.type, nullable=field.nullable)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"Column '{field.name}' cannot be stored: {error.message}",
+            kind=error.kind,
+            details={**error.details, "column": field.name},
+        ) from error
+
+
+def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
+    """Return the type of a column that is made for values of an Arrow type.
+
+    Raises:
+        InvalidInputError: There is none, or a struct names a field twice.
+    """
+    return _writable(from_arrow_type(arrow_type, nullable=nullable))
+
+
+def _writable(data_type: DataType) -> DataType:
+    match data_type:
+        case AtomicType(root=TypeRoot.TIME):
+            digits = min(data_type.precision or 0, _TIME_DIGITS)
+            return replace(data_type, precision=digits)
+        case ArrayType(element=element):
+            return replace(data_type, element=_writable(element))
+        case VectorType(element=element):
+            return ArrayType(nullable=data_type.nullable, element=_writable(element))
+        case MapType(key=key, value=value):
+            return replace(data_type, key=_writable(key), value=_writable(value))
+        case RowType(fields=fields):
+            twice = _repeat([field.name for field in fields])
+            if twice:
+                raise InvalidInputError(
+                    f"it is a struct that names '{twice}' twice; rename one of them.",
+                    kind="arrow-type",
+                )
+            typed = tuple(replace(field, type=_writable(field.type)) for field in fields)
+            return replace(data_type, fields=typed)
+        case _:
+            return data_type
+
+
+def _repeat(names: list[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)

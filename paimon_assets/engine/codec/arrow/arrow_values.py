@@ -5,13 +5,16 @@ timestamps nanoseconds since the epoch, DECIMAL `Decimal`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, to_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -135,3 +138,22 @@ _FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
 
 def _scale(column: Any, factor: int) -> list[Internal]:
     return [None if value is None else value * factor for value in column.to_pylist()]
+
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+_SIGN = np.uint64(1 << 63)
+
+
+def total_order(array: Any) -> Any:
+    """Return an array of numbers that compare as its values do; nulls stay."""
+    words = from_numpy(total_order_words(to_numpy(array)))
+    return pc.if_else(array.is_valid(), words, None) if array.null_count else words
+
+
+def total_order_words(values: npt.NDArray[Any]) -> Words:
+    """Map floating-point values to numbers that compare as they do."""
+    doubles = values.astype(np.float64)
+    doubles[np.isnan(doubles)] = np.nan
+    bits = doubles.view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)

@@ -21,14 +21,15 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from paimon_assets.engine.codec.avro.avro_limits import (
+from paimon_assets.engine.codec.avro.avro_reader import (
     MOST_BLOCK_BYTES,
     MOST_METADATA_BYTES,
+    ReadValue,
     check_bits,
     check_schema,
+    compile_reader,
     decompressor,
 )
-from paimon_assets.engine.codec.avro.avro_reader import ReadValue, compile_reader
 from paimon_assets.engine.errors import FormatError
 
 if sys.version_info >= (3, 14):

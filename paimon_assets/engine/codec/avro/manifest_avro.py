@@ -1,33 +1,95 @@
-"""Manifests and manifest lists ⇄ bytes: the records of `manifest-*` and `manifest-list-*`.
+"""Manifests, manifest lists and index manifests ⇄ bytes.
 
 Written as Avro with the exact schemas of Java Paimon 2.0, whose newest readers refuse any other
-field order. Reading: `codec.avro.manifest_records`.
-Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaSerializer`.
+field order. Read by name: fields an older version did not write are None or absent (index manifests
+had no deletion vectors before 0.8, and no cardinality before 1.0). Old tables may hold ORC or
+Parquet manifests (`manifest.format`); the first bytes show which.
+Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaSerializer`,
+`IndexManifestEntrySerializer`, `org.apache.paimon.utils.ObjectsFile`.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from paimon_assets.engine.codec.avro.avro import Record, write_container
-from paimon_assets.engine.codec.avro.manifest_records import (
-    DAMAGED,
-    array,
-    attributes_of,
-    built_records,
-    damaged_record,
-    field,
-    manifest_rows,
-    nullable,
-    record,
-    record_of,
-    record_schema,
-    unsupported_version,
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.avro.avro import (
+    Record,
+    RecordSchema,
+    read_container,
+    read_rows,
+    write_container,
 )
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.metadata.index_file import (
+    DELETION_VECTORS_INDEX,
+    DeletionVectorMeta,
+    GlobalIndexMeta,
+    IndexFileMeta,
+    IndexManifestEntry,
+)
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
+
+T = TypeVar("T")
+
+_NAMESPACE = "org.apache.paimon.avro.generated"
+
+
+def field(name: str, avro_type: Any) -> Record:
+    """Return a field that is never null."""
+    return {"name": name, "type": avro_type}
+
+
+def nullable(name: str, avro_type: Any) -> Record:
+    """Return a field that may be null; Java takes the first branch of the union for null."""
+    return {"name": name, "type": ["null", avro_type], "default": None}
+
+
+def array(items: Any) -> Record:
+    """Return the type of an array."""
+    return {"type": "array", "items": items}
+
+
+def record(name: str, *fields: Record) -> Record:
+    """Return the type of a record inside another."""
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def record_schema(*fields: Record) -> RecordSchema:
+    """Return the schema of a manifest's records, as Java names them; `_VERSION` is the first."""
+    versioned = [field("_VERSION", "int"), *fields]
+    schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": versioned}
+    return RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
+
+
+def record_of(value: Any, fields: Sequence[Record]) -> Record:
+    """Return the record of a value, whose attribute `a_b` is field `_A_B`."""
+    return {field["name"]: getattr(value, _attribute(field["name"])) for field in fields}
+
+
+def attributes_of(raw: Record, fields: Sequence[Record]) -> Record:
+    """Return the attributes of the value a record is made of, the inverse of `record_of`.
+
+    Records inside stay records; fields with a default may be missing.
+    """
+    return {
+        _attribute(name := field["name"]): raw.get(name) if "default" in field else raw[name]
+        for field in fields
+    }
+
+
+def _attribute(name: str) -> str:
+    return name.removeprefix("_").lower()
+
 
 MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
@@ -40,8 +102,7 @@ _STATS = (
 )
 
 
-_FILE = record(
-    "record__FILE",
+_FILE_FIELDS = (
     field("_FILE_NAME", "string"),
     field("_FILE_SIZE", "long"),
     field("_ROW_COUNT", "long"),
@@ -68,7 +129,7 @@ MANIFEST_SCHEMA = record_schema(
     field("_PARTITION", "bytes"),
     field("_BUCKET", "int"),
     field("_TOTAL_BUCKETS", "int"),
-    field("_FILE", _FILE),
+    field("_FILE", record("record__FILE", *_FILE_FIELDS)),
 )
 _META = (
     field("_FILE_NAME", "string"),
@@ -188,38 +249,225 @@ def _entry_record(entry: ManifestEntry) -> Record:
 
 
 def _file_record(file: DataFileMeta) -> Record:
-    return {
-        "_FILE_NAME": file.file_name,
-        "_FILE_SIZE": file.file_size,
-        "_ROW_COUNT": file.row_count,
-        "_MIN_KEY": file.min_key,
-        "_MAX_KEY": file.max_key,
+    stats = {
         "_KEY_STATS": _stats_record(file.key_stats),
         "_VALUE_STATS": _stats_record(file.value_stats),
-        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
-        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
-        "_SCHEMA_ID": file.schema_id,
-        "_LEVEL": file.level,
-        "_EXTRA_FILES": file.extra_files,
-        "_CREATION_TIME": file.creation_time,
-        "_DELETE_ROW_COUNT": file.delete_row_count,
-        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
-        "_FILE_SOURCE": file.file_source,
-        "_VALUE_STATS_COLS": file.value_stats_cols,
-        "_EXTERNAL_PATH": file.external_path,
-        "_FIRST_ROW_ID": file.first_row_id,
-        "_WRITE_COLS": file.write_cols,
     }
+    return {**record_of(file, _FILE_FIELDS), **stats}
 
 
 def _stats_record(stats: SimpleStats) -> Record:
-    return {
-        "_MIN_VALUES": stats.min_values,
-        "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": stats.null_counts,
-    }
+    return record_of(stats, _STATS)
 
 
 def _meta_record(meta: ManifestFileMeta) -> Record:
     stats = _stats_record(meta.partition_stats)
     return {"_VERSION": MANIFEST_VERSION, **record_of(meta, _META), "_PARTITION_STATS": stats}
+
+
+INDEX_MANIFEST_VERSION = 1
+"""`_VERSION` of the records of index manifests."""
+
+_RANGES = array(
+    [
+        "null",
+        record(
+            "record__DELETIONS_VECTORS_RANGES",
+            field("f0", "string"),
+            field("f1", "int"),
+            field("f2", "int"),
+            nullable("_CARDINALITY", "long"),
+        ),
+    ]
+)
+_GLOBAL_INDEX = (
+    field("_ROW_RANGE_START", "long"),
+    field("_ROW_RANGE_END", "long"),
+    field("_INDEX_FIELD_ID", "int"),
+    nullable("_EXTRA_FIELD_IDS", array("int")),
+    nullable("_INDEX_META", "bytes"),
+    nullable("_SOURCE_META", "bytes"),
+)
+_INDEX_PLACE = (field("_KIND", "int"), field("_PARTITION", "bytes"), field("_BUCKET", "int"))
+_EXTERNAL_PATH = nullable("_EXTERNAL_PATH", "string")
+_INDEX_FILE = (
+    field("_INDEX_TYPE", "string"),
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+)
+INDEX_MANIFEST_SCHEMA = record_schema(
+    *_INDEX_PLACE,
+    *_INDEX_FILE,
+    nullable("_DELETIONS_VECTORS_RANGES", _RANGES),
+    _EXTERNAL_PATH,
+    nullable("_GLOBAL_INDEX", record("record__GLOBAL_INDEX", *_GLOBAL_INDEX)),
+)
+
+
+def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
+    """Read an index manifest."""
+    return list(built_records(data, path, _index_entry, version=INDEX_MANIFEST_VERSION))
+
+
+def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+    """Write an index manifest, in the order given."""
+    return write_container(INDEX_MANIFEST_SCHEMA, list(map(_index_record, entries)))
+
+
+def _index_entry(raw: Record) -> IndexManifestEntry:
+    ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
+    file = IndexFileMeta(
+        **attributes_of(raw, _INDEX_FILE),
+        deletion_vectors=None if ranges is None else tuple(map(_vector, ranges)),
+        external_path=None if external is None else straight_path(external),
+        global_index=_global_index(raw.get("_GLOBAL_INDEX")),
+    )
+    plain_name(file.file_name)
+    place = attributes_of(raw, _INDEX_PLACE)
+    if place["bucket"] < 0:
+        raise ValueError(f"bucket {place['bucket']}")
+    _check_vectors(file)
+    return IndexManifestEntry(file=file, **{**place, "kind": FileKind(place["kind"])})
+
+
+def _check_vectors(file: IndexFileMeta) -> None:
+    """Refuse vectors that cannot be: a vector that is passed over brings back deleted rows."""
+    vectors = file.deletion_vectors
+    if (file.index_type == DELETION_VECTORS_INDEX) != (vectors is not None):
+        raise ValueError(f"an index of type {file.index_type!r} and its vectors do not fit")
+    if vectors is not None and len(vectors) != file.row_count:
+        raise ValueError(f"{len(vectors)} deletion vectors where {file.row_count} are counted")
+    for vector in vectors or ():
+        end = vector.offset + vector.length
+        if vector.offset < 1 or vector.length < 1 or end > file.file_size:
+            raise ValueError(
+                f"a vector at bytes {vector.offset} to {end} of a file of {file.file_size}"
+            )
+        if vector.cardinality is not None and vector.cardinality < 0:
+            raise ValueError(f"a vector of {vector.cardinality} rows")
+
+
+def _vector(raw: Record) -> DeletionVectorMeta:
+    return DeletionVectorMeta(
+        data_file_name=raw["f0"],
+        offset=raw["f1"],
+        length=raw["f2"],
+        cardinality=raw.get("_CARDINALITY"),
+    )
+
+
+def _global_index(raw: Record | None) -> GlobalIndexMeta | None:
+    if raw is None:
+        return None
+    index = GlobalIndexMeta(**attributes_of(raw, _GLOBAL_INDEX))
+    extra = index.extra_field_ids
+    return index if extra is None else replace(index, extra_field_ids=tuple(extra))
+
+
+def _index_record(entry: IndexManifestEntry) -> Record:
+    file = entry.file
+    vectors = None if file.deletion_vectors is None else list(map(_range, file.deletion_vectors))
+    return {
+        "_VERSION": INDEX_MANIFEST_VERSION,
+        **record_of(entry, _INDEX_PLACE),
+        **record_of(file, (*_INDEX_FILE, _EXTERNAL_PATH)),
+        "_DELETIONS_VECTORS_RANGES": vectors,
+        "_GLOBAL_INDEX": file.global_index and record_of(file.global_index, _GLOBAL_INDEX),
+    }
+
+
+def _range(vector: DeletionVectorMeta) -> Record:
+    return {
+        "f0": vector.data_file_name,
+        "f1": vector.offset,
+        "f2": vector.length,
+        "_CARDINALITY": vector.cardinality,
+    }
+
+
+def built_records(
+    data: bytes, path: str, build: Callable[[Record], T], *, version: int
+) -> Iterator[T]:
+    """Yield a value for every record of a manifest."""
+    columnar = _columnar_records(data, path)
+    for raw in read_container(data, path) if columnar is None else columnar:
+        if raw.get("_VERSION") != version:
+            raise unsupported_version(path, raw.get("_VERSION"), version)
+        try:
+            yield build(raw)
+        except DAMAGED as error:
+            raise damaged_record(path, error) from error
+
+
+DAMAGED = (KeyError, TypeError, ValueError)
+"""What building a value of a damaged record may raise."""
+
+
+def damaged_record(path: str, error: Exception) -> FormatError:
+    """Return the error for an impossible record."""
+    return FormatError(
+        f"{path}: a manifest record is damaged ({error!r}).",
+        kind="manifest-record",
+        details={"path": path},
+    )
+
+
+def unsupported_version(path: str, found: Any, version: int) -> FormatError:
+    """Return the error for a record of another `_VERSION`."""
+    return FormatError(
+        f"{path}: unsupported manifest record version {found}; this engine reads {version}.",
+        kind="manifest-version",
+        details={"path": path},
+    )
+
+
+def manifest_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
+    """Yield the records of a manifest as values, for those that come by the hundred thousand."""
+    columnar = _columnar_records(data, path)
+    if columnar is None:
+        yield from read_rows(data, path, wanted)
+        return
+    schema = json.loads(wanted.text)
+    try:
+        for raw in columnar:
+            yield _values(raw, schema)
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+
+
+def _values(raw: Record, schema: Any) -> Sequence[Any]:
+    values = []
+    for field in schema["fields"]:
+        value = raw.get(field["name"]) if "default" in field else raw[field["name"]]
+        values.append(_values(value, field["type"]) if isinstance(value, dict) else value)
+    return values
+
+
+def _columnar_records(data: bytes, path: str) -> Sequence[Record] | None:
+    """Return the records of a manifest that is no Avro file."""
+    try:
+        if data.startswith(b"ORC"):
+            return _table_records(orc.ORCFile(pa.BufferReader(data)).read())
+        if data.startswith(b"PAR1"):
+            return _table_records(pq.read_table(pa.BufferReader(data)))
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(
+            f"{path}: damaged manifest, {error}", kind="manifest", details={"path": path}
+        ) from error
+    return None
+
+
+def _table_records(table: pa.Table) -> Sequence[Record]:
+    """One dictionary a row: only old tables have such manifests, and small ones."""
+    schema = pa.schema([column.with_type(_with_millis(column.type)) for column in table.schema])
+    return table.cast(schema).to_pylist()
+
+
+def _with_millis(arrow_type: Any) -> Any:
+    # Python's datetime has no nanoseconds; manifests have none either.
+    if pat.is_timestamp(arrow_type):
+        return pa.timestamp("ms", tz=arrow_type.tz)
+    if pat.is_struct(arrow_type):
+        return pa.struct([inner.with_type(_with_millis(inner.type)) for inner in arrow_type])
+    return arrow_type

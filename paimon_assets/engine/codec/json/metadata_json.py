@@ -1,18 +1,24 @@
-"""Snapshot and TableSchema ⇄ the JSON of `snapshot-N` and `schema-N` files.
+"""Snapshots, schemas, tags and statistics ⇄ the JSON of their files.
 
 Members this engine does not know are kept and written back; absent and null are the same, and null
-is never written. Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schema.SchemaSerializer`.
+is never written. Tags without a time to live are plain snapshots, which every Paimon reads.
+Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schema.SchemaSerializer`,
+`org.apache.paimon.tag.Tag`, `org.apache.paimon.stats.StatsFile`.
 """
 
+import datetime as dt
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeGuard, TypeVar, cast
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,
     Snapshot,
+    Tag,
 )
 from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
 from paimon_assets.engine.spec.paths import plain_name
@@ -287,3 +293,92 @@ class _Members:
 
 def _all_texts(values: list[Json]) -> TypeGuard[list[str]]:
     return all(isinstance(value, str) for value in values)
+
+
+def statistics_to_json(statistics: Statistics) -> bytes:
+    """Write statistics; unknown ones are left out."""
+    members: dict[str, Json] = {
+        "snapshotId": statistics.snapshot_id,
+        "schemaId": statistics.schema_id,
+        "mergedRecordCount": statistics.merged_record_count,
+        "mergedRecordSize": statistics.merged_record_size,
+        "colStats": {name: _column(known) for name, known in statistics.columns.items()},
+    }
+    return json.dumps(_known(members), ensure_ascii=False).encode()
+
+
+def _column(column: ColumnStatistics) -> dict[str, Json]:
+    return _known(
+        {
+            "colId": column.column_id,
+            "distinctCount": column.distinct_count,
+            "min": column.minimum,
+            "max": column.maximum,
+            "nullCount": column.null_count,
+            "avgLen": column.average_length,
+            "maxLen": column.maximum_length,
+        }
+    )
+
+
+def _known(members: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in members.items() if value is not None}
+
+
+_CREATE_TIME = "tagCreateTime"
+_TIME_RETAINED = "tagTimeRetained"
+_LEAST_PARTS, _MOST_PARTS = 5, 7
+
+
+def tag_from_json(name: str, data: bytes, path: str) -> Tag:
+    """Parse a tag file."""
+    snapshot = snapshot_from_json(data, path)
+    others = dict(snapshot.unknown)
+    try:
+        created = _local_time(others.pop(_CREATE_TIME, None))
+        retained = _duration(others.pop(_TIME_RETAINED, None))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(
+            f"{path}: the tag's times are damaged ({error}).",
+            kind="metadata-json",
+            details={"path": path},
+        ) from error
+    return Tag(
+        name=name,
+        snapshot=replace(snapshot, unknown=others),
+        create_time=created,
+        time_retained=retained,
+    )
+
+
+def tag_to_json(tag: Tag) -> bytes:
+    """Write a tag file."""
+    members: dict[str, Json] = dict(tag.snapshot.unknown)
+    if tag.create_time is not None and tag.time_retained is not None:
+        at = tag.create_time
+        time = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]
+        members[_CREATE_TIME] = list[Json](time)
+        members[_TIME_RETAINED] = tag.time_retained.total_seconds()
+    return snapshot_to_json(replace(tag.snapshot, unknown=members))
+
+
+def _local_time(value: Json) -> dt.datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return dt.datetime.fromisoformat(value)
+    if not isinstance(value, list) or not _LEAST_PARTS <= len(value) <= _MOST_PARTS:
+        raise ValueError("expected [year, month, day, hour, minute, second, nanoseconds]")
+    parts = [part for part in value if isinstance(part, int)]
+    if len(parts) != len(value):
+        raise ValueError("expected whole numbers")
+    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:_MOST_PARTS]
+    return dt.datetime(year, month, day, hour, minute, second, nanos // 1000)  # noqa: DTZ001
+
+
+def _duration(value: Json) -> dt.timedelta | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("expected seconds")
+    return dt.timedelta(seconds=value)

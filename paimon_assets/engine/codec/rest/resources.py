@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from paimon_assets.engine.codec.rest.member_kinds import (
+from paimon_assets.engine.codec.rest.structure import (
     BOOLEAN,
     FIELDS,
     INTEGER,
@@ -14,10 +14,13 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     SNAPSHOT,
     TEXT,
     TEXT_MAP,
+    Kind,
+    Structure,
+    member,
+    one_of,
     optional,
 )
-from paimon_assets.engine.codec.rest.structure import Kind, Structure, member, one_of
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json

@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from paimon_assets.engine.codec.rest.member_kinds import (
+from paimon_assets.engine.codec.rest.resources import (
+    INSTANT,
+    PARTITION_STATISTICS,
+    VIEW_CHANGE,
+    FunctionBody,
+    Identifier,
+    Instant,
+    ViewChange,
+    ViewSchema,
+)
+from paimon_assets.engine.codec.rest.structure import (
+    ABSENT,
     BOOLEAN,
     OBJECTS,
     OPTIONAL_INTEGER,
@@ -14,22 +25,15 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     TEXT,
     TEXT_MAP,
     TEXTS,
+    Absent,
+    Structure,
     list_of,
+    member,
+    nested,
     optional,
 )
-from paimon_assets.engine.codec.rest.resources import (
-    INSTANT,
-    PARTITION_STATISTICS,
-    VIEW_CHANGE,
-    FunctionBody,
-    Identifier,
-    Instant,
-    ViewChange,
-    ViewSchema,
-)
-from paimon_assets.engine.codec.rest.structure import ABSENT, Absent, Structure, member, nested
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import Json

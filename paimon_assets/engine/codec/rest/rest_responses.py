@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
-from paimon_assets.engine.codec.rest.member_kinds import (
+from paimon_assets.engine.codec.rest.resources import (
+    ConsumerInfo,
+    FunctionBody,
+    Identifier,
+    Partition,
+    TableSnapshot,
+    ViewSchema,
+)
+from paimon_assets.engine.codec.rest.structure import (
     BOOLEAN,
     INTEGER,
     OPTIONAL_INTEGER,
@@ -14,18 +22,12 @@ from paimon_assets.engine.codec.rest.member_kinds import (
     TEXT,
     TEXT_MAP,
     TEXTS,
+    Structure,
     list_of,
+    member,
+    nested,
     optional,
 )
-from paimon_assets.engine.codec.rest.resources import (
-    ConsumerInfo,
-    FunctionBody,
-    Identifier,
-    Partition,
-    TableSnapshot,
-    ViewSchema,
-)
-from paimon_assets.engine.codec.rest.structure import Structure, member, nested
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import Json

@@ -4,9 +4,11 @@
     row              header byte ┊ null bits ┊ 8-byte slot a field ┊ variable part; little-endian
 
 Values are internal values (`spec.types.literals`); an ARRAY is a tuple of values, a ROW a tuple of
-its fields. Source: `org.apache.paimon.data.BinaryRow`, `BinaryArray`.
+its fields. `key_range` compares keys as merging does: NaN last, -0.0 below 0.0, nulls first.
+Source: `org.apache.paimon.data.BinaryRow`, `BinaryArray`.
 """
 
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -14,6 +16,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,
@@ -311,3 +314,34 @@ def serialize_columns(columns: Sequence[Any], types: Sequence[DataType]) -> list
         internals(column, data_type) for column, data_type in zip(columns, types, strict=True)
     ]
     return [serialize_row(row, types) for row in zip(*values, strict=True)]
+
+
+ComparableKey = tuple[tuple[Any, ...], ...]
+
+_NULL = (0,)
+_NAN = (2,)
+
+
+def key_range(file: DataFileMeta, types: Sequence[DataType]) -> tuple[ComparableKey, ComparableKey]:
+    """Return the smallest and the largest key of a file of a primary-key table."""
+    return comparable_key(file.min_key, types), comparable_key(file.max_key, types)
+
+
+def comparable_key(row: bytes, types: Sequence[DataType]) -> ComparableKey:
+    """Decode a serialized key into tuples that compare as keys are ordered.
+
+    >>> from paimon_assets.engine.codec.rows.binary_row import serialize_row
+    >>> from paimon_assets.engine.spec.types.data_types import bigint
+    >>> null, one = (serialize_row([value], [bigint()]) for value in (None, 1))
+    >>> comparable_key(null, [bigint()]) < comparable_key(one, [bigint()])
+    True
+    """
+    return tuple(_comparable(value) for value in deserialize_row(row, types))
+
+
+def _comparable(value: Internal) -> tuple[Any, ...]:
+    if value is None:
+        return _NULL
+    if not isinstance(value, float):
+        return (1, value)
+    return _NAN if math.isnan(value) else (1, value, math.copysign(1.0, value))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.segments.segment_rules import FileColumn
+from paimon_assets.engine.spec.segments.segment import FileColumn
 
 FOOTER_TASK = "segment-footers"
 

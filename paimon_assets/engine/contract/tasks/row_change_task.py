@@ -8,7 +8,7 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
-from paimon_assets.engine.spec.predicate.expression import Assignment
+from paimon_assets.engine.spec.predicate.predicate import Assignment
 
 ROW_CHANGE_TASK = "row-change"
 """Name of the task in a `TaskBatch`; its result is a `RowChangeResult`."""

@@ -14,8 +14,8 @@ from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.options.catalog_options import DLF_OSS_ENDPOINT
 from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.rest_options import DLF_OSS_ENDPOINT
 
 logger = logging.getLogger(__name__)
 

@@ -40,9 +40,8 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 

@@ -77,20 +77,20 @@ from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from paimon_assets.engine.spec.evolution.option_rules import check_options
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, WAREHOUSE
-from paimon_assets.engine.spec.options.option import Options, parse_duration_ms
-from paimon_assets.engine.spec.options.rest_options import (
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+from paimon_assets.engine.spec.options.catalog_options import (
     DATA_TOKEN_ENABLED,
     DROPS_EMPTY,
     HEADER_PREFIX,
+    METASTORE,
     PREFIX,
     TABLE_DEFAULT_PREFIX,
     URI,
+    WAREHOUSE,
+    secret_values,
 )
-from paimon_assets.engine.spec.options.secret_options import secret_values
+from paimon_assets.engine.spec.options.option import Options, parse_duration_ms
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import (
     Schema,

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from paimon_assets.engine.codec.rows.key_range import key_range
+from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.conflict import (
     KeyRange,

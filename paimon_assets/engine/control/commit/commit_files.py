@@ -24,11 +24,11 @@ from paimon_assets.engine.control.manifests.manifest_merge import (
 from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.spec.metadata.data_file import instant_ms
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.wall_clock import instant_ms
 
 
 def partition_statistics(

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from paimon_assets.engine.codec.json.statistics_json import statistics_to_json
+from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import CommitChanges, changes_of
@@ -58,9 +58,8 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.partition_statistics import PartitionStatistics
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics, Statistics
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot
-from paimon_assets.engine.spec.metadata.table_statistics import Statistics
 from paimon_assets.engine.spec.options.all_options import BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
@@ -51,12 +51,11 @@ from paimon_assets.engine.lsm.universal_compaction import (
     drops_deletes,
     pick_full,
 )
-from paimon_assets.engine.spec.evolution.row_expiry import expired_rows
-from paimon_assets.engine.spec.merge.lookup import LookupStrategy
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.evolution.schema_validation import expired_rows
+from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
 from paimon_assets.engine.spec.options.all_options import BUCKET, SPLIT_OPEN_FILE_COST
 from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,

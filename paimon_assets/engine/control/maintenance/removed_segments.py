@@ -38,8 +38,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
     is_live_in,
 )
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import Segment, SegmentStatus
 

@@ -35,8 +35,7 @@ from paimon_assets.engine.control.maintenance.references import (
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.options.maintenance_options import (
     TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,

@@ -8,8 +8,11 @@ Source: `org.apache.paimon.utils.TagManager`.
 import datetime as dt
 from collections.abc import Callable
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.codec.json.tag_json import tag_from_json, tag_to_json
+from paimon_assets.engine.codec.json.metadata_json import (
+    snapshot_to_json,
+    tag_from_json,
+    tag_to_json,
+)
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
@@ -20,8 +23,7 @@ from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManag
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.tag import Tag
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import TAG_PREFIX, TablePaths
 
 

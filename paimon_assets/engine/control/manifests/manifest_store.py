@@ -15,11 +15,12 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.avro.index_manifest import read_index_manifest, write_index_manifest
 from paimon_assets.engine.codec.avro.manifest_avro import (
     KeepEntry,
+    read_index_manifest,
     read_manifest,
     read_manifest_list,
+    write_index_manifest,
     write_manifest,
     write_manifest_list,
 )

@@ -23,8 +23,7 @@ from paimon_assets.engine.control.rest.dlf_tokens import (
     token_from_json,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.rest_options import (
+from paimon_assets.engine.spec.options.catalog_options import (
     DLF_ACCESS_KEY_ID,
     DLF_ACCESS_KEY_SECRET,
     DLF_ECS_METADATA_URL,
@@ -38,6 +37,7 @@ from paimon_assets.engine.spec.options.rest_options import (
     TOKEN_PROVIDER,
     URI,
 )
+from paimon_assets.engine.spec.options.option import Options
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]

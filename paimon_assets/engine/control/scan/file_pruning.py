@@ -25,16 +25,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket, needs_no_merge
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import (

@@ -26,7 +26,7 @@ Source: `org.apache.paimon.table.source.snapshot.SnapshotReaderImpl.readIncremen
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from paimon_assets.engine.codec.rows.key_range import key_range
+from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore

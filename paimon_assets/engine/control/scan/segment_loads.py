@@ -27,9 +27,9 @@ from paimon_assets.engine.control.segments.segment_registry import (
     settled,
 )
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.metadata.data_file import instant_ms
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, live_entries
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.metadata.wall_clock import instant_ms
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     RETENTION_MS,

@@ -17,16 +17,15 @@ Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySpl
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.lsm.levels import num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,

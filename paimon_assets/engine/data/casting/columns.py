@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.required_fields import has_required_fields
+from paimon_assets.engine.codec.arrow.arrow_types import has_required_fields, to_arrow_type
 from paimon_assets.engine.data.casting.arrays import values_of, with_nulls_as
 from paimon_assets.engine.data.casting.cast import UTC, Array
 from paimon_assets.engine.data.casting.casting import cast_array

@@ -56,7 +56,7 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.options.all_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.options.compaction_options import (

@@ -24,8 +24,8 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
-from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT
+from paimon_assets.engine.spec.schema.schema import ROW_KIND
+from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT
 
 
 def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:

@@ -61,8 +61,8 @@ from paimon_assets.engine.data.merge.sort_merge import (
     record_order,
 )
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

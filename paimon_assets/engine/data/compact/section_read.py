@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserialize_row, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
@@ -27,8 +26,7 @@ from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
-from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
@@ -40,7 +38,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import DataField
 
 FILE_NUMBER = "_FILE_NUMBER"

@@ -29,11 +29,17 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyarrow import orc
 
+from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
-from paimon_assets.engine.codec.orc_footer import OrcColumnStats, OrcFooter, Read, read_orc_footer
-from paimon_assets.engine.codec.orc_times import EPOCH, read_times
+from paimon_assets.engine.codec.orc_footer import (
+    EPOCH,
+    OrcColumnStats,
+    OrcFooter,
+    Read,
+    read_orc_footer,
+    read_times,
+)
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.codec.arrow.required_fields import without_nulls_below
 from paimon_assets.engine.data.format import parquet_times
 from paimon_assets.engine.data.format.base import (
     FileFormat,

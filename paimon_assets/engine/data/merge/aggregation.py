@@ -26,7 +26,7 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from paimon_assets.engine.data.merge.records import (
     run_ends,
     run_starts,
 )
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

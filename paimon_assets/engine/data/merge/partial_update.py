@@ -54,7 +54,7 @@ from paimon_assets.engine.spec.options.all_options import (
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 
 def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:

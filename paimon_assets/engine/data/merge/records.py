@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 Array: TypeAlias = "pa.Array[Any]"
 Kinds: TypeAlias = npt.NDArray[np.int8]

@@ -33,7 +33,7 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.data.threads import Threads, Work
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 FILE_RANK = "_FILE_RANK"
 """Column of the age of a row's file (larger is newer), in runs that are not ordered by age."""
@@ -61,8 +61,8 @@ class MergePlan:
     """All records of a run are older than those of the runs after it; then the order of the runs
     replaces sequence numbers and file ranks."""
     whole_above_0: bool = False
-    """Records above level 0 include those of higher levels (`spec.merge.lookup`): of these records
-    of a key only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
+    """Records above level 0 include those of higher levels (`LookupStrategy`): of these records of
+    a key only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
     """Columns to return; batches hold these and the others that the function needs."""
     repeats_keys: bool = False

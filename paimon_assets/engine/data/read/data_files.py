@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
-from paimon_assets.engine.codec.file_index.file_index import damaged_index
-from paimon_assets.engine.codec.file_index.file_index_predicate import has_passing_rows
+from paimon_assets.engine.codec.file_index.file_index import damaged_index, has_passing_rows
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -32,8 +31,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta
-from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT
+from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE

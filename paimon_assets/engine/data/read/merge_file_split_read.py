@@ -23,7 +23,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
-from paimon_assets.engine.codec.rows.key_range import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
@@ -44,7 +44,7 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.spec.merge.lookup import LookupStrategy
+from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
@@ -57,8 +57,12 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
-from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.schema import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    BucketMode,
+    TableSchema,
+)
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
 

@@ -39,10 +39,13 @@ from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.row_ranges import BLOB_FORMAT, group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import (
+    BLOB_FORMAT,
+    DataFileMeta,
+    group_by_row_range,
+)
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
-from paimon_assets.engine.spec.schema.special_fields import (
+from paimon_assets.engine.spec.schema.schema import (
     ROW_ID,
     SEQUENCE_NUMBER,
     TRACKING_FIELDS,

@@ -21,9 +21,8 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
-from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.types.row_kind import SHORT_TEXTS, RowKind
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, DataField, RowKind
 
 _OFFSETS: Any = np.arange(0, 2 * len(RowKind) + 1, 2, dtype=np.int32)
 _TEXTS: pa.Array[Any] = pa.Array.from_buffers(

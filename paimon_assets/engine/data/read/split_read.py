@@ -44,12 +44,10 @@ from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.row_ranges import group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.predicate.predicate import fields_of, only_on
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, VALUE_KIND
-from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import DataField, RowKind
 
 Batches = Generator[pa.RecordBatch, None, None]
 

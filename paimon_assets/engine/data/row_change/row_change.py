@@ -59,7 +59,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
-from paimon_assets.engine.spec.predicate.expression import (
+from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     ColumnValue,
     Expression,
@@ -69,7 +69,7 @@ from paimon_assets.engine.spec.predicate.expression import (
     SourceValue,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.row_kind import RowKind
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 _CHECKED: Mapping[Operator, Callable[[Any, Any], Any]] = {
     Operator.ADD: pc.add_checked,

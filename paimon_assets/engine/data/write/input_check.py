@@ -36,9 +36,7 @@ from paimon_assets.engine.spec.options.file_options import (
 from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
 from paimon_assets.engine.spec.options.table_options import PRIMARY_KEY_NULLABLE
 from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
-from paimon_assets.engine.spec.samples import sample
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
@@ -56,6 +54,7 @@ from paimon_assets.engine.spec.types.data_types import (
     inner_types,
     string,
 )
+from paimon_assets.engine.spec.words import sample
 
 _QUOTE = "'"
 

@@ -38,8 +38,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import SEQUENCE_NUMBER
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, TableSchema
 
 _UNKNOWN_SEQUENCE = -1
 _ROWS_LOOKED_UP = 131_072

@@ -19,9 +19,8 @@ from paimon_assets.engine.spec.options.all_options import (
     IGNORE_UPDATE_BEFORE,
     ROWKIND_FIELD,
 )
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import VALUE_KIND
-from paimon_assets.engine.spec.types.row_kind import BY_SHORT_TEXT, RowKind
+from paimon_assets.engine.spec.schema.schema import VALUE_KIND, TableSchema
+from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT, RowKind
 
 Flags = npt.NDArray[np.bool_]
 

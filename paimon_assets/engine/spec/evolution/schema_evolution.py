@@ -21,13 +21,13 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.evolution.option_changes import (
+from paimon_assets.engine.spec.evolution.option_rules import (
     check_option_removed,
     check_option_set,
+    check_options,
     options_after_rename,
     options_naming,
 )
-from paimon_assets.engine.spec.evolution.option_rules import check_options
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     ColumnChange,
@@ -61,7 +61,7 @@ from paimon_assets.engine.spec.schema.schema import (
 )
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
-from paimon_assets.engine.spec.types.default_value import default_refusal
+from paimon_assets.engine.spec.types.literals import default_refusal
 from paimon_assets.engine.spec.words import did_you_mean
 
 

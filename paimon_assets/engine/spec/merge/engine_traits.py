@@ -2,7 +2,7 @@
 
 One value an engine, in one table. Only the table and the maker of merge functions
 (`data.merge.function`) name engines; everybody else asks for a trait.
-Source: `org.apache.paimon.CoreOptions.MergeEngine`.
+Source: `org.apache.paimon.CoreOptions.MergeEngine`, `org.apache.paimon.lookup.LookupStrategy`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from enum import Enum, auto
 
 from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    ChangelogProducer,
     MergeEngine,
     Option,
 )
+from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
@@ -83,3 +87,46 @@ ENGINE_TRAITS: Mapping[MergeEngine, EngineTraits] = {
 }
 AS_NEWEST_WINS: Mapping[str, str] = {MERGE_ENGINE.key: MergeEngine.DEDUPLICATE.value}
 """Dynamic options under which the newest record of a key is its row, whatever merges the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupStrategy:
+    """The reasons for which a compaction of level 0 looks keys up in higher levels.
+
+    What leaves level 0 then holds what lay below it: a reader takes level 0 and one record above
+    it, or sums would be counted twice. Where the first row stays, it is looked up only whether
+    there is one.
+    """
+
+    first_stays: bool
+    """Whether a key is there."""
+    produces_changelog: bool
+    """What its row was."""
+    deletion_vectors: bool
+    """Where it lies."""
+    forced: bool
+    folds: bool
+    """Whether rows are made of several records, rather than being one of them."""
+
+    @staticmethod
+    def of(schema: TableSchema) -> LookupStrategy:
+        """Return the strategy of a table; one without a key wants nothing."""
+        options, keyed = schema.typed_options, schema.has_primary_key
+        producer, traits = options.get(CHANGELOG_PRODUCER), EngineTraits.of(schema)
+        return LookupStrategy(
+            first_stays=keyed and traits.first_stays,
+            produces_changelog=keyed and producer is ChangelogProducer.LOOKUP,
+            deletion_vectors=keyed and options.get(DELETION_VECTORS_ENABLED),
+            forced=keyed and options.get(FORCE_LOOKUP),
+            folds=keyed and traits.combines_values,
+        )
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is looked up."""
+        return self.first_stays or self.produces_changelog or self.deletion_vectors or self.forced
+
+    @property
+    def merges_whole_rows(self) -> bool:
+        """Whether records above level 0 must not be merged with those below them again."""
+        return self.is_needed and self.folds

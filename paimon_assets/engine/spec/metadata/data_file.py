@@ -5,6 +5,8 @@ file, and a frozen dataclass takes five times as long to make.
 Source: `org.apache.paimon.io.DataFileMeta`.
 """
 
+import time
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -69,3 +71,59 @@ class DataFileMeta(NamedTuple):
 INDEX_SUFFIX = ".index"
 """Behind a data file's name: the name of a file index that is a file of its own."""
 COMPRESSION_SUFFIXES = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst"})
+
+
+def wall_clock_ms(epoch_ms: int) -> int:
+    """Return this machine's local time at an instant, both in milliseconds."""
+    return epoch_ms + time.localtime(epoch_ms / 1000).tm_gmtoff * 1000
+
+
+def instant_ms(wall_ms: int) -> int:
+    """Return the instant, in epoch milliseconds, of a local time of this machine.
+
+    >>> instant_ms(wall_clock_ms(1_700_000_000_123))
+    1700000000123
+    """
+    seconds, millis = divmod(wall_ms, 1000)
+    return int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + millis
+
+
+BLOB_FORMAT = "blob"
+"""Format of files that hold one BLOB column, perhaps of a part of the range's rows."""
+
+
+def group_by_row_range(files: Iterable[DataFileMeta]) -> list[list[DataFileMeta]]:
+    """Group the files of a bucket whose ranges of row ids overlap.
+
+    On data-evolution tables an update of some columns writes a file of the same row ids with these
+    columns only; the files of a range are read side by side and joined by position.
+    Source: `org.apache.paimon.operation.DataEvolutionSplitRead`.
+
+    Cost:
+        O(n log n) for n files.
+
+    >>> def file(name, first, rows):
+    ...     return DataFileMeta(
+    ...         file_name=name, file_size=1, row_count=rows, schema_id=0, first_row_id=first
+    ...     )
+    >>> files = [file("a", 0, 5), file("b", 5, 5), file("a2", 0, 5), file("c", None, 5)]
+    >>> [[file.file_name for file in group] for group in group_by_row_range(files)]
+    [['a', 'a2'], ['b'], ['c']]
+    """
+    listed = list(files)
+    tracked = sorted(
+        (file.first_row_id, number)
+        for number, file in enumerate(listed)
+        if file.first_row_id is not None and file.row_count
+    )
+    group_of = list(range(len(listed)))
+    leader, end = -1, -1
+    for first, number in tracked:
+        if first >= end:
+            leader, end = number, first
+        group_of[number] = leader
+        end = max(end, first + listed[number].row_count)
+    groups: dict[int, list[DataFileMeta]] = {}
+    for number, file in enumerate(listed):
+        groups.setdefault(group_of[number], []).append(file)
+    return list(groups.values())

@@ -3,6 +3,7 @@
 Source: `org.apache.paimon.Snapshot`.
 """
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -76,3 +77,15 @@ class Snapshot:
         """A name that no other snapshot has, in any table and after any rollback."""
         own = self.uuid or self.delta_manifest_list.removeprefix("manifest-list-")
         return f"{self.id}-{own}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """One `tag-<name>` file."""
+
+    name: str
+    snapshot: Snapshot
+    create_time: dt.datetime | None = None
+    """Local wall clock, without zone, as Java stores it; only of tags that expire."""
+    time_retained: dt.timedelta | None = None
+    """How long after `create_time` the tag is kept; None is for ever."""

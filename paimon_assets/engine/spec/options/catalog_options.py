@@ -1,11 +1,14 @@
-"""Options of a catalog that are no table's: its warehouse and its kind.
+"""Options of a catalog, and which option values people may see.
 
-They are given where a warehouse is opened, beside those of its storage.
-Source: `org.apache.paimon.options.CatalogOptions`.
+Of a table's options those are hidden whose key names a secret. Of a catalog's and a storage's only
+those are shown that are known to be none: nobody can list what a storage takes for a secret.
+Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.rest.RESTCatalogOptions`.
 """
 
+import re
 from collections.abc import Mapping
 
+from paimon_assets.engine.errors import HIDDEN, without_secrets
 from paimon_assets.engine.spec.options.option import Option
 
 WAREHOUSE = Option("warehouse", "", "Path of the directory that is the catalog.")
@@ -28,3 +31,126 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
         for key, value in options.items()
         if key not in own and not key.startswith(CATALOG_PREFIXES)
     }
+
+
+URI = Option("uri", "", "Where the REST catalog is, such as https://host/catalog.")
+PREFIX = Option("prefix", "", "Part of the server's paths; it says so itself.")
+TOKEN_PROVIDER = Option(
+    "token.provider",
+    "",
+    "Who asks: bear, with a token, or dlf, with keys that sign.",
+    parse=str.lower,
+)
+TOKEN = Option("token", "", "The bearer token; a secret.")
+DLF_REGION = Option("dlf.region", "", "Region of DLF; else the one in the URI.")
+DLF_ACCESS_KEY_ID = Option("dlf.access-key-id", "", "Key of DLF.")
+DLF_ACCESS_KEY_SECRET = Option("dlf.access-key-secret", "", "Secret of the key.")
+DLF_SECURITY_TOKEN = Option("dlf.security-token", "", "Token that belongs to a key that ends.")
+DLF_TOKEN_PATH = Option("dlf.token-path", "", "File with a key that somebody renews.")
+DLF_TOKEN_LOADER = Option(
+    "dlf.token-loader",
+    "",
+    "Where keys come from: local_file, or ecs, the machine.",
+    parse=str.lower,
+)
+DLF_ECS_METADATA_URL = Option(
+    "dlf.token-ecs-metadata-url",
+    "http://100.100.100.200/latest/meta-data/Ram/security-credentials/",
+    "Where the machine says keys of its role.",
+)
+DLF_ECS_ROLE_NAME = Option("dlf.token-ecs-role-name", "", "Role; else the machine's only one.")
+DLF_SIGNING_ALGORITHM = Option(
+    "dlf.signing-algorithm", "", "default or openapi; else by the URI.", parse=str.lower
+)
+DLF_OSS_ENDPOINT = Option(
+    "dlf.oss-endpoint", "", "Endpoint of OSS, before the one that a table's token names."
+)
+DATA_TOKEN_ENABLED = Option(
+    "data-token.enabled", False, "Whether the server hands out a token for each table."
+)
+DROPS_EMPTY = "drop-database.cascade-parameter"
+"""Of a server's configuration, `true`: it takes `cascade=false` where a database is dropped. Others
+may take the parameter for a part of the name."""
+HEADER_PREFIX = "header."
+"""Before a name: a header of every request."""
+TABLE_DEFAULT_PREFIX = "table-default."
+"""Before a key: an option of every table that is created and does not say it."""
+
+
+_SECRET = re.compile(
+    r"secret|passw(or)?d|passphrase|credential|token(?!iz)|signature|bearer|jaas|authorization"
+    r"|connection[-_.]?string"
+    r"|(access|account|api|private|encryption|service|shared|storage|master|customer|sse)[-_.]?key"
+    r"|(^|[-_.])(auth|pass|pwd|sas|sig)($|[-_.])"
+)
+_SWITCH = frozenset({"true", "false"})
+"""Values that are no secrets, whatever the key is called."""
+_PLAIN_STORAGE = frozenset({"endpoint", "region", "path-style-access", "host", "port", "user"})
+_PLAIN_CATALOG = frozenset(
+    option.key
+    for option in (
+        WAREHOUSE,
+        METASTORE,
+        LOCK_ENABLED,
+        PREFIX,
+        TOKEN_PROVIDER,
+        DLF_REGION,
+        DLF_SIGNING_ALGORITHM,
+        DATA_TOKEN_ENABLED,
+    )
+)
+_OF_COLUMNS = ("fields.", "file-index.")
+
+
+def shown_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a table's options with the values of secrets hidden.
+
+    >>> shown_options({"bucket": "2", "s3.secret-key": "abc", "fields.token.default-value": "x"})
+    {'bucket': '2', 's3.secret-key': '******', 'fields.token.default-value': 'x'}
+    """
+    return {
+        key: HIDDEN if _is_secret(key, value) else without_secrets(value)
+        for key, value in options.items()
+    }
+
+
+def _is_secret(key: str, value: str) -> bool:
+    # The keys of columns hold a name, which may be anything.
+    return (
+        value not in _SWITCH
+        and not key.startswith(_OF_COLUMNS)
+        and _SECRET.search(key.lower()) is not None
+    )
+
+
+def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a catalog's options with every value hidden that is not known to be no secret.
+
+    >>> shown_catalog_options({"metastore": "rest", "s3.endpoint": "http://e", "s3.any": "abc"})
+    {'metastore': 'rest', 's3.endpoint': 'http://e', 's3.any': '******'}
+    """
+    return {key: _show(key, value) for key, value in options.items()}
+
+
+def _show(key: str, value: str) -> str:
+    return without_secrets(value) if _is_plain(key) else HIDDEN
+
+
+def _is_plain(key: str) -> bool:
+    storage, dot, name = key.partition(".")
+    return key in _PLAIN_CATALOG or (bool(dot) and name in _PLAIN_STORAGE and storage != "lock")
+
+
+def secret_values(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of a catalog's options that no text may hold, whoever wrote it.
+
+    >>> secret_values({"token": "abc", "token.provider": "bear", "header.X": "h", "uri": "u"})
+    ('abc', 'h')
+    """
+    return tuple(
+        value
+        for key, value in options.items()
+        if value
+        and not _is_plain(key)
+        and (key.startswith(HEADER_PREFIX) or _is_secret(key, value))
+    )

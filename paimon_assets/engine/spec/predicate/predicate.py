@@ -1,4 +1,4 @@
-"""Predicate: a filter over columns, as a tree of values.
+"""Predicate and expression: a filter over columns, and a value made of them, as trees of values.
 
 Three-valued logic as in SQL: a row passes only if the predicate is true, not if it is unknown.
 A predicate is *bound* to a schema once, at the door: `bind` checks the columns and turns literals
@@ -7,14 +7,14 @@ into internal values (`spec.types.literals`). Everything below the door holds bo
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS
 from paimon_assets.engine.spec.types.literals import Literal, to_internal
@@ -286,3 +286,90 @@ def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
             return predicate
         case _:
             raise no_predicate(predicate)
+
+
+class Operator(StrEnum):
+    """An operator of an expression."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    CONCAT = "||"
+    COALESCE = "coalesce"
+    """The first operand that is not null."""
+    ROUND = "round"
+    """The first operand, to as many digits as the second says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValue:
+    """The row's value of a column, before the change."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceValue:
+    """The value of a column of the source's row that matches, where rows are merged."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralValue:
+    """The same value for every row."""
+
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator and its operands."""
+
+    operator: Operator
+    operands: tuple["Expression", ...]
+
+
+Expression = ColumnValue | SourceValue | LiteralValue | Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: str
+    expression: Expression
+
+
+def bind_assignments(
+    assignments: Mapping[str, Expression | Literal],
+    schema: TableSchema,
+    source: Collection[str] = (),
+) -> tuple[Assignment, ...]:
+    """Check the columns of assignments, and turn plain values into internal values."""
+    bound = []
+    for name, given in assignments.items():
+        column = schema.column(name)
+        expression = given if isinstance(given, Expression) else LiteralValue(given)
+        for used in _used(expression, ColumnValue):
+            schema.column(used)
+        unknown = sorted(_used(expression, SourceValue) - set(source))
+        if unknown:
+            raise NotFoundError(
+                f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
+                f" {', '.join(source) or 'none'}.",
+                kind="column-not-found",
+                details={"column": unknown[0]},
+            )
+        if isinstance(expression, LiteralValue):
+            expression = LiteralValue(to_internal(expression.value, column.type, name))
+        bound.append(Assignment(name, expression))
+    return tuple(bound)
+
+
+def _used(expression: Expression, kind: type[ColumnValue | SourceValue]) -> frozenset[str]:
+    """Return the names of the columns of a kind that an expression looks at."""
+    if isinstance(expression, Operation):
+        return frozenset().union(*(_used(operand, kind) for operand in expression.operands))
+    return frozenset({expression.name}) if isinstance(expression, kind) else frozenset()

@@ -1,1 +1,1 @@
-"""Schemas, declared and stored: ids, keys, options; and system columns (`special_fields`)."""
+"""Schemas, declared and stored: ids, keys, options."""

@@ -32,9 +32,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     any_of,
 )
-from paimon_assets.engine.spec.samples import sample
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.words import printable
+from paimon_assets.engine.spec.words import printable, sample
 from paimon_assets.engine.table.frames.arrow_filter import is_comparable
 from paimon_assets.engine.table.frames.object_columns import (
     CONVERSION_ERRORS,

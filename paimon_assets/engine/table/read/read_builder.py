@@ -49,8 +49,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind, fields_of
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND, read_fields
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads

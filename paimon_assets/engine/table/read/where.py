@@ -23,23 +23,21 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.expression import (
-    ColumnValue,
-    Expression,
-    LiteralValue,
-    Operation,
-    Operator,
-    SourceValue,
-)
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    ColumnValue,
     CompareOp,
     Comparison,
+    Expression,
     In,
     IsNull,
     Like,
+    LiteralValue,
+    Operation,
+    Operator,
     Or,
     Predicate,
+    SourceValue,
     StartsWith,
     all_of,
     any_of,

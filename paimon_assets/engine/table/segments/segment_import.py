@@ -43,14 +43,12 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     PAIMON_FORMATS,
     TEXT_FORMATS,
+    FileColumn,
     Segment,
     SegmentFile,
-    plain_path,
-)
-from paimon_assets.engine.spec.segments.segment_rules import (
-    FileColumn,
     check_partition_option,
     column_differences,
+    plain_path,
 )
 from paimon_assets.engine.spec.segments.text_options import text_options_of
 

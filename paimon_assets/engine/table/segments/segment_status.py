@@ -19,10 +19,9 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,

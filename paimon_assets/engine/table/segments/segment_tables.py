@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,

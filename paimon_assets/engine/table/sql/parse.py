@@ -10,7 +10,7 @@ from dataclasses import replace
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.predicate.expression import LiteralValue
+from paimon_assets.engine.spec.predicate.predicate import LiteralValue
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataType, not_null
 from paimon_assets.engine.spec.types.literals import Literal

@@ -12,8 +12,12 @@ import pyarrow as pa
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate.expression import Expression, bind_assignments
-from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
+from paimon_assets.engine.spec.predicate.predicate import (
+    Expression,
+    Predicate,
+    bind,
+    bind_assignments,
+)
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_sql import (

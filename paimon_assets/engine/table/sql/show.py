@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.table.sql.sql_types import spark_text
 from paimon_assets.engine.table.sql.statements import Describe, Show, Shown, SqlCatalog, view_exists

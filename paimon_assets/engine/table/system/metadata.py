@@ -17,7 +17,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.time_travel import travel_by_options
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.secret_options import shown_options
+from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.data_types import RowType
 from paimon_assets.engine.spec.types.type_text import field_to_json, parse_type
 from paimon_assets.engine.table.segments.segment_tables import segment_rows

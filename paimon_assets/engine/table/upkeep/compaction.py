@@ -63,7 +63,7 @@ from paimon_assets.engine.spec.options.write_options import (
     POSTPONE_WRITE_FIXED,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
-from paimon_assets.engine.spec.schema.special_fields import ROW_KIND
+from paimon_assets.engine.spec.schema.schema import ROW_KIND
 from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder
 

@@ -35,13 +35,15 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_ENABLED
-from paimon_assets.engine.spec.predicate.expression import (
+from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     Expression,
+    Predicate,
     SourceValue,
+    bind,
     bind_assignments,
+    fields_of,
 )
-from paimon_assets.engine.spec.predicate.predicate import Predicate, bind, fields_of
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.write.merge_source import (

@@ -21,8 +21,11 @@ import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.codec.bitmaps.roaring import smallest
-from paimon_assets.engine.codec.bitmaps.roaring64 import read_java_bitmap64, write_java_bitmap64
+from paimon_assets.engine.codec.bitmaps.roaring import (
+    read_java_bitmap64,
+    smallest,
+    write_java_bitmap64,
+)
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
 from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
 from paimon_assets.engine.errors import FormatError

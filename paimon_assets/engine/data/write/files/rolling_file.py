@@ -35,8 +35,12 @@ from paimon_assets.engine.data.format.named_errors import storage_errors
 from paimon_assets.engine.data.write.files.file_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import INDEX_SUFFIX, DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.metadata.wall_clock import wall_clock_ms
+from paimon_assets.engine.spec.metadata.data_file import (
+    INDEX_SUFFIX,
+    DataFileMeta,
+    FileOrigin,
+    wall_clock_ms,
+)
 from paimon_assets.engine.spec.options.all_options import (
     DATA_FILE_PREFIX,
     FILE_COMPRESSION,
