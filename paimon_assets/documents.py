@@ -7,19 +7,17 @@ interface; `from_json` and `from_bytes` read the former.
 {'databaseName': 'sales', 'tableName': 'orders'}
 """
 
-from paimon_assets.engine.codec.rest.resources import (
-    Identifier,
-    Partition,
-    TableSnapshot,
-    ViewSchema,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
+from paimon_assets.engine.codec.rest.documents import (
     DatabaseResponse,
     FunctionResponse,
+    Identifier,
+    Partition,
     SnapshotResponse,
     TableResponse,
+    TableSnapshot,
     TagResponse,
     ViewResponse,
+    ViewSchema,
 )
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.codec.rest.documents import TokenResponse
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from paimon_assets.engine.codec.rest.rest_requests import CommitRequest
-from paimon_assets.engine.codec.rest.rest_responses import (
+from paimon_assets.engine.codec.rest.documents import (
+    CommitRequest,
     CommitResponse,
     ConfigResponse,
     ListDatabasesResponse,

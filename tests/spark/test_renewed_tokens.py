@@ -9,7 +9,7 @@ import hashlib
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.codec.rest.documents import TokenResponse
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.embedded import EmbeddedExecutor

@@ -5,9 +5,13 @@ import pytest
 from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
-from paimon_assets.engine.codec.rest import resources
-from paimon_assets.engine.codec.rest.resources import AddDialect, SetViewOption, UpdateViewComment
-from paimon_assets.engine.codec.rest.rest_requests import RegisterTableRequest
+from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest.documents import (
+    AddDialect,
+    RegisterTableRequest,
+    SetViewOption,
+    UpdateViewComment,
+)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
@@ -88,7 +92,7 @@ def test_the_server_says_who_made_a_table(catalog):
 
 
 def register(rest, name, path):
-    given = resources.Identifier(database="db", object=name)
+    given = documents.Identifier(database="db", object=name)
     body = RegisterTableRequest(identifier=given, path=path)
     rest._api.post(("databases", "db", "register"), body)
 

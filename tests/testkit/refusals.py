@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from pyarrow import orc
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
-from paimon_assets.engine.codec.rest.rest_requests import AlterTableRequest
+from paimon_assets.engine.codec.rest.documents import AlterTableRequest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext

@@ -23,8 +23,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Printed
 
-from paimon_assets.engine.codec.rest import resources
-from paimon_assets.engine.codec.rest.rest_requests import CreateDatabaseRequest, CreateTableRequest
+from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest.documents import CreateDatabaseRequest, CreateTableRequest
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.rest.auth import BearerAuth
@@ -142,7 +142,7 @@ def beside_java(
     api = RestApi(HttpClient(f"http://127.0.0.1:{java}", BearerAuth(BEARER)), "paimon")
     api.post(("databases",), CreateDatabaseRequest(name="many", options={}))
     for number in range(options.tables):
-        table = resources.Identifier(database="many", object=f"t{number:06}")
+        table = documents.Identifier(database="many", object=f"t{number:06}")
         api.post(
             ("databases", "many", "tables"), CreateTableRequest(identifier=table, schema=schema)
         )

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     AlterDatabaseRequest,
+    ConfigResponse,
     CreateDatabaseRequest,
+    ListDatabasesResponse,
 )
-from paimon_assets.engine.codec.rest.rest_responses import ConfigResponse, ListDatabasesResponse
 from paimon_assets.engine.control.catalog.filesystem_catalog import refuse_location
 from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action

@@ -4,11 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     AlterFunctionRequest,
     CreateFunctionRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     ListFunctionDetailsResponse,
     ListFunctionsGloballyResponse,
     ListFunctionsResponse,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from paimon_assets.engine.codec.rest import resources
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.table_name import TableName
@@ -17,7 +17,7 @@ _SEPARATOR = "\x01"
 """Between database and name in a page's token: in no name, and in front of everything in them."""
 
 
-def new_name(request: Request, given: resources.Identifier, noun: str) -> Identifier:
+def new_name(request: Request, given: documents.Identifier, noun: str) -> Identifier:
     """Return the name of a new item, and note it for the audit line under `noun`."""
     name = Identifier(check_database_name(given.database), given.object)
     TableName.refuse_parts(name)
@@ -52,7 +52,7 @@ def listed_globally(
     request: Request,
     pattern_name: str,
     names_of: Callable[[str, str], Iterable[str]],
-) -> tuple[tuple[resources.Identifier, ...], str | None]:
+) -> tuple[tuple[documents.Identifier, ...], str | None]:
     """Return a page of the names of all databases that the principal may list, and its token."""
     page = request.page()
     of_database = request.page("databaseNamePattern")
@@ -73,7 +73,7 @@ def listed_globally(
 
     found, token = page.of(all_names())
     parts = (name.partition(_SEPARATOR) for name in found)
-    return tuple(resources.Identifier(database=d, object=name) for d, _, name in parts), token
+    return tuple(documents.Identifier(database=d, object=name) for d, _, name in parts), token
 
 
 def named(request: Request, noun: str, action: Action) -> Identifier:

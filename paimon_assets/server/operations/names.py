@@ -2,17 +2,15 @@
 
 import datetime as dt
 
-from paimon_assets.engine.codec.rest.resources import ConsumerInfo
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
+    ConsumerInfo,
     CreateBranchRequest,
     CreateTagRequest,
-    RenameBranchRequest,
-    ResetConsumerRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     ListBranchesResponse,
     ListConsumersResponse,
     ListTagsResponse,
+    RenameBranchRequest,
+    ResetConsumerRequest,
     TagResponse,
 )
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files

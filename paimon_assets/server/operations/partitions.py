@@ -6,16 +6,14 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from paimon_assets.engine.codec.rest.resources import Partition
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     CreatePartitionsRequest,
-    DropPartitionsRequest,
-    PartitionsRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     CreatePartitionsResponse,
+    DropPartitionsRequest,
     DropPartitionsResponse,
     ListPartitionsResponse,
+    Partition,
+    PartitionsRequest,
 )
 from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError

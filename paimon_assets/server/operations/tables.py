@@ -4,16 +4,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     AlterTableRequest,
     CreateTableRequest,
-    RegisterTableRequest,
-    RenameRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     ListTableDetailsResponse,
     ListTablesGloballyResponse,
     ListTablesResponse,
+    RegisterTableRequest,
+    RenameRequest,
     TableResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table

@@ -2,16 +2,15 @@
 
 from http import HTTPStatus
 
-from paimon_assets.engine.codec.rest.resources import SnapshotInstant, TableSnapshot
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     CommitRequest,
-    RollbackRequest,
-    RollbackSchemaRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     CommitResponse,
     ListSnapshotsResponse,
+    RollbackRequest,
+    RollbackSchemaRequest,
+    SnapshotInstant,
     SnapshotResponse,
+    TableSnapshot,
     VersionSnapshotResponse,
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT

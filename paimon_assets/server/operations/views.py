@@ -1,14 +1,12 @@
 """Views."""
 
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest.documents import (
     AlterViewRequest,
     CreateViewRequest,
-    RenameRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
     ListViewDetailsResponse,
     ListViewsGloballyResponse,
     ListViewsResponse,
+    RenameRequest,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AlreadyExistsError

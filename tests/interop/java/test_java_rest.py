@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.rest.resources import AddDialect, SetViewOption, ViewSchema
-from paimon_assets.engine.codec.rest.rest_responses import (
+from paimon_assets.engine.codec.rest.documents import (
+    AddDialect,
     ListPartitionsResponse,
     ListTablesResponse,
+    SetViewOption,
+    ViewSchema,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import (

@@ -33,12 +33,13 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 if TYPE_CHECKING:
-    from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
-    from paimon_assets.engine.codec.rest.rest_responses import (
+    from paimon_assets.engine.codec.rest.documents import (
         AlterDatabaseResponse,
         DatabaseResponse,
         FunctionResponse,
+        ViewChange,
         ViewResponse,
+        ViewSchema,
     )
 
 _LONGEST_NAME = 250

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from paimon_assets.engine.codec.rest.rest_responses import TokenResponse
+from paimon_assets.engine.codec.rest.documents import TokenResponse
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec

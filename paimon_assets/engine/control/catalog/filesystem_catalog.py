@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import cast
 from uuid import uuid4
 
-from paimon_assets.engine.codec.rest.resources import ViewChange, ViewSchema
-from paimon_assets.engine.codec.rest.rest_responses import (
+from paimon_assets.engine.codec.rest.documents import (
     AlterDatabaseResponse,
     DatabaseResponse,
     FunctionResponse,
+    ViewChange,
     ViewResponse,
+    ViewSchema,
 )
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,

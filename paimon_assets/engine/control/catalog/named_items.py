@@ -11,17 +11,18 @@ from dataclasses import replace
 from typing import cast
 from uuid import uuid4
 
-from paimon_assets.engine.codec.rest.resources import (
+from paimon_assets.engine.codec.rest.documents import (
     AddDialect,
     DropDialect,
+    FunctionResponse,
     RemoveViewOption,
     SetViewOption,
     UpdateDialect,
     UpdateViewComment,
     ViewChange,
+    ViewResponse,
     ViewSchema,
 )
-from paimon_assets.engine.codec.rest.rest_responses import FunctionResponse, ViewResponse
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import CatalogState
 from paimon_assets.engine.control.catalog.numbered_document import Members

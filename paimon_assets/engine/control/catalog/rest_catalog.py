@@ -12,35 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from paimon_assets.engine.codec.rest import resources
-from paimon_assets.engine.codec.rest.resources import (
-    SnapshotInstant,
-    TagInstant,
-    ViewChange,
-    ViewSchema,
-)
-from paimon_assets.engine.codec.rest.rest_requests import (
+from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest.documents import (
     AlterDatabaseRequest,
+    AlterDatabaseResponse,
     AlterTableRequest,
     AlterViewRequest,
     AuthRequest,
+    AuthResponse,
     CommitRequest,
+    CommitResponse,
     CreateBranchRequest,
     CreateDatabaseRequest,
     CreateTableRequest,
     CreateTagRequest,
     CreateViewRequest,
-    ForwardBranchRequest,
-    RenameRequest,
-    ResetConsumerRequest,
-    RollbackRequest,
-    RollbackSchemaRequest,
-)
-from paimon_assets.engine.codec.rest.rest_responses import (
-    AlterDatabaseResponse,
-    AuthResponse,
-    CommitResponse,
     DatabaseResponse,
+    ForwardBranchRequest,
     FunctionResponse,
     ListBranchesResponse,
     ListConsumersResponse,
@@ -50,11 +38,19 @@ from paimon_assets.engine.codec.rest.rest_responses import (
     ListTagsResponse,
     ListViewsResponse,
     Page,
+    RenameRequest,
+    ResetConsumerRequest,
+    RollbackRequest,
+    RollbackSchemaRequest,
+    SnapshotInstant,
     SnapshotResponse,
     TableResponse,
+    TagInstant,
     TagResponse,
     TokenResponse,
+    ViewChange,
     ViewResponse,
+    ViewSchema,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.catalog.data_tokens import TableStorage, storage_options
@@ -132,9 +128,9 @@ def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def named(identifier: Identifier) -> resources.Identifier:
+def named(identifier: Identifier) -> documents.Identifier:
     """Return a table as requests name it, with its branch."""
-    return resources.Identifier(database=identifier.database, object=identifier.object_name)
+    return documents.Identifier(database=identifier.database, object=identifier.object_name)
 
 
 def path_to(identifier: Identifier, *more: str, kind: str = "tables") -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Source: `org.apache.paimon.rest.DefaultErrorHandler`.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.codec.rest.rest_responses import ErrorResponse
+from paimon_assets.engine.codec.rest.documents import ErrorResponse
 from paimon_assets.engine.errors import (
     HIDDEN,
     AccessDeniedError,

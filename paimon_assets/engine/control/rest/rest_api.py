@@ -8,7 +8,7 @@ Source: `org.apache.paimon.rest.RESTApi`, `ResourcePaths`.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from paimon_assets.engine.codec.rest.rest_responses import ConfigResponse, Page
+from paimon_assets.engine.codec.rest.documents import ConfigResponse, Page
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.rest.encoding import path_of
 from paimon_assets.engine.control.rest.http_client import HttpClient, Nothing, Request

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.rest.resources import (
+from paimon_assets.engine.codec.rest.documents import (
     AddDialect,
     DropDialect,
     UpdateDialect,
