@@ -17,7 +17,10 @@ from paimon_assets.assets.preview import grid
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import plain_sample
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 
 EMBEDDED_LIMIT_ROWS = 20_000_000
@@ -39,6 +42,8 @@ class CheckOptions:
     """Whether results show some of the rows' values; None is the resource's choice."""
     resource_key: str | None = None
     """The catalog's; None is that of the asset."""
+    by_partition: bool = False
+    """Whether each partition has a result, of its rows alone; Dagster warns of a preview."""
 
     def shows_values(self, paimon: PaimonCatalogResource) -> bool:
         """Whether results show some of the rows' values."""
@@ -64,6 +69,12 @@ class CheckRun:
         if not self.partition_keys or columns is None or definition is None:
             return None
         return run_partitions(self.partition_keys, definition, columns, self.table.schema)
+
+    def reader(self) -> ReadBuilder:
+        """Return a read of the rows to check: of the run's partitions with `by_partition`."""
+        read = self.table.new_read_builder()
+        partitions = self.partitions() if self.options.by_partition else None
+        return read if partitions is None else read.with_filter(partitions.predicate())
 
     @property
     def shows_values(self) -> bool:
@@ -92,16 +103,36 @@ def define_check(
     description: str,
     options: CheckOptions,
     evaluate: Callable[[CheckRun], dg.AssetCheckResult],
+    *,
+    is_of_rows: bool = False,
 ) -> dg.AssetChecksDefinition:
-    """Define a check of one table asset by its evaluation function."""
+    """Define a check of one table asset by its evaluation function.
+
+    Args:
+        asset: A table asset.
+        name: The check's, unless the options name it.
+        description: What it checks.
+        options: Of the check.
+        evaluate: Gives the result.
+        is_of_rows: Whether it reads rows by `CheckRun.reader`, so that it can look at a partition.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table; or results are asked for by
+            partition (kind `check-partitions`) where the check is of the whole table, or the asset
+            has no partitions whose rows can be told.
+    """
     identifier = identifier_of_asset(asset)
     resource_key = options.resource_key or resource_key_of(asset)
+    partitions_def = asset.partitions_def if options.by_partition else None
+    if options.by_partition:
+        _refuse_by_partition(asset, options.name or name, identifier, is_of_rows=is_of_rows)
 
     @dg.asset_check(
         asset=asset,
         name=options.name or name,
         description=description,
         blocking=options.blocking,
+        partitions_def=partitions_def,
         required_resource_keys={resource_key},
     )
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
@@ -118,6 +149,24 @@ def define_check(
             return evaluate(run)
 
     return check
+
+
+def _refuse_by_partition(
+    asset: dg.AssetsDefinition, check: str, identifier: Identifier, *, is_of_rows: bool
+) -> None:
+    """Refuse results by partition where there can be none."""
+    reason = None
+    if not is_of_rows:
+        reason = "it looks at the table as a whole. Row counts, keys, sequences and pandera's do"
+    elif asset.partitions_def is None or PARTITION_COLUMNS not in asset.get_asset_spec().metadata:
+        reason = "the asset has no partitions_def and partition column. Declare both"
+    if reason is not None:
+        raise InvalidInputError(
+            f"The check '{check}' of {identifier} cannot have a result for each partition: "
+            f"{reason}, or leave by_partition out.",
+            kind="check-partitions",
+            details={"table": str(identifier)},
+        )
 
 
 def executor_of_check(

@@ -41,7 +41,7 @@ def test_it_finds_what_a_count_finds(
     table = table_with(tmp_path_factory.mktemp("unique"), rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeated_keys, "ROWS_A_PASS", rows_a_pass)
-        found = find_duplicates(table, ["a", "b"], EmbeddedExecutor())
+        found = find_duplicates(table.new_read_builder(), ["a", "b"], EmbeddedExecutor())
     shared = {key: count for key, count in Counter(rows).items() if count > 1}
     assert (found.rows, found.keys, found.rows_of_keys) == (
         len(rows),
@@ -56,5 +56,5 @@ def test_keys_that_only_share_a_hash_are_no_duplicates(
 ) -> None:
     monkeypatch.setattr(repeated_keys, "_HASHES", 2)
     table = table_with(tmp_path, [(number, "x") for number in range(9)])
-    found = find_duplicates(table, ["a"], EmbeddedExecutor())
+    found = find_duplicates(table.new_read_builder(), ["a"], EmbeddedExecutor())
     assert (found.rows, found.keys, found.examples) == (9, 0, ())

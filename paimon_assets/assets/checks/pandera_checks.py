@@ -126,9 +126,8 @@ def build_pandera_checks(
             passed=verdict.passed, description=verdict.description, metadata=verdict.metadata
         )
 
-    return define_check(
-        asset, name, f"Checks that the table {satisfies}", options or _NOT_BLOCKING, evaluate
-    )
+    text = f"Checks that the table {satisfies}"
+    return define_check(asset, name, text, options or _NOT_BLOCKING, evaluate, is_of_rows=True)
 
 
 def _check(schema: PanderaSchema) -> DataFrameSchema:

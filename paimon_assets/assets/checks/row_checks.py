@@ -17,7 +17,6 @@ from paimon_assets.engine.contract.executor import CountingExecutor, RepeatedKey
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
-from paimon_assets.engine.table.table import Table
 
 _DEFAULTS = CheckOptions()
 _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
@@ -58,7 +57,7 @@ def build_row_count_check(
     _check_bounds(expected, minimum, maximum)
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        counting = run.table.new_read_builder().plan_count()
+        counting = run.reader().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
         metadata: Metadata = {"paimon/rows": rows}
         if expected is None:
@@ -79,7 +78,7 @@ def build_row_count_check(
     text = "Checks that the table has exactly the expected number of rows."
     if expected is None:
         text = f"Checks that the table has {_bounds_text(minimum, maximum)} rows."
-    return define_check(asset, "row_count", text, options, evaluate)
+    return define_check(asset, "row_count", text, options, evaluate, is_of_rows=True)
 
 
 def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
@@ -208,7 +207,7 @@ def build_unique_key_check(
                 f"Table {run.table.name} has no primary key; name the columns that must be unique.",
                 kind="check-columns",
             )
-        repeated = find_duplicates(run.table, key, run.executor())
+        repeated = find_duplicates(run.reader(), key, run.executor())
         named, keys = ", ".join(key), repeated.keys
         metadata: Metadata = {
             "paimon/rows": repeated.rows,
@@ -225,11 +224,15 @@ def build_unique_key_check(
         return run.result(passed=not keys, description=text, metadata=metadata)
 
     text = "Checks that no two rows have the same key."
-    return define_check(asset, "unique_key", text, options, evaluate)
+    return define_check(asset, "unique_key", text, options, evaluate, is_of_rows=True)
 
 
 def find_duplicates(
-    table: Table, key: Sequence[str], executor: CountingExecutor[Any], *, is_merged: bool = True
+    read: ReadBuilder,
+    key: Sequence[str],
+    executor: CountingExecutor[Any],
+    *,
+    is_merged: bool = True,
 ) -> RepeatedKeys:
     """Find the keys of a table's newest snapshot that occur more than once.
 
@@ -238,10 +241,7 @@ def find_duplicates(
     Cost:
         Memory as `data.repeated_keys` says; on Spark that of a grouped count.
     """
-    read = table.new_read_builder().with_columns(key)
-    snapshot = table.latest_snapshot()
-    if snapshot is not None:
-        read = read.at_snapshot(snapshot.id)
+    read = read.with_columns(key)
     plan = read.plan() if is_merged else unmerged_plan(read)
     return executor.repeated_keys(plan.context, plan.splits, key)
 

@@ -211,7 +211,7 @@ def build_sequence_check(
         schema = run.table.schema
         fields = _sequence_fields(schema, run.table.name)
         key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
-        ties = find_duplicates(run.table, key, run.executor(), is_merged=False)
+        ties = find_duplicates(run.reader(), key, run.executor(), is_merged=False)
         nulls = _null_rows(run, fields)
         wraps = last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
         is_padded = bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING))
@@ -238,13 +238,13 @@ def build_sequence_check(
         )
 
     text = "Checks that the sequence field decides which row of a key is the last."
-    return define_check(asset, "sequence", text, options, evaluate)
+    return define_check(asset, "sequence", text, options, evaluate, is_of_rows=True)
 
 
 def _null_rows(run: CheckRun, fields: tuple[str, ...]) -> int:
     rows = 0
     for name in fields:
-        read = run.table.new_read_builder().with_columns([name]).with_filter(IsNull(name))
+        read = run.reader().with_columns([name]).with_filter(IsNull(name))
         with read.read(unmerged_plan(read), run.executor()) as reader:
             rows += sum(batch.num_rows for batch in reader)
     return rows
