@@ -153,9 +153,7 @@ def new_catalog(warehouse):
 @pytest.fixture(scope="session")
 def spark():
     """Return the one session of all Spark tests, on two cores."""
-    session_module = pytest.importorskip(
-        "paimon_assets.spark.session.session", exc_type=ImportError
-    )
+    session_module = pytest.importorskip("paimon_assets.spark.session", exc_type=ImportError)
     settings_of_tests = session_module.SparkSettings(
         master="local[2]",
         app_name="paimon-assets tests",

@@ -116,7 +116,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         if self._run is not None:
             name, log = self._run
             if self._jobs is None:
-                self._jobs = spark_module("paimon_assets.spark.job_log").JobLog(
+                self._jobs = spark_module("paimon_assets.spark.job_names").JobLog(
                     session, name, log.info
                 )
             self._jobs.mark_thread()
@@ -173,7 +173,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         _SESSION.release(self)
 
     def _settings(self) -> Any:
-        return spark_module("paimon_assets.spark.session.session").SparkSettings(
+        return spark_module("paimon_assets.spark.session").SparkSettings(
             master=self.master,
             app_name=self.app_name,
             driver_memory=self.driver_memory or None,
@@ -417,7 +417,7 @@ class _SharedSession:
         with self._lock:
             if not self._users:
                 self._is_ours = spark_module("pyspark.sql").SparkSession.getActiveSession() is None
-            spark_module("paimon_assets.spark.session.session").get_session(settings)
+            spark_module("paimon_assets.spark.session").get_session(settings)
             self._users.add(id(user))
 
     def release(self, user: object) -> None:
@@ -427,7 +427,7 @@ class _SharedSession:
                 return
             self._users.discard(id(user))
             if not self._users and self._is_ours:
-                spark_module("paimon_assets.spark.session.session").stop_session()
+                spark_module("paimon_assets.spark.session").stop_session()
 
 
 _SESSION = _SharedSession()

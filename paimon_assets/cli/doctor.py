@@ -58,7 +58,7 @@ def _java() -> Iterator[Finding]:
     if not has_spark():
         return
     try:
-        yield "java", _OK, str(spark_module("paimon_assets.spark.session.java").find_java())
+        yield "java", _OK, str(spark_module("paimon_assets.spark.java").find_java())
     except PaimonError as error:
         yield "java", _FAULT, error.message
 

@@ -188,7 +188,7 @@ class Settings:
 
 def spark_session() -> Any:
     """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY."""
-    module = spark_module("paimon_assets.spark.session.session")
+    module = spark_module("paimon_assets.spark.session")
     settings = module.SparkSettings(
         master=os.environ.get("SPARK_MASTER") or "local[*]",
         driver_memory=os.environ.get("SPARK_DRIVER_MEMORY") or None,

@@ -7,21 +7,19 @@ Names are loaded when they are first used. Rows of a write:
 
 Concept → modules:
     reading and writing tables on Spark                executor, task_jobs
-    what runs inside a task                            worker, read_worker, packing, python_rows,
-                                                       worker_imports
+    what runs inside a task                            worker, packing
+    the tasks of a read, and their rows                python_rows
     which task writes which bucket, sorting            shuffle, cluster
-    splits → tasks, small reads by the driver          split_tasks, driver_read, micro_batch
-    a session                                          session/
-    what workers have, and are sent                    preflight, worker_probe, storage_check
-    names of jobs, lines in a run's log                job_names, job_log
-    size estimate of a DataFrame                       size_estimate
+    a session, and the Java it needs                   session, java
+    what workers have, and are sent                    preflight, worker_probe
+    names of jobs, lines in a run's log                job_names
     cache of what a session made                       session_cache
-    errors on their way through Spark, ended tokens    failure, renewal
-    Paimon ⇄ Spark types                               types, short_decimals
-    duplicate keys                                     repeated_keys
+    errors on their way through Spark, ended tokens    failure
+    Paimon ⇄ Spark types                               types
+    Spark's plans, footers of Parquet files            plans, parquet_footers
     tables ⇄ DataFrames, merges, streams               dataframes/
-    spark.read.format("paimon_assets")                 data_source/
-    files that Spark reads, or tasks in its place      native/
+    spark.read.format("paimon_assets")                 data_source, table_location
+    what works around Spark, because it pays           shortcuts/
     SQL over the tables of a catalog                   sql/
 """
 
@@ -30,20 +28,20 @@ from typing import TYPE_CHECKING
 from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.spark.data_source.data_source import register as register
+    from paimon_assets.spark.data_source import register as register
     from paimon_assets.spark.dataframes.merge import merge_dataframe as merge_dataframe
-    from paimon_assets.spark.dataframes.streaming import streaming_sink as streaming_sink
+    from paimon_assets.spark.dataframes.tables import streaming_sink as streaming_sink
     from paimon_assets.spark.dataframes.tables import (
         system_to_spark as system_to_spark,
         to_spark as to_spark,
         write_dataframe as write_dataframe,
     )
     from paimon_assets.spark.executor import SparkExecutor as SparkExecutor
-    from paimon_assets.spark.session.session import (
+    from paimon_assets.spark.session import (
         SparkSettings as SparkSettings,
         get_session as get_session,
     )
-    from paimon_assets.spark.sql.magic import load_magic as load_magic
+    from paimon_assets.spark.sql.spark_sql import load_magic as load_magic
     from paimon_assets.spark.sql.spark_sql import (
         register_views as register_views,
         spark_sql as spark_sql,

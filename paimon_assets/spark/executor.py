@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import ClusterOrder, Curve, RepeatedKeys
+from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, ClusterOrder, Curve, RepeatedKeys
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump, load, load_error
@@ -38,16 +38,12 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec, open_file_io
-from paimon_assets.engine.spec.options.all_options import TARGET_FILE_SIZE
+from paimon_assets.engine.spec.options.file_options import TARGET_FILE_SIZE
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.cluster import in_order, on_curve
-from paimon_assets.spark.driver_read import is_driver_read, read_keys_on_driver, read_on_driver
-from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.failure import Renewal, typed_errors, with_renewal
 from paimon_assets.spark.job_names import name_of_read, named_jobs
-from paimon_assets.spark.micro_batch import is_small_batch, rows_of_batch
-from paimon_assets.spark.native.native_read import read_natively
-from paimon_assets.spark.native.plain_scan import plain_scan
 from paimon_assets.spark.packing import (
     PACKED_BYTES,
     chunks,
@@ -60,30 +56,40 @@ from paimon_assets.spark.packing import (
     without_dictionaries,
 )
 from paimon_assets.spark.preflight import check_workers
-from paimon_assets.spark.python_rows import PythonRows, python_rows, remembering
-from paimon_assets.spark.read_worker import (
-    COUNT_SCHEMA,
-    count_rows,
-    read_files,
-    read_packed,
-    read_rows,
+from paimon_assets.spark.python_rows import (
+    PythonRows,
+    python_rows,
+    remembering,
+    split_rows,
+    tasks_by_bytes,
+    tasks_by_cost,
 )
-from paimon_assets.spark.renewal import Renewal, with_renewal
-from paimon_assets.spark.repeated_keys import repeated_keys
+from paimon_assets.spark.shortcuts.driver_read import (
+    is_driver_read,
+    read_keys_on_driver,
+    read_on_driver,
+)
+from paimon_assets.spark.shortcuts.micro_batch import is_small_batch, rows_of_batch
+from paimon_assets.spark.shortcuts.native_read import read_natively
+from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
+from paimon_assets.spark.shortcuts.short_decimals import mapped_rows
+from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
-from paimon_assets.spark.size_estimate import with_size_estimate
-from paimon_assets.spark.split_tasks import split_rows, task_numbers, tasks_by_bytes, tasks_by_cost
 from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import from_spark_schema, is_cut, spark_arrow_schema, to_spark_schema
 from paimon_assets.spark.worker import (
     ANSWER_SCHEMA,
+    COUNT_SCHEMA,
     PACKED_SCHEMA,
     ROUTED_SCHEMA,
     ROWS_PER_TASK_BITS,
     Routing,
     RowSource,
     assign_routed,
+    count_rows,
     place_routed,
+    read_packed,
+    read_rows,
     route_rows,
     write_routed,
     write_unrouted,
@@ -179,7 +185,7 @@ class SparkExecutor:
         if keys is not None:
             return keys if native is None else native.union(keys)
         rows = self._python_rows(context, left, spark_arrow_schema(schema))
-        claiming = with_size_estimate(rows, context, left).frame(schema)
+        claiming = mapped_rows(with_size_estimate(rows, context, left), schema)
         return remembering(claiming, rows) if native is None else native.union(claiming)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
@@ -417,24 +423,6 @@ class SparkExecutor:
         return split_rows(self.session, splits, tasks, read)
 
 
-def scanned_rows(
-    frame: DataFrame, table_path: str = "", file_io: FileIOSpec | None = None
-) -> PythonRows | None:
-    """Return the rows of a plain scan of Parquet files as tasks read them; None for other rows.
-
-    Args:
-        frame: The rows; they come in the Arrow types of `spark_arrow_schema`.
-        table_path: As in `plain_scan`; without it, HDFS paths are left to Spark.
-        file_io: As there.
-    """
-    files = plain_scan(frame, table_path, file_io or FileIOSpec())
-    if files is None:
-        return None
-    count = len(files.tasks)
-    numbers = task_numbers(frame.sparkSession, count)
-    return PythonRows(tasks=numbers, read=read_files(files), numbers=count)
-
-
 def _some_path(splits: Sequence[DataSplit]) -> str | None:
     """Return a file of a read that workers must see, if there is one."""
     return next((split.path_of(file) for split in splits for file in split.data_files), None)
@@ -477,3 +465,23 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
             delete_unfinished(file_io, paths, context.table)
         raise load_error(bytes(error))
     return total
+
+
+def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:
+    """Count the rows of each key, and the keys that have several."""
+    quoted = [f"`{name.replace('`', '``')}`" for name in key]
+    counted = frame.groupBy(*quoted).count().withColumnRenamed("count", ROWS)
+    totals = counted.selectExpr(
+        f"sum({ROWS}) AS all_rows",
+        f"count_if({ROWS} > 1) AS shared_keys",
+        f"sum(if({ROWS} > 1, {ROWS}, 0)) AS shared_rows",
+    ).collect()[0]
+    if not totals["shared_keys"]:
+        return RepeatedKeys(rows=totals["all_rows"] or 0)
+    worst = counted.where(f"{ROWS} > 1").orderBy(ROWS, ascending=False).limit(EXAMPLES)
+    return RepeatedKeys(
+        rows=totals["all_rows"],
+        keys=totals["shared_keys"],
+        rows_of_keys=totals["shared_rows"],
+        examples=tuple(worst.toArrow().to_pylist()),
+    )

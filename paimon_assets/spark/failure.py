@@ -3,25 +3,41 @@
 What a person must mend comes back as a value, so that Spark does not repeat a task that cannot
 succeed. What may pass (`StorageError`), and anything inside a lazy DataFrame, is raised as a Python
 exception: Spark retries the task, and the driver reads the original error out of Spark's text.
+
+A task gets its table's credentials and their end, nothing that could renew them. Where the storage
+refuses them, or they have ended, the whole job fails; the catalog is asked for others, and the job
+runs again (`with_renewal`). Nothing of the first run counts: its files are named by no message.
 """
 
 import base64
 import binascii
 import contextlib
+import logging
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
 from paimon_assets.engine.contract.wire import dump_error, load_error
 from paimon_assets.engine.errors import (
+    ACCESS_DENIED,
+    CREDENTIALS_OVER,
     FormatError,
     NotFoundError,
     PaimonError,
+    StorageError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _MARK = re.compile(r"\[paimon-error:([A-Za-z0-9+/=]+)\]")
 
@@ -100,3 +116,41 @@ def typed_errors() -> Iterator[None]:
         if error is None:
             raise
         raise error from failure
+
+
+_RUNS = 2
+"""The second has all the life of a token; a job that outlives it needs some that live longer."""
+
+
+class Renewal:
+    """The credentials of one job, which may run again."""
+
+    def __init__(self, spec: FileIOSpec) -> None:
+        self.spec = current_spec(spec)
+        self._runs = 1
+
+    def after(self, error: StorageError) -> None:
+        """Let the job run again, with another `spec`, if it failed because of this one."""
+        end = self.spec.expires_ms
+        has_ended = end is not None and end <= time.time() * 1000
+        if self._runs == _RUNS or not (error.kind in CREDENTIALS_OVER or has_ended):
+            raise error
+        is_refused = error.kind == ACCESS_DENIED
+        other = current_spec(self.spec, is_refused=is_refused)
+        is_longer = other.expires_ms != end
+        if other.options == self.spec.options and (is_refused or not is_longer):
+            raise error
+        logger.warning("credentials of a storage ended while Spark used them: the job runs again")
+        self.spec = other
+        self._runs += 1
+
+
+def with_renewal(spec: FileIOSpec, run: Callable[[FileIOSpec], T]) -> T:
+    """Run a Spark job with credentials that serve now, and again if they end in the middle."""
+    renewal = Renewal(spec)
+    while True:
+        try:
+            with typed_errors():
+                return run(renewal.spec)
+        except StorageError as error:
+            renewal.after(error)

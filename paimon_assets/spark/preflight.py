@@ -14,6 +14,7 @@ demands of workers anyway; others would read the sources.
 """
 
 import atexit
+import base64
 import json
 import logging
 import re
@@ -33,12 +34,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.contract.wire import dump
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark import worker_probe
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import is_connect, named_jobs
-from paimon_assets.spark.storage_check import storage_look
 
 _PACKAGE = Path(worker_probe.__file__).parents[1]
 _UNCHECKED = (1).to_bytes(4, "little")
@@ -226,3 +228,12 @@ def _send_package(session: SparkSession) -> None:
         session.addArtifacts(archive, pyfile=True)
     else:
         session.sparkContext.addPyFile(archive)
+
+
+def storage_look(spec: FileIOSpec, path: str) -> str:
+    """Return what `worker.unseen` looks up; empty if the driver does not see it either."""
+    try:
+        is_seen = open_file_io(spec).exists(path)
+    except PaimonError:
+        return ""  # the work itself will say why
+    return json.dumps([base64.b64encode(dump(spec)).decode(), path]) if is_seen else ""

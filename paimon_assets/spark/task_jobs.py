@@ -16,12 +16,11 @@ from pyspark.sql import Row, SparkSession
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire import load_error
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.failure import typed_errors, with_renewal
 from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
-from paimon_assets.spark.renewal import with_renewal
-from paimon_assets.spark.split_tasks import task_numbers
+from paimon_assets.spark.python_rows import task_numbers
 from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_slots, run_tasks
 
 _JOBS_A_CORE = 4

@@ -28,7 +28,10 @@ from pyspark.sql import types as st
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
     MAX_LENGTH,
+    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -62,7 +65,8 @@ _PLAIN: dict[TypeRoot, type[st.DataType]] = {
 _TIME: type[st.DataType] | None = getattr(st, "TimeType", None)
 """Spark's time of day; the releases before 4.1 have none."""
 
-_MICROS = 6
+MICROS = 6
+"""The digits of Spark's timestamps."""
 _FROM_SPARK: tuple[tuple[type[st.DataType], AtomicType], ...] = (
     (st.BooleanType, AtomicType(root=TypeRoot.BOOLEAN)),
     (st.ByteType, AtomicType(root=TypeRoot.TINYINT)),
@@ -76,8 +80,8 @@ _FROM_SPARK: tuple[tuple[type[st.DataType], AtomicType], ...] = (
     (st.VarcharType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
     (st.BinaryType, AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)),
     (st.DateType, AtomicType(root=TypeRoot.DATE)),
-    (st.TimestampNTZType, AtomicType(root=TypeRoot.TIMESTAMP, precision=_MICROS)),
-    (st.TimestampType, AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=_MICROS)),
+    (st.TimestampNTZType, AtomicType(root=TypeRoot.TIMESTAMP, precision=MICROS)),
+    (st.TimestampType, AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=MICROS)),
     (st.VariantType, AtomicType(root=TypeRoot.VARIANT)),
 )
 _ARROW: dict[type[st.DataType], pa.DataType] = {
@@ -96,6 +100,12 @@ _ARROW: dict[type[st.DataType], pa.DataType] = {
     st.TimestampNTZType: pa.timestamp("us"),
     st.TimestampType: pa.timestamp("us", tz="UTC"),
 }
+_SAME_ORDER = (
+    INTEGER_ROOTS
+    | CHARACTER_ROOTS
+    | TIMESTAMP_ROOTS
+    | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.DATE}
+)
 _VARIANT = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -170,7 +180,7 @@ def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: s
 
 def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> AtomicType:
     if _TIME is not None and isinstance(spark_type, _TIME):
-        digits: int = getattr(spark_type, "precision", _MICROS)
+        digits: int = getattr(spark_type, "precision", MICROS)
         return AtomicType(root=TypeRoot.TIME, precision=digits, nullable=nullable)
     for known, plain in _FROM_SPARK:
         if isinstance(spark_type, known):
@@ -183,6 +193,17 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
         kind="spark-type",
         details={"column": column},
     )
+
+
+def compares_as_spark(data_type: DataType) -> bool:
+    """Whether Spark and this engine agree on equality and order of all values of a type.
+
+    Not of floating point (Spark's NaN equals itself and is above all numbers), binaries, nested
+    values, and times finer than Spark's.
+    """
+    root = data_type.root
+    precision = getattr(data_type, "precision", None) or 0
+    return root in _SAME_ORDER and (root not in TIMESTAMP_ROOTS or precision <= MICROS)
 
 
 def is_cut(arrow_type: pa.DataType) -> bool:

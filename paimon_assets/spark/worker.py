@@ -9,10 +9,17 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     write_unrouted   rows of a table without buckets → answers
     run_tasks        tasks of any kind → their results
     of_slots         numbers → those of the tasks that each has
+    read_packed      splits → packed batches
+    read_rows        splits → rows
+    count_rows       splits → how many rows
+    read_split_rows  one split → rows
+    unseen           a path of the driver's → why it is not seen here
 
 An answer is one row: `result` or `error`, as bytes of `contract.wire`.
 """
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
@@ -25,8 +32,9 @@ from pyspark import TaskContext
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
-from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.wire import dump, dump_error, load
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import dump, dump_error, load, load_split
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads
@@ -45,12 +53,13 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_kinds import kept_rows, row_kinds, with_kinds
-from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
-from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.failure import WorkerError, encoded_errors
 from paimon_assets.spark.packing import (
     POSITION_COLUMN,
     Packed,
@@ -66,9 +75,9 @@ from paimon_assets.spark.packing import (
     unpack,
 )
 from paimon_assets.spark.python_rows import ArrowMap
+from paimon_assets.spark.shortcuts.worker_imports import keep_imports
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
-from paimon_assets.spark.worker_imports import keep_imports
 
 ROUTED_SCHEMA = columns(
     task=pa.int32(), partition=pa.binary(), bucket=pa.int32(), position=pa.int64(), rows=pa.binary()
@@ -445,3 +454,92 @@ def one_row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
     """Return a batch of one row."""
     arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+COUNT_SCHEMA = columns(rows=pa.int64())
+
+
+def read_packed(context_bytes: bytes) -> ArrowMap:
+    """Read splits into packed batches of the plan's own Arrow types; errors come as answers.
+
+    Behind the batches of each split comes an empty answer.
+    """
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for split in _read(batches, context_bytes):
+            for batch in split:
+                for piece in pieces(batch):
+                    yield one_row(ANSWER_SCHEMA, pack(piece), None)
+            yield one_row(ANSWER_SCHEMA, None, None)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return with_errors(batches, lambda: read(batches))
+
+    return run
+
+
+def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
+    """Read splits into rows of the Arrow schema `schema`, a DataFrame's or the plan's own."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            yield from chain.from_iterable(_read(batches, context_bytes, schema))
+
+    return run
+
+
+def count_rows(context_bytes: bytes) -> ArrowMap:
+    """Read splits, and give one row with the number of their rows."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded_errors():
+            rows = sum(b.num_rows for split in _read(batches, context_bytes) for b in split)
+            yield one_row(COUNT_SCHEMA, rows)
+
+    return run
+
+
+def _read(
+    batches: Iterable[pa.RecordBatch], context_bytes: bytes, schema: pa.Schema | None = None
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yield the batches of one split after the other, in the types of `schema` if there is one."""
+    context = load(ReadContext, context_bytes)
+    file_io, threads = open_file_io(context.file_io), task_threads()
+    for batch in batches:
+        for split_bytes in batch["split"]:
+            split = load_split(split_bytes.as_py())
+            rows = worker.read_split(context, split, file_io, threads)
+            yield rows if schema is None else _for_spark(rows, context, split, schema)
+
+
+def _for_spark(
+    rows: Iterable[pa.RecordBatch], context: ReadContext, split: DataSplit, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
+    files = split.data_files
+    path = split.path_of(files[0]) if len(files) == 1 else split.bucket_path
+    return (to_spark_batch(batch, schema, path=path, cuts=cuts) for batch in rows)
+
+
+def read_split_rows(
+    context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
+    with encoded_errors():
+        context = load(ReadContext, context_bytes)
+        file_io, split = open_file_io(context.file_io), load_split(split_bytes)
+        rows = worker.read_split(context, split, file_io, task_threads())
+        yield from _for_spark(rows, context, split, schema)
+
+
+def unseen(look: str) -> str | None:
+    """Return why this process does not see a path; None if it does."""
+    encoded, path = json.loads(look)
+    spec = load(FileIOSpec, base64.b64decode(encoded))
+    try:
+        is_seen = open_file_io(spec).exists(path)
+    except PaimonError as error:
+        if error.kind in CREDENTIALS_OVER:
+            raise WorkerError(error) from error
+        return f"{path}: {error.message}"
+    return None if is_seen else f"{path} does not exist there"

@@ -16,7 +16,6 @@ from typing import Any
 
 PACKAGE = "paimon_assets"
 _WORKER = f"{PACKAGE}.spark.worker"
-_STORAGE = f"{PACKAGE}.spark.storage_check"
 ARCHIVE = f"{PACKAGE}-{{digest}}.zip"
 """What the shipped package is called: its name says what is in it."""
 
@@ -54,12 +53,12 @@ def probe(digest: str, storage: str) -> str:
         answer["package"] = "same" if is_same else "other"
     if answer["package"] == "same":
         try:
-            importlib.import_module(_WORKER)
+            worker = importlib.import_module(_WORKER)
         except Exception as error:  # noqa: BLE001 - whatever a package raises when it is loaded
             answer["broken"] = f"{type(error).__name__}: {error}"
         else:
             if storage:
-                answer["unseen"] = importlib.import_module(_STORAGE).unseen(storage)
+                answer["unseen"] = worker.unseen(storage)
     return json.dumps(answer)
 
 

@@ -97,7 +97,7 @@ def test_an_unknown_executor_is_refused_with_those_there_are(warehouse: str) -> 
 def test_without_spark_installed_the_message_says_what_to_install(
     warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session.session", None)
+    monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)
     lake = PaimonCatalogResource(warehouse=warehouse, executor="spark")
     with pytest.raises(InvalidInputError, match=r"install paimon-assets\[spark\]"):
         lake.new_executor()

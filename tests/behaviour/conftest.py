@@ -39,7 +39,7 @@ def _as_dataframe(session: Any, table: pa.Table) -> Any:
 def _as_frames(executor: Any, read: Any, table: Any, **how: Any) -> list[Any]:
     """Return a read as tasks, the driver, and `format("paimon_assets")` give it."""
     plan = read.plan()
-    setting = pytest.importorskip("paimon_assets.spark.driver_read").READ_HERE
+    setting = pytest.importorskip("paimon_assets.spark.shortcuts.driver_read").READ_HERE
     executor.session.conf.set(setting, "16 mb")
     held = executor.to_dataframe(plan.context, plan.splits)
     executor.session.conf.set(setting, "0")

@@ -11,7 +11,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
-data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+data_source = pytest.importorskip("paimon_assets.spark.data_source")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException

@@ -14,7 +14,7 @@ from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLE
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 
-data_source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+data_source = pytest.importorskip("paimon_assets.spark.data_source")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

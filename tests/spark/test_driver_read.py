@@ -11,7 +11,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
 
-here = pytest.importorskip("paimon_assets.spark.driver_read")
+here = pytest.importorskip("paimon_assets.spark.shortcuts.driver_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside

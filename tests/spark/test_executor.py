@@ -20,10 +20,10 @@ from tests.testkit.key_shapes import NAMES, SHAPES, drawn_rows, merged
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
-split_tasks = pytest.importorskip("paimon_assets.spark.split_tasks")
+split_tasks = pytest.importorskip("paimon_assets.spark.python_rows")
 fn = pytest.importorskip("pyspark.sql.functions")
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
-NATIVE_READ = pytest.importorskip("paimon_assets.spark.native.native_read").NATIVE_READ
+NATIVE_READ = pytest.importorskip("paimon_assets.spark.shortcuts.native_read").NATIVE_READ
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 POSITION = pytest.importorskip("paimon_assets.spark.packing").POSITION_COLUMN
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")

@@ -13,8 +13,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import ArrayType, AtomicType, TypeRoot, timestamp
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
-native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
-foreign_times = pytest.importorskip("paimon_assets.spark.native.external_times")
+native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 
 MOMENTS = (
@@ -73,7 +72,7 @@ def left_over(table, columns=None):
     assert native_read.columns_fit(plan.context)
     schemas = native_read.PlainSchemas.of(plan.context)
     plain = [split for split in plan.splits if native_read.is_plain(plan.context, split, schemas)]
-    taken = foreign_times.with_plain_times(plan.context, plain)
+    taken = native_read.with_plain_times(plan.context, plain)
     files = sum(len(split.data_files) for split in plan.splits)
     return files - sum(len(split.data_files) for split in taken)
 
@@ -186,4 +185,4 @@ def test_a_file_that_is_gone_is_left_to_the_engine_which_says_so(new_catalog, tm
     table = imported(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()
-    assert foreign_times.with_plain_times(plan.context, plan.splits) == []
+    assert native_read.with_plain_times(plan.context, plan.splits) == []

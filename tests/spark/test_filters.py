@@ -12,7 +12,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
 
 fn = pytest.importorskip("pyspark.sql.functions")
-filters = pytest.importorskip("paimon_assets.spark.native.filters")
+filters = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
 
 VALUES = {
     "DATE": [dt.date(1, 1, 1), dt.date(1500, 2, 28), dt.date(1582, 10, 10), dt.date(9999, 12, 31)],

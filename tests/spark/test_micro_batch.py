@@ -4,8 +4,8 @@ import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
 
-streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
-micro_batch = pytest.importorskip("paimon_assets.spark.micro_batch")
+streaming = pytest.importorskip("paimon_assets.spark.dataframes.tables")
+micro_batch = pytest.importorskip("paimon_assets.spark.shortcuts.micro_batch")
 
 pytestmark = pytest.mark.spark
 

@@ -24,9 +24,7 @@ from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
-native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
-native_scan = pytest.importorskip("paimon_assets.spark.native.native_scan")
-relations = pytest.importorskip("paimon_assets.spark.native.native_scan")
+native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
@@ -255,7 +253,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
     by_spark, by_engine = ways(spark, everything)
     assert (by_spark, len(by_engine)) == (by_engine, 85)
     plan = everything.plan()
-    scans = native_scan.plan_scans(plan.context, plan.splits).paths
+    scans = native_read.plan_scans(plan.context, plan.splits)
     assert sorted(len(paths) for paths in scans.values()) == [1, 42]
     assert {scan.base is None for scan in scans} == {False}
     for columns in (["extra", "day"], ["id"], ["day", "amount", "part"]):
@@ -304,7 +302,7 @@ def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
     ],
 )
 def test_folders_must_say_the_partition_in_spark_words(folder, base):
-    assert native_scan.base_of(folder, {"n": "x", "d": "1"}) == base
+    assert native_read.base_of(folder, {"n": "x", "d": "1"}) == base
 
 
 @pytest.mark.spark
@@ -346,7 +344,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
 @pytest.mark.spark
 def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(relations, "_relations", relations.SessionCache(2))
+    monkeypatch.setattr(native_read, "_relations", native_read.SessionCache(2))
     made = []
 
     def read(key):
@@ -354,7 +352,7 @@ def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
             made.append(key)
             return spark.read.schema("a BIGINT").parquet(str(tmp_path))
 
-        relations.cached_relation(spark, key, load)
+        native_read.cached_relation(spark, key, load)
 
     for key in ("a", "b", "a", "c", "a", "b"):
         read(key)

@@ -14,7 +14,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 
-plain_scan_module = pytest.importorskip("paimon_assets.spark.native.plain_scan")
+plain_scan_module = pytest.importorskip("paimon_assets.spark.shortcuts.plain_scan")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 fn = pytest.importorskip("pyspark.sql.functions")
 types = pytest.importorskip("pyspark.sql.types")

@@ -27,9 +27,9 @@ from tests.testkit.s3_server import BUCKET, s3_server
 executors = pytest.importorskip("paimon_assets.spark.executor")
 merge = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 preflight = pytest.importorskip("paimon_assets.spark.preflight")
-with_renewal = pytest.importorskip("paimon_assets.spark.renewal").with_renewal
-storage_look = pytest.importorskip("paimon_assets.spark.storage_check")
-streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
+with_renewal = pytest.importorskip("paimon_assets.spark.failure").with_renewal
+worker = pytest.importorskip("paimon_assets.spark.worker")
+streaming = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 
 pytestmark = pytest.mark.spark
 
@@ -236,7 +236,7 @@ def test_each_batch_of_a_stream_has_a_token_of_its_own(spark, catalog, keys, nam
 
 def test_workers_that_are_asked_with_an_ended_token_say_that_it_has_ended(table, keys, spark):
     table.new_write_builder().write(rows(0, 1, 1), EmbeddedExecutor())
-    look = storage_look.storage_look(table.state.file_io.spec, table.path)
+    look = preflight.storage_look(table.state.file_io.spec, table.path)
     keys.end_after(0)
     with pytest.raises(StorageError) as refused:
         preflight._ask(spark, look)

@@ -11,8 +11,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.jvm_classes import sharing
 from tests.testkit.processes import LONGEST_SECONDS
 
-session_module = pytest.importorskip("paimon_assets.spark.session.session")
-archives = pytest.importorskip("paimon_assets.spark.preflight")
+session_module = pytest.importorskip("paimon_assets.spark.session")
 preflight = pytest.importorskip("paimon_assets.spark.preflight")
 SparkSettings = session_module.SparkSettings
 
@@ -134,7 +133,7 @@ import sys
 sys.modules["grpc_status"] = None
 from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.processes import LONGEST_SECONDS
-from paimon_assets.spark.session.session import SparkSettings, get_session
+from paimon_assets.spark.session import SparkSettings, get_session
 try:
     get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
 except InvalidInputError as error:
@@ -175,7 +174,7 @@ def test_starting_leaves_the_environment_as_it_was():
 
 
 def test_the_package_is_zipped_with_what_is_compiled(tmp_path):
-    archive = archives.package_archive(tmp_path)
+    archive = preflight.package_archive(tmp_path)
     with zipfile.ZipFile(archive) as package:
         names = package.namelist()
     assert "paimon_assets/__init__.py" in names
@@ -201,7 +200,7 @@ def test_the_workers_of_a_local_session_are_asked_nothing(spark):
 PROGRAM_OF_TWO_SESSIONS = """
 import os, signal
 from pyspark import SparkContext
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 
 def heap(session):
     return session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20

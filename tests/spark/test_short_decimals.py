@@ -8,8 +8,9 @@ import pytest
 
 from paimon_assets.engine.errors import FormatError
 
-short_decimals = pytest.importorskip("paimon_assets.spark.short_decimals")
+short_decimals = pytest.importorskip("paimon_assets.spark.shortcuts.short_decimals")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
+python_rows = pytest.importorskip("paimon_assets.spark.python_rows")
 types = pytest.importorskip("pyspark.sql.types")
 
 pytestmark = pytest.mark.spark
@@ -26,7 +27,8 @@ def frame_of(spark, batches, schema):
     def read(_):
         yield from batches
 
-    return short_decimals.mapped_rows(spark.range(0, 1, 1, 1), read, schema)
+    rows = python_rows.PythonRows(tasks=spark.range(0, 1, 1, 1), read=read)
+    return short_decimals.mapped_rows(rows, schema)
 
 
 def spark_schema(arrow_types, *, nullable=True):

@@ -515,7 +515,7 @@ def test_the_command_line_runs_statements_on_spark(spark, warehouse, new_catalog
 
 
 def test_a_notebook_has_a_magic(spark, new_catalog):
-    magic = pytest.importorskip("paimon_assets.spark.sql.magic")
+    magic = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
 
     class Shell:
         def register_magic_function(self, function, magic_kind, magic_name):

@@ -7,7 +7,7 @@ import pytest
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 
-streaming = pytest.importorskip("paimon_assets.spark.dataframes.streaming")
+streaming = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

@@ -10,7 +10,7 @@ BEFORE_313 = pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python does
 
 IMPORTS = """
 import importlib, sys, zipfile, os
-from paimon_assets.spark.worker_imports import keep_imports
+from paimon_assets.spark.shortcuts.worker_imports import keep_imports
 keep_imports()
 keep_imports()
 path = sys.argv[1]
@@ -45,7 +45,7 @@ def test_an_archive_that_did_not_change_is_not_read(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("first.py", "value = 1")
     program = (
-        "import importlib, os, sys; from paimon_assets.spark import worker_imports as w;"
+        "import importlib, os, sys; from paimon_assets.spark.shortcuts import worker_imports as w;"
         "reads = []; eager = w._read_again; w._read_again = lambda i: reads.append(i) or eager(i);"
         "w.keep_imports(); sys.path.insert(0, sys.argv[1]); import first;"
         "[importlib.invalidate_caches() for _ in range(3)]; print(len(reads));"
@@ -59,7 +59,8 @@ def test_an_archive_that_did_not_change_is_not_read(tmp_path):
 
 def test_after_the_first_task_imports_are_no_garbage_to_look_at():
     program = (
-        "import gc; from paimon_assets.spark.worker_imports import keep_imports; found = [];"
+        "import gc; from paimon_assets.spark.shortcuts.worker_imports import keep_imports;"
+        "found = [];"
         "[(keep_imports(), found.append(gc.get_freeze_count())) for _ in range(3)];"
         "print(found[0], found[1] > 10_000, found[2] == found[1])"
     )

@@ -75,7 +75,7 @@ def test_a_count_merges_the_branch_too(branched):
 
 
 def test_spark_s_own_reader_leaves_what_is_to_be_merged(branched):
-    native_read = pytest.importorskip("paimon_assets.spark.native.native_read")
+    native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
     plan = branched({}, KEY).new_read_builder().plan()
     schemas = native_read.PlainSchemas.of(plan.context)
     plain = [native_read.is_plain(plan.context, split, schemas) for split in plan.splits]

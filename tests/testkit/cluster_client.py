@@ -14,7 +14,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.preflight import _Known, check_workers
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tests.testkit.job_names import names_of_jobs
 from tests.testkit.jvm_classes import sharing
 from tests.testkit.packed_environment import base_interpreter, pack_environment

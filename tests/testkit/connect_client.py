@@ -27,15 +27,14 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
+from paimon_assets.spark import session as sessions
 from paimon_assets.spark.dataframes.merge import merge_dataframe
-from paimon_assets.spark.dataframes.streaming import streaming_sink
-from paimon_assets.spark.dataframes.tables import to_spark
-from paimon_assets.spark.driver_read import READ_HERE
+from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
-from paimon_assets.spark.session import connect
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.shortcuts.driver_read import READ_HERE
 from paimon_assets.spark.sql.spark_sql import spark_sql
 
 KEYED = Schema.of(
@@ -195,11 +194,11 @@ class Deeds:
         get_session(SparkSettings(master="sc://127.0.0.1:1/;token=hunter2"))
 
     def no_server(self) -> Any:
-        connect.ANSWER_SECONDS = 1
-        connect.open_connection("sc://127.0.0.1:1/;token=hunter2")
+        sessions.ANSWER_SECONDS = 1
+        sessions.open_connection("sc://127.0.0.1:1/;token=hunter2")
 
     def no_address(self) -> Any:
-        connect.open_connection("sc://127.0.0.1:1/path;token=hunter2")
+        sessions.open_connection("sc://127.0.0.1:1/path;token=hunter2")
 
     def forgotten(self) -> Any:
         """The server ends the session; another is opened."""
@@ -211,7 +210,7 @@ class Deeds:
     def of_others(self) -> Any:
         """A session that was there before outlives ours."""
         stop_session()
-        connect.refuse_other_kind("local[1]")
+        sessions.refuse_other_kind("local[1]")
         foreign = SparkSession.builder.remote(self.address).getOrCreate()
         used = get_session(self.settings)
         stop_session()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from paimon_assets.spark.session.java import find_java
+from paimon_assets.spark.java import find_java
 from tests.testkit.processes import WORKER_START, end
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -79,7 +79,7 @@ def make_archive(path: Path) -> None:
     """
     import pyspark
 
-    from paimon_assets.spark.session.java import find_java
+    from paimon_assets.spark.java import find_java
 
     spark = Path(pyspark.__file__).parent
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
@@ -102,7 +102,7 @@ def use_spark() -> None:
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.api import open_catalog
     from paimon_assets.spark.executor import SparkExecutor
-    from paimon_assets.spark.session.session import SparkSettings, get_session
+    from paimon_assets.spark.session import SparkSettings, get_session
 
     session = get_session(SparkSettings(master="local[2]", driver_memory="1g"))
     catalog = open_catalog("warehouse")

@@ -9,14 +9,14 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
 def write(at):
-    source = pytest.importorskip("paimon_assets.spark.data_source.data_source_writer")
-    location = importlib.import_module("paimon_assets.spark.data_source.location").Location
+    source = pytest.importorskip("paimon_assets.spark.data_source")
+    location = importlib.import_module("paimon_assets.spark.table_location").Location
     table = at.table(primary_keys=["k"])
     source.TableWriter.of(location(options={"path": table.path}), None, overwrite=False)
 
 
 def create(_at):
-    location = pytest.importorskip("paimon_assets.spark.data_source.location").Location
+    location = pytest.importorskip("paimon_assets.spark.table_location").Location
     location.of({"provider": "paimon_assets", "table": "db.t"}, {})
 
 
@@ -25,7 +25,7 @@ def stream_of_buckets(at):
 
 
 def _stream(options):
-    source = pytest.importorskip("paimon_assets.spark.data_source.data_source")
+    source = pytest.importorskip("paimon_assets.spark.data_source")
     failure = importlib.import_module("paimon_assets.spark.failure")
     with pytest.raises(failure.WorkerError) as caught:
         source.PaimonDataSource(options).streamWriter(None, overwrite=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from paimon_assets.spark.session.java import find_java
+from paimon_assets.spark.java import find_java
 from tests.testkit.jvm_classes import sharing
 from tests.testkit.processes import JVM_OPTIONS, end
 

@@ -225,7 +225,7 @@ def report(name: str, seconds: Seconds, rows: int, size: int, floor: Seconds) ->
 
 def spark_executor() -> Any:
     from paimon_assets.spark.executor import SparkExecutor
-    from paimon_assets.spark.session.session import SparkSettings, get_session
+    from paimon_assets.spark.session import SparkSettings, get_session
 
     session = get_session(SparkSettings(master="local[2]", app_name="bench", driver_memory="1g"))
     executor = SparkExecutor(session)

@@ -30,10 +30,9 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark.dataframes.merge import merge_dataframe
-from paimon_assets.spark.dataframes.streaming import streaming_sink
-from paimon_assets.spark.dataframes.tables import to_spark, write_dataframe
+from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark, write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tools.bench.bench_spark import INPUTS, consume, first_python_stage
 from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input
 

@@ -170,8 +170,8 @@ def _measure_spark(
     table: Table, source: SegmentSource, folder: Path, note: Callable[..., None]
 ) -> None:
     from paimon_assets.spark.executor import SparkExecutor
-    from paimon_assets.spark.native.native_read import NATIVE_READ
-    from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+    from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+    from paimon_assets.spark.shortcuts.native_read import NATIVE_READ
 
     executor = SparkExecutor(get_session(SparkSettings(master="local[2]", driver_memory="1g")))
     executor.session.range(10).count()

@@ -32,11 +32,10 @@ from rich.table import Table as RichTable
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.spark.dataframes.merge import merge_dataframe
-from paimon_assets.spark.dataframes.streaming import streaming_sink
-from paimon_assets.spark.dataframes.tables import write_dataframe
+from paimon_assets.spark.dataframes.tables import streaming_sink, write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.native.native_read import NATIVE_READ
-from paimon_assets.spark.session.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+from paimon_assets.spark.shortcuts.native_read import NATIVE_READ
 from tools.bench.workload import TABLES, UPSERTS, load_input
 
 INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"

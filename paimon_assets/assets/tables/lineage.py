@@ -106,7 +106,7 @@ def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
 
 def _origins(frame: Frame, inputs: Sequence[Frame]) -> Origins:
     if is_spark_frame(frame):
-        spark = spark_module("paimon_assets.spark.dataframes.plan_origins")
+        spark = spark_module("paimon_assets.spark.plans")
         origins: Origins = spark.column_origins(frame, inputs)
         return origins
     if not _is_lazy_polars(frame):

@@ -62,12 +62,12 @@ from paimon_assets.spark.dataframes.merge_worker import (
     task_keys,
     with_keys,
 )
-from paimon_assets.spark.executor import SparkExecutor, parallelism, scanned_rows
-from paimon_assets.spark.failure import typed_errors
+from paimon_assets.spark.executor import SparkExecutor, parallelism
+from paimon_assets.spark.failure import typed_errors, with_renewal
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.preflight import check_workers
-from paimon_assets.spark.renewal import with_renewal
+from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.task_jobs import dealt, run_one_job
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema

@@ -29,6 +29,7 @@ from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import POSITION_COLUMN, columns
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows, remembering
+from paimon_assets.spark.shortcuts.short_decimals import mapped_rows
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
@@ -90,7 +91,7 @@ def files_to_dataframe(
     )
     files = session.createDataFrame(table).repartition(tasks, "slot").sortWithinPartitions("first")
     rows = PythonRows(tasks=files, read=_read_files(reading))
-    return remembering(rows.frame(spark_schema), rows)
+    return remembering(mapped_rows(rows, spark_schema), rows)
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:

@@ -48,8 +48,8 @@ from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
-from paimon_assets.spark.native.filters import compares_as_spark
-from paimon_assets.spark.types import quoted, to_spark_schema
+from paimon_assets.spark.plans import attribute_id, items
+from paimon_assets.spark.types import compares_as_spark, quoted, to_spark_schema
 
 _COMPARISONS = {
     "EqualTo": CompareOp.EQ,
@@ -148,7 +148,7 @@ def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
     found: dict[int, Need] = {}
     try:
         plan = of_jvm.queryExecution().optimizedPlan()
-        for root in (plan, *_items(plan.subqueriesAll())):
+        for root in (plan, *items(plan.subqueriesAll())):
             for number, need in _needed(root, reads):
                 found[number] = found[number] | need if number in found else need
     except Py4JError:  # a plan this was not written for
@@ -192,7 +192,7 @@ def _needed(
     number = _number_of(node, kind)
     if number is not None:
         fields = {each.name: each for each in reads[number - 1].fields()}
-        known = {_id(each): fields[each.name()] for each in _items(node.output())}
+        known = {attribute_id(each): fields[each.name()] for each in items(node.output())}
         looked_at = None
         if columns is not None:
             looked_at = frozenset(each.name for key, each in known.items() if key in columns)
@@ -206,7 +206,7 @@ def _needed(
         conditions = (*conditions, node.condition())
     else:
         columns, conditions = None, ()
-    for child in _items(node.children()):
+    for child in items(node.children()):
         yield from _needed(child, reads, columns, conditions)
 
 
@@ -267,7 +267,7 @@ def _one_of(condition: Any, kind: str, known: Mapping[int, DataField]) -> Predic
         column, values = _column(condition.child(), known), condition.hset().toSeq()
     if column is None or values.size() > _MOST_VALUES:
         return None
-    given = list(_items(values))
+    given = list(items(values))
     if kind == "In":
         if any(_kind(each) != "Literal" for each in given):
             return None
@@ -281,7 +281,7 @@ def _column(expression: Any, known: Mapping[int, DataField]) -> DataField | None
     """Return the column that an expression is, if both engines compare its values alike."""
     if _kind(expression) != "AttributeReference":
         return None
-    column = known.get(_id(expression))
+    column = known.get(attribute_id(expression))
     return column if column is not None and compares_as_spark(column.type) else None
 
 
@@ -300,17 +300,8 @@ def _value(value: Any, column: DataField) -> Literal:
 
 
 def _references(node: Any) -> frozenset[int]:
-    return frozenset(_id(each) for each in _items(node.references().toSeq()))
-
-
-def _id(attribute: Any) -> int:
-    return int(attribute.exprId().id())
+    return frozenset(attribute_id(each) for each in items(node.references().toSeq()))
 
 
 def _kind(node: Any) -> str:
     return str(node.getClass().getSimpleName())
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a Scala sequence."""
-    return (sequence.apply(number) for number in range(sequence.size()))

@@ -8,8 +8,8 @@ import gc
 import importlib
 import sys
 
-_SOURCE = "paimon_assets.spark.data_source.data_source"
-_READ = "paimon_assets.spark.read_worker"
+_SOURCE = "paimon_assets.spark.data_source"
+_READ = "paimon_assets.spark.worker"
 _MERGE = "paimon_assets.spark.dataframes.merge_worker"
 _NEEDED = {
     "pyspark.worker": (_SOURCE, _READ, _MERGE, "pandas"),

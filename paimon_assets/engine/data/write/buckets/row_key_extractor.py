@@ -21,16 +21,15 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    BUCKET_FUNCTION,
+from paimon_assets.engine.spec.options.file_options import (
     DATA_FILE_DIRECTORY,
-    IGNORE_DELETE,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
-    SEQUENCE_FIELD,
 )
+from paimon_assets.engine.spec.options.merge_options import IGNORE_DELETE, SEQUENCE_FIELD
 from paimon_assets.engine.spec.options.write_options import (
+    BUCKET,
+    BUCKET_FUNCTION,
     POSTPONE_DEFAULT_BUCKETS,
     POSTPONE_WRITE_FIXED,
 )

@@ -5,7 +5,7 @@ longs, of which Spark makes decimals by the expression that it uses for its own 
 have that expression, hence sessions of Connect take decimals as they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,29 +17,28 @@ from paimon_assets.engine.data.casting.arrays import column_of
 from paimon_assets.engine.data.casting.decimals import longs_of
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.spark.failure import encoded_errors
+from paimon_assets.spark.python_rows import PythonRows
 
 _MOST_DIGITS = 18
 _SQL = "org.apache.spark.sql"
 
 
-def mapped_rows(
-    tasks: DataFrame,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: StructType,
-) -> DataFrame:
-    """Return the rows that tasks make, as `tasks.mapInArrow(read, schema)` does.
+def mapped_rows(rows: PythonRows, schema: StructType) -> DataFrame:
+    """Return the rows that tasks make, as `rows.frame(schema)` does.
 
     Cost:
         Some calls into the JVM for each column of decimals.
     """
-    java: Any = getattr(tasks, "_jdf", None)  # Connect has none
+    java: Any = getattr(rows.tasks, "_jdf", None)  # Connect has none
     short = {} if java is None else _short(schema)
     if not short:
-        return tasks.mapInArrow(read, schema)
+        return rows.frame(schema)
     fields = [
         StructField(field.name, LongType(), field.nullable) if field.name in short else field
         for field in schema.fields
     ]
+
+    read = rows.read  # tasks are not sent the DataFrame
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded_errors():
@@ -50,9 +49,9 @@ def mapped_rows(
                 ]
                 yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
-    rows = tasks.mapInArrow(run, StructType(fields))
+    longs = rows.tasks.mapInArrow(run, StructType(fields))
     client = java._gateway_client  # noqa: SLF001 - PySpark has no call for such columns
-    return rows.withColumns({name: _decimals(client, name, kind) for name, kind in short.items()})
+    return longs.withColumns({name: _decimals(client, name, kind) for name, kind in short.items()})
 
 
 def _short(schema: StructType) -> Mapping[str, DecimalType]:

@@ -1,12 +1,16 @@
-"""The SparkSession of this process, from plain settings.
+"""The SparkSession of this process, from plain settings: local, on a cluster, or over Connect.
 
-A session we start needs no prepared machine: Java is found (`spark.session.java`), workers run this
+A session we start needs no prepared machine: Java is found (`spark.java`), workers run this
 process's Python unless another is named, import this package, which a cluster is sent
 (`preflight`), nothing is written into the working directory, and its log is silent but for errors.
+
+With Connect no Java runs here, and there is no SparkContext. PySpark's client of it needs packages
+of its own, so it is loaded when an address is asked for.
 """
 
 import atexit
 import contextlib
+import importlib
 import logging
 import os
 import shutil
@@ -21,24 +25,20 @@ from subprocess import Popen, TimeoutExpired
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkImportError, PySparkValueError
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
-from paimon_assets.spark.data_source.data_source import register
-from paimon_assets.spark.session.connect import (
-    Connection,
-    open_connection,
-    refuse_other_kind,
-    shown,
-)
-from paimon_assets.spark.session.java import find_java
+from paimon_assets.spark.data_source import register
+from paimon_assets.spark.java import find_java
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_DRIVER_MEMORY = "2g"
 """Heap of a session we start, unless the settings say otherwise."""
 
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[1]
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -57,6 +57,11 @@ _CONTAINER_MEMORY = (
 )
 _SHOWN = ("spark.master", "spark.driver.memory")
 """Settings whose values a message may show; those of others may be secrets."""
+ANSWER_SECONDS = 30
+"""How long a server may take to answer. PySpark itself would try for ten minutes."""
+
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""PySpark sets this variable and knows Connect sessions only, while it is there."""
 _SQL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -89,7 +94,7 @@ class SparkSettings:
     @property
     def is_local(self) -> bool:
         """Whether Spark runs inside this machine, sharing its disk and its Python."""
-        return _is_local(self.master)
+        return self.master == "local" or self.master.startswith("local[")
 
     @property
     def shown_master(self) -> str:
@@ -119,24 +124,107 @@ class SparkSettings:
             configuration["spark.driver.bindAddress"] = "127.0.0.1"
             configuration["spark.driver.host"] = "127.0.0.1"
             configuration["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
-        if self.master == "yarn" or self.master.startswith("k8s://"):
-            configuration |= self._python_memory()
+        is_container = self.master == "yarn" or self.master.startswith("k8s://")
+        if is_container and self.extra.keys().isdisjoint(_CONTAINER_MEMORY):
+            cores = self.extra.get(_CORES, "1")
+            python_mb = _PYTHON_MB_A_CORE * (int(cores) if cores.isdigit() else 1)
+            configuration[_OVERHEAD] = f"{_JVM_OVERHEAD_MB + python_mb}m"
         configuration |= self.asked()
         options = (log_option, self.extra.get(_JAVA_OPTIONS, ""))
         configuration[_JAVA_OPTIONS] = " ".join(option for option in options if option)
         return configuration
 
-    def _python_memory(self) -> dict[str, str]:
-        """Return the memory of a container beside its JVM, for Python, unless the user set it."""
-        if any(name in self.extra for name in _CONTAINER_MEMORY):
-            return {}
-        cores = self.extra.get(_CORES, "1")
-        megabytes = _JVM_OVERHEAD_MB + _PYTHON_MB_A_CORE * (int(cores) if cores.isdigit() else 1)
-        return {_OVERHEAD: f"{megabytes}m"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A session, and how this process came to it."""
+
+    address: str
+    session: SparkSession
+    is_ours: bool
+    """Somebody else's session is not ours to stop."""
+
+    def is_alive(self) -> bool:
+        """Whether the server still knows the session: it forgets idle ones, and all in a restart.
+
+        One that it has forgotten is closed on this side too.
+        """
+        _wait_for_answer(self.address)
+        try:
+            self.session.conf.get("spark.sql.session.timeZone")
+        except PySparkException as error:
+            logger.warning("the Spark Connect session ended: %s", str(error).partition("\n")[0])
+            self.session.stop()
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the session if it is ours; then another kind of session can be started."""
+        if self.is_ours:
+            self.session.stop()
+            os.environ.pop(_MODE, None)
 
 
-def _is_local(master: str | None) -> bool:
-    return master is not None and (master == "local" or master.startswith("local["))
+def open_connection(address: str) -> Connection:
+    """Return a session on a server, that of this process if there is one."""
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - starts none
+        raise InvalidInputError(
+            f"{shown(address)} is asked for, but this process runs Spark itself, and PySpark can "
+            "have one kind of session in a process. Stop that session first, or use another "
+            "process.",
+            kind="spark-session-settings",
+        )
+    _wait_for_answer(address)
+    remote = importlib.import_module("pyspark.sql.connect.session").SparkSession
+    before = remote.getActiveSession()
+    session = SparkSession.builder.remote(address).getOrCreate()
+    return Connection(address=address, session=session, is_ours=session is not before)
+
+
+def refuse_other_kind(master: str) -> None:
+    """Refuse to run Spark in a process with a Connect session: PySpark cannot."""
+    if is_remote():
+        raise InvalidInputError(
+            f"Master {master} is asked for, but this process has a Spark Connect session, and "
+            "PySpark can have one kind of session in a process. Stop it first (stop_session), or "
+            "use another process.",
+            kind="spark-session-settings",
+        )
+
+
+def shown(address: str) -> str:
+    """Return an address for messages: its parameters may hold a token."""
+    return address.partition(";")[0]
+
+
+def _wait_for_answer(address: str) -> None:
+    try:
+        client = importlib.import_module("pyspark.sql.connect.client")
+        channel = client.DefaultChannelBuilder(address).toChannel()
+    except PySparkImportError as error:
+        raise InvalidInputError(
+            f"Spark Connect ({shown(address)}) needs more packages: "
+            f"pip install 'paimon-assets[connect]'. {error}",
+            kind="spark-connect",
+        ) from error
+    except PySparkValueError:
+        # PySpark's error, which is not shown, repeats the parameters.
+        raise InvalidInputError(
+            f"'{shown(address)}' with its parameters is no address of Spark Connect; expected "
+            "sc://host:port/;name=value;…",
+            kind="spark-connect",
+        ) from None
+    grpc = importlib.import_module("grpc")
+    try:
+        grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+    except grpc.FutureTimeoutError as error:
+        raise InvalidInputError(
+            f"No Spark Connect server answers at {shown(address)} within {ANSWER_SECONDS} s: "
+            "start it, or check host, port, use_ssl and token.",
+            kind="spark-connect",
+        ) from error
+    finally:
+        channel.close()
 
 
 class _Owned:
@@ -170,7 +258,8 @@ def get_session(settings: SparkSettings | None = None) -> SparkSession:
     with _Owned.lock:
         if wanted.is_connect:
             return _connect(wanted)
-        if _Owned.session is not None and _jvm_has_ended():
+        jvm = _jvm()
+        if _Owned.session is not None and jvm is not None and jvm.poll() is not None:
             logger.warning("the JVM of the Spark session ended; starting another")
             stop_session()
         if _live_context() is None:
@@ -248,9 +337,10 @@ def _connect(settings: SparkSettings) -> SparkSession:
 
 def _launch_variables(configuration: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the JVM, from which its workers inherit."""
+    interpreters = [*map(configuration.get, _INTERPRETERS), os.environ.get("PYSPARK_PYTHON")]
     variables = {
         "JAVA_HOME": str(find_java()),
-        "PYSPARK_PYTHON": _interpreter(configuration),
+        "PYSPARK_PYTHON": next(filter(None, interpreters), sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     root = _PACKAGE.parent
@@ -260,14 +350,6 @@ def _launch_variables(configuration: Mapping[str, str]) -> dict[str, str]:
         inherited = os.environ.get("PYTHONPATH")
         variables["PYTHONPATH"] = os.pathsep.join([str(root), *([inherited] if inherited else [])])
     return variables
-
-
-def _interpreter(configuration: Mapping[str, str]) -> str:
-    """Return which Python the workers run: this one, unless another is named."""
-    for key in _INTERPRETERS:
-        if configuration.get(key):
-            return configuration[key]
-    return os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 @contextlib.contextmanager
@@ -319,11 +401,6 @@ def _jvm() -> "Popen[bytes] | None":
     gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no call for it
     process: Popen[bytes] | None = getattr(gateway, "proc", None)
     return process
-
-
-def _jvm_has_ended() -> bool:
-    process = _jvm()
-    return process is not None and process.poll() is not None
 
 
 def _end_jvm() -> None:

@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     only_on,
 )
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.size_estimate import is_large_to_spark, row_bytes
+from paimon_assets.spark.python_rows import is_large_to_spark, row_bytes
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
 logger = logging.getLogger(__name__)

@@ -15,25 +15,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.option import parse_memory
-from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.python_rows import PythonRows
+from paimon_assets.spark.python_rows import ROW_BYTES, PythonRows, is_large_to_spark, size_in_spark
 from paimon_assets.spark.session_cache import SessionCache
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
-_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_OF_A_ROW = 8
-_OF_A_TEXT = 20
 _WIDTHS = {"integer": 4, "long": 8, "binary": 100}
-"""All as Spark estimates them; what is nested counts as a text."""
+"""As Spark estimates them."""
 _claiming = SessionCache(64)
 """(how many tasks, what they claim) → their numbers."""
 
@@ -43,9 +37,8 @@ def with_size_estimate(
 ) -> PythonRows:
     """Return the rows of a read, whose tasks are given what is as large to Spark as those.
 
-    Rows count before they are merged, and a row is at least as wide as it is in the files. What
-    Spark may broadcast needs no claim, and stays as it is. Tasks of numbers are kept for the next
-    read that claims the same.
+    What Spark may broadcast needs no claim, and stays as it is. Tasks of numbers are kept for the
+    next read that claims the same.
 
     Cost:
         6 milliseconds in the driver, unless kept. Over Connect one more task an action, with
@@ -54,7 +47,7 @@ def with_size_estimate(
     session = rows.tasks.sparkSession
     if not is_large_to_spark(session, context, splits):
         return rows
-    claimed = _estimate(context, splits)
+    claimed = size_in_spark(context, splits)
     if is_connect(session):
         return replace(rows, tasks=_beside_none(rows.tasks, claimed))
     if rows.numbers is None:
@@ -81,35 +74,5 @@ def _beside_none(tasks: DataFrame, claimed: int) -> DataFrame:
     session, fields = tasks.sparkSession, tasks.schema.fields
     columns = [fn.lit(None).cast(field.dataType).alias(field.name) for field in fields]
     none = session.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1).select(*columns)
-    fraction = claimed / (_OF_A_ROW + sum(_WIDTHS[field.dataType.typeName()] for field in fields))
+    fraction = claimed / (ROW_BYTES + sum(_WIDTHS[field.dataType.typeName()] for field in fields))
     return tasks.union(none.sample(withReplacement=True, fraction=fraction, seed=0))
-
-
-def is_large_to_spark(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
-) -> bool:
-    """Whether Spark would not broadcast the rows of splits."""
-    limit = broadcast_limit(session)
-    return 0 <= limit < _estimate(context, splits)
-
-
-def _estimate(context: ReadContext, splits: Sequence[DataSplit]) -> int:
-    rows = sum(split.row_count for split in splits)
-    stored = sum(split.file_bytes for split in splits)
-    return max(rows, stored // row_bytes(context.schema.fields)) * row_bytes(context.fields)
-
-
-def broadcast_limit(session: SparkSession) -> int:
-    """Return up to how many bytes Spark broadcasts a side of a join; below 0, it never does."""
-    text = str(session.conf.get(_THRESHOLD))
-    return -1 if text.startswith("-") else parse_memory(text)
-
-
-def row_bytes(fields: Sequence[DataField]) -> int:
-    """Return about how many bytes Spark takes a row of these columns for."""
-    widths: list[int] = [_width(column.type) for column in to_arrow_schema(fields)]
-    return _OF_A_ROW + sum(widths)
-
-
-def _width(arrow_type: pa.DataType) -> int:
-    return arrow_type.bit_width // 8 or 1 if pa.types.is_primitive(arrow_type) else _OF_A_TEXT

@@ -1,4 +1,4 @@
-"""Which columns of given DataFrames a DataFrame's columns are made of, by its analyzed plan.
+"""Spark's plans as Python sees them: their parts, and the columns that a column is made of.
 
 Spark gives every column of a plan an id that lives on upwards; an alias has a new one and knows the
 ids it refers to. Spark Connect shows no plan.
@@ -10,6 +10,21 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 Origin = tuple[int, str]
+
+
+def attribute_id(attribute: Any) -> int:
+    """Return the id that a column keeps in all plans above."""
+    return int(attribute.exprId().id())
+
+
+def class_of(thing: Any) -> str:
+    """Return the full name of a class of the JVM."""
+    return str(thing.getClass().getName())
+
+
+def items(sequence: Any) -> Iterator[Any]:
+    """Yield the items of a Scala sequence."""
+    return (sequence.apply(number) for number in range(sequence.size()))
 
 
 def column_origins(
@@ -26,11 +41,11 @@ def column_origins(
     known: dict[int, frozenset[Origin]] = {}
     roots = [_analyze(each) for each in inputs]
     for number, root in enumerate(roots):
-        for attribute in _items(root.output()):
-            known[_id(attribute)] = frozenset({(number, attribute.name())})
+        for attribute in items(root.output()):
+            known[attribute_id(attribute)] = frozenset({(number, attribute.name())})
     made: dict[int, set[int]] = {}
     _define(plan, roots, made)
-    columns = [(attribute.name(), _id(attribute)) for attribute in _items(plan.output())]
+    columns = [(attribute.name(), attribute_id(attribute)) for attribute in items(plan.output())]
     return {name: _resolve(found, known, made, frozenset()) for name, found in columns}
 
 
@@ -45,19 +60,21 @@ def _define(node: Any, roots: Sequence[Any], made: dict[int, set[int]]) -> None:
         return
     again = [root for root in roots if node.sameResult(root)]
     if len(again) == 1:  # a union of what shares an input gives that new ids on one side
-        for own, first in zip(_items(node.output()), _items(again[0].output()), strict=True):
-            made.setdefault(_id(own), set()).update({_id(first)} - {_id(own)})
+        for own, first in zip(items(node.output()), items(again[0].output()), strict=True):
+            made.setdefault(attribute_id(own), set()).update(
+                {attribute_id(first)} - {attribute_id(own)}
+            )
         return
-    children = list(_items(node.children()))
+    children = list(items(node.children()))
     if node.nodeName() == "Union":
-        outputs = [[_id(each) for each in _items(child.output())] for child in children]
-        for position, output in enumerate(_items(node.output())):
-            sides = {side[position] for side in outputs} - {_id(output)}
-            made.setdefault(_id(output), set()).update(sides)
-    for expression in _items(node.expressions()):
+        outputs = [[attribute_id(each) for each in items(child.output())] for child in children]
+        for position, output in enumerate(items(node.output())):
+            sides = {side[position] for side in outputs} - {attribute_id(output)}
+            made.setdefault(attribute_id(output), set()).update(sides)
+    for expression in items(node.expressions()):
         if expression.nodeName() == "Alias":
-            references = _items(expression.references().toSeq())
-            made.setdefault(_id(expression), set()).update(map(_id, references))
+            references = items(expression.references().toSeq())
+            made.setdefault(attribute_id(expression), set()).update(map(attribute_id, references))
     for child in children:
         _define(child, roots, made)
 
@@ -75,11 +92,3 @@ def _resolve(
             return None
         origins |= below
     return origins
-
-
-def _id(attribute: Any) -> int:
-    return int(attribute.exprId().id())
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(number) for number in range(sequence.size()))

@@ -1,1 +1,0 @@
-"""`spark.read.format("paimon_assets")`: tables as a Python data source, to read and write."""

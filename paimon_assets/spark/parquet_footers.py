@@ -1,0 +1,28 @@
+"""Footers of Parquet files, and the calendar of their dates."""
+
+import pyarrow.parquet as pq
+
+from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.fileio.base import FileIO
+
+FOOTERS_AT_ONCE = 16
+SPARK_VERSION = b"org.apache.spark.version"
+"""Metadata that only Spark writes."""
+_FIRST_OF_TODAY = b"3.0.0"
+_OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
+
+
+def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
+    """Read the footer of a file of a known size."""
+    with (
+        open_data_file(file_io, path, file_bytes, has_footer=True) as source,
+        named_errors(path, "Parquet"),
+    ):
+        return pq.read_metadata(source)
+
+
+def has_julian_dates(footer: pq.FileMetaData) -> bool:
+    """Whether Spark says that it wrote a file in the calendar before 1582."""
+    notes = footer.metadata or {}
+    is_old = notes.get(SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
+    return is_old or not _OLD_CALENDAR.isdisjoint(notes)
