@@ -58,13 +58,13 @@ from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_s
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.options.all_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
 
 
 def compact_keyed(

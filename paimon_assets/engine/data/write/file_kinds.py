@@ -10,13 +10,17 @@ from dataclasses import replace
 
 from paimon_assets.engine.data.write.files.rolling_file import new_uuid
 from paimon_assets.engine.data.write.write_support import unstorable
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
     DATA_FILE_PREFIX,
     FILE_COMPRESSION,
-    FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
     STATS_MODE,
+    ChangelogProducer,
+)
+from paimon_assets.engine.spec.options.file_options import (
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
     STATS_MODE_PER_LEVEL,
 )
 from paimon_assets.engine.spec.options.write_options import (
@@ -24,8 +28,6 @@ from paimon_assets.engine.spec.options.write_options import (
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_FILE_PREFIX,
     CHANGELOG_FILE_STATS_MODE,
-    CHANGELOG_PRODUCER,
-    ChangelogProducer,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 

@@ -62,7 +62,7 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig, padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.write_options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
 

@@ -26,7 +26,7 @@ from paimon_assets.engine.data.write.files.rolling_file import new_uuid
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.options.file_options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
 from paimon_assets.engine.spec.options.write_options import (
     DYNAMIC_BUCKET_INITIAL,
     DYNAMIC_BUCKET_MAX,

@@ -41,20 +41,22 @@ from paimon_assets.engine.spec.metadata.data_file import (
     FileOrigin,
     wall_clock_ms,
 )
+from paimon_assets.engine.spec.options.all_options import (
+    DATA_FILE_PREFIX,
+    FILE_COMPRESSION,
+    FILE_FORMAT,
+    TARGET_FILE_SIZE,
+)
 from paimon_assets.engine.spec.options.file_options import (
     BITMAP_BLOCK_SIZE,
     BITMAP_VERSION,
     BLOOM_FPP,
     BLOOM_ITEMS,
-    DATA_FILE_PREFIX,
-    FILE_COMPRESSION,
     FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
     FILE_INDEX_COLUMNS,
     FILE_INDEX_IN_MANIFEST_THRESHOLD,
     STATS_DENSE_STORE,
-    TARGET_FILE_SIZE,
 )
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
