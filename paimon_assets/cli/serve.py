@@ -44,6 +44,12 @@ from paimon_assets.engine.errors import InvalidInputError
     "client_options",
     help="KEY=VALUE handed to clients as a default, such as s3.endpoint=…; no secrets.",
 )
+@click.option(
+    "--table-health",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="Show the health of tables at /metrics, measured again after so long.",
+)
 @click.option("--tls-certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj

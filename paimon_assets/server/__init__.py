@@ -7,4 +7,5 @@ Concept → modules:
     who asks, and what they may              authentication, principals, signatures
     data tokens                              issued_tokens
     audit lines, refusals, partition sums    audit_log, refusal, sums
+    numbers for Prometheus                   metrics
 """

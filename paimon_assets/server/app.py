@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
-from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -34,44 +33,13 @@ from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication
+from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusal_of
 from paimon_assets.server.request import Request
 from paimon_assets.server.routes import RouteMatch, Routes
 from paimon_assets.server.service import Service
 from paimon_assets.server.signatures import Head, Nonces
-
-
-class Metrics:
-    """Counters of the answers of this process."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._counts: Counter[tuple[str, int]] = Counter()
-        self._seconds: Counter[str] = Counter()
-
-    def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count one answer."""
-        with self._lock:
-            self._counts[operation, status] += 1
-            self._seconds[operation] += seconds  # type: ignore[assignment]  # because it adds floats
-
-    def text(self) -> str:
-        """Return all of them."""
-        with self._lock:
-            counts, seconds = sorted(self._counts.items()), sorted(self._seconds.items())
-        lines = ["# TYPE paimon_requests_total counter"]
-        lines += [
-            f'paimon_requests_total{{operation="{operation}",status="{status}"}} {count}'
-            for (operation, status), count in counts
-        ]
-        lines.append("# TYPE paimon_request_seconds_total counter")
-        lines += [
-            f'paimon_request_seconds_total{{operation="{operation}"}} {total:.6f}'
-            for operation, total in seconds
-        ]
-        return "\n".join(lines) + "\n"
-
 
 logger = logging.getLogger(__name__)
 
@@ -136,14 +104,19 @@ class App:
     """The ASGI application of one server."""
 
     def __init__(
-        self, service: Service, routes: Routes, *, principals: PrincipalsFile | None
+        self,
+        service: Service,
+        routes: Routes,
+        *,
+        principals: PrincipalsFile | None,
+        health_seconds: float | None = None,
     ) -> None:
         self._service = service
         self._routes = routes
         used = f"{service.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/nonces"
         nonces = Nonces(service.file_io, used, service.clock)
         self._authentication = Authentication(principals, service.clock, nonces)
-        self._metrics = Metrics()
+        self._metrics = Metrics(service.catalog, health_seconds)
         self._strangers = Strangers()
         self._bodies = Bodies()
         self._reserve = ThreadPoolExecutor(1, thread_name_prefix="health")
@@ -185,8 +158,11 @@ class App:
         try:
             head = _head_of(http)
             if head.path == "/metrics":
-                self._authentication.principal(head)
-                return PlainTextResponse(self._metrics.text())
+                operation = "metrics"
+                principal = await run_in_threadpool(self._authentication.principal, head)
+                text = await run_in_threadpool(self._metrics.text, principal)
+                status = int(HTTPStatus.OK)
+                return PlainTextResponse(text)
             found = self._routes.find(head.method, head.path)
             operation = found.route.operation
             is_audited = found.route.changes or found.route.is_audited

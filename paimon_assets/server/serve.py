@@ -241,6 +241,8 @@ class ServeSettings:
     sole_writer: bool = False
     roots: tuple[str, ...] = ()
     client_options: Mapping[str, str] = field(default_factory=dict)
+    table_health: float | None = None
+    """Seconds for which measured health of tables is shown at /metrics; None shows none."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 
@@ -259,7 +261,12 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
         data_tokens=_data_tokens(settings),
     )
     service.file_io.list_directory(service.catalog.warehouse)
-    return App(service, Routes(OPERATIONS), principals=_principals(settings))
+    return App(
+        service,
+        Routes(OPERATIONS),
+        principals=_principals(settings),
+        health_seconds=settings.table_health,
+    )
 
 
 def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:

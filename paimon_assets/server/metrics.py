@@ -1,0 +1,89 @@
+"""The server's numbers in Prometheus' text: its answers, and the health of the tables it serves."""
+
+import time
+from collections.abc import Iterator
+from threading import Lock
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from paimon_assets.engine.control.catalog.catalog import Catalog
+from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+from paimon_assets.engine.table.system.table_health import NUMBERS
+from paimon_assets.server.principals import Action, Principal
+
+_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
+
+
+class Metrics:
+    """Counts and times of this process's answers, and the health of tables.
+
+    Args:
+        catalog: Whose tables' health is shown.
+        health_seconds: How long measured health is shown before it is measured again; None shows
+            none. Measuring reads the manifests of all tables.
+    """
+
+    def __init__(self, catalog: Catalog, health_seconds: float | None) -> None:
+        self._registry = CollectorRegistry()
+        labels = ("operation", "status")
+        self._answers = Counter(
+            "paimon_requests", "Answers of the catalog.", labels, registry=self._registry
+        )
+        self._seconds = Histogram(
+            "paimon_request_seconds",
+            "Time to answer, from the first byte of the head.",
+            labels,
+            registry=self._registry,
+            buckets=_SECONDS,
+        )
+        self._catalog = catalog
+        self._health_seconds = health_seconds
+        self._health: tuple[float, pa.Table] | None = None
+        self._lock = Lock()
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count one answer."""
+        self._answers.labels(operation, str(status)).inc()
+        self._seconds.labels(operation, str(status)).observe(seconds)
+
+    def text(self, principal: Principal) -> str:
+        """Return all numbers, of tables those that a principal may describe.
+
+        Cost:
+            Where health is shown and older than `health_seconds`, the manifests of every table.
+        """
+        text = generate_latest(self._registry)
+        if self._health_seconds is not None:
+            text += generate_latest(_OfTables(self._current_health(), principal))
+        return text.decode()
+
+    def _current_health(self) -> pa.Table:
+        with self._lock:
+            now = time.monotonic()
+            if self._health is None or now - self._health[0] >= (self._health_seconds or 0):
+                tables = GlobalSystemTable(catalog=self._catalog, options={}, kind="table_health")
+                self._health = time.monotonic(), tables.to_arrow()
+            return self._health[1]
+
+
+class _OfTables(Collector):
+    """Gauges of the health of tables, one sample a table."""
+
+    def __init__(self, health: pa.Table, principal: Principal) -> None:
+        self._rows = [
+            row
+            for row in health.to_pylist()
+            if principal.may(Action.DESCRIBE, row["database_name"], row["table_name"])
+        ]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield a gauge for each number of a table's health."""
+        for name, text in NUMBERS.items():
+            gauge = GaugeMetricFamily(f"paimon_table_{name}", text, labels=("database", "table"))
+            for row in self._rows:
+                if row[name] is not None:
+                    gauge.add_metric((row["database_name"], row["table_name"]), row[name])
+            yield gauge

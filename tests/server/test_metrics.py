@@ -1,0 +1,90 @@
+"""The server's numbers for Prometheus: answers by operation and status, health of tables."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.serve import ServeSettings
+from tests.testkit.rest_server import serving
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN, LIMITED = "all-of-it", "of-one-table"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server with health, of two tables; one principal sees one of them."""
+    path = tmp_path_factory.mktemp("metrics")
+    catalog = open_catalog(str(path / "w"))
+    catalog.create_database("db")
+    keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
+    for name, writes in (("due", 5), ("fine", 1)):
+        table = catalog.create_table(f"db.{name}", keyed)
+        for _ in range(writes):
+            table.upsert(pa.table({"id": pa.array([1], pa.int32())}))
+    principals = path / "principals.toml"
+    principals.write_text(
+        "".join(
+            f'[[principal]]\nname = "{name}"\ntoken-sha256 = ["{_digest(token)}"]\n'
+            f'grants = [{{ on = "{on}", may = ["select"] }}]\n'
+            for name, token, on in (("all", TOKEN, "*"), ("one", LIMITED, "db.fine"))
+        )
+    )
+    settings = ServeSettings(warehouse=str(path / "w"), principals=principals, table_health=3600)
+    with serving(settings) as found:
+        yield found
+
+
+def _digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def samples(client):
+    """(name, labels) → value, of every sample; the parser refuses what Prometheus would."""
+    text = client.get("/metrics").body.decode()
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_answers_are_counted_and_timed_by_operation_and_status(guarded):
+    client = guarded.of(TOKEN)
+    before = samples(client)
+    client.get("databases")
+    client.get("databases/none")
+    after = samples(client)
+    key = ("paimon_requests_total", "200", "listDatabases")
+    assert after[key] == before.get(key, 0) + 1
+    assert after["paimon_request_seconds_count", "200", "listDatabases"] >= 1
+    assert after["paimon_request_seconds_bucket", "+Inf", "200", "listDatabases"] >= 1
+    assert after["paimon_requests_total", "404", "getDatabase"] >= 1
+
+
+def test_a_principal_sees_the_health_of_its_tables_alone(guarded):
+    everything, one = samples(guarded.of(TOKEN)), samples(guarded.of(LIMITED))
+    assert everything["paimon_table_score", "db", "due"] == 50
+    assert one["paimon_table_score", "db", "fine"] == 90
+    assert not [key for key in one if "due" in key]
+    assert guarded.get("/metrics").status == 401
+
+
+def test_the_dashboard_asks_for_numbers_that_are_there(guarded):
+    guarded.of(TOKEN).get("databases")
+    names = {name for name, *_ in samples(guarded.of(TOKEN))}
+    dashboard = json.loads((ROOT / "examples/grafana/paimon-tables.json").read_text())
+    asked = set(re.findall(r"paimon_[a-z_0-9]+", json.dumps(dashboard["panels"])))
+    assert asked
+    assert asked <= names
+
+
+def test_without_the_setting_no_table_is_looked_at(client):
+    assert not [key for key in samples(client) if key[0].startswith("paimon_table")]
