@@ -33,7 +33,8 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     refuse_unroutable,
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.unfinished import delete_unfinished, written_paths
+from paimon_assets.engine.data.write.rolling_file import delete_unfinished
+from paimon_assets.engine.data.write.table_write import written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIOSpec

@@ -38,17 +38,12 @@ from paimon_assets.engine.contract.wire import dump, dump_error, load, load_spli
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.write.buckets.hash_index import HashBucketAssigner
 from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
-from paimon_assets.engine.data.write.buckets.routing import (
-    HashBucketAssigner,
-    assigners_of,
-    key_assigners_of,
-    writers_of,
-)
+from paimon_assets.engine.data.write.buckets.routing import shuffle_buckets
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
     RowBuckets,
-    assign_buckets,
     has_hashed_buckets,
 )
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -190,22 +185,14 @@ def _route(
     """Yield one Spark row for each piece of each group; rows of a group keep their order."""
     rows, positions = _split_positions(chunk, routing.source)
     rows = check.conform(rows)
-    match context.schema.bucket_mode:
-        case BucketMode.HASH_DYNAMIC:
-            places = assigners_of(context, rows)
-        case BucketMode.KEY_DYNAMIC:
-            places = key_assigners_of(context, rows, routing.buckets)
-        case BucketMode.POSTPONE if not has_hashed_buckets(context.schema):
-            places = writers_of(context, rows, routing.buckets)
-        case _:
-            places = assign_buckets(context, rows)
+    places = shuffle_buckets(context, rows, routing.buckets)
     yield from _dealt(rows, positions, places, routing)
 
 
 def _dealt(
     rows: pa.RecordBatch, positions: Positions, places: RowBuckets, routing: Routing
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows by (partition, bucket), as `assign_buckets` says, for the task of each."""
+    """Yield rows by (partition, bucket), as `shuffle_buckets` says, for the task of each."""
     partitions, partition_ids, buckets = places
     if routing.source.has_positions:
         rows = rows.append_column(_POSITION_FIELD, pa.array(positions))
@@ -257,7 +244,7 @@ def assign_routed(routing: Routing) -> ArrowMap:
                 for _, position, data in group:
                     chunk = Packed(position, unpack(data, schema))
                     rows, positions = _split_positions(chunk, routing.source)
-                    places = assigner.assign(rows).row_buckets
+                    places = assigner.assign(rows)
                     yield from _dealt(rows, positions, places, routing)
 
     return run
@@ -279,11 +266,10 @@ def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMa
                 assigner.load(worker.stored_keys(context, file_io, task_threads()))
                 position = 0
                 for rows in _sort(group, schema, source):
-                    placed = assigner.assign(*_kept(rows, context.schema))
-                    said = with_kinds(placed.rows, placed.kinds)
-                    end = position + said.num_rows
+                    placed, kinds, places = assigner.assign(*_kept(rows, context.schema))
+                    end = position + placed.num_rows
                     positions = np.arange(position, end, dtype=np.int64)
-                    yield from _dealt(said, positions, placed.row_buckets, routing)
+                    yield from _dealt(with_kinds(placed, kinds), positions, places, routing)
                     position = end
 
     return run

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import HashIndexState
 from paimon_assets.engine.data.write.buckets.hash_index import key_hashes, read_hashes
-from paimon_assets.engine.data.write.table_write import write_bucket, write_rows
+from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.types.data_types import string
@@ -128,7 +128,7 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     table = DynamicTable(tmp_path, dynamic())
     (message,) = table.write([("a", 1, 1)]).messages
     rows = batch_of([("a", n, 1) for n in (1, 2, 2, 3)])
-    result = write_bucket(table.context, (message.partition, 0), [rows], FILE_IO)
+    result = write_rows(table.context, [rows], FILE_IO, target=(message.partition, 0))
     after = indexed(tmp_path, table.indexes, result)
     (state,) = after
     found = read_hashes(state, FILE_IO)

@@ -12,8 +12,8 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.write.files.file_stats import StatsCollector, stats_modes
-from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
+from paimon_assets.engine.data.write.file_stats import StatsCollector, stats_modes
+from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.write_contexts import FILE_IO, keyed, table_schema, write
@@ -27,15 +27,11 @@ def file_at(path, level, columns=None, **options):
     """Write `ROWS` as one file of a level."""
     schema = table_schema(columns or COLUMNS, options=options)
     factory = FileFactory(
-        schema=schema,
-        file_io=FILE_IO,
-        columns=schema.fields,
-        level=level,
-        file_source=FileOrigin.COMPACT,
+        schema=schema, file_io=FILE_IO, level=level, file_source=FileOrigin.COMPACT
     )
     files = RollingFile(factory=factory, bucket_path=str(path))
     rows = ROWS.select(schema.field_names).cast(factory.arrow_schema)
-    files.write(Chunk(rows=rows, min_sequence_number=0, max_sequence_number=1, delete_rows=0))
+    files.write_rows(rows, 0)
     (file,) = files.finish()
     return file
 
@@ -90,10 +86,10 @@ def test_dense_statistics_name_the_columns_they_describe(tmp_path):
 def many_rows(path, file_format, **options):
     """Write 20,000 rows of texts that repeat, and open the file."""
     schema = table_schema({"s": "STRING"}, options={"file.format": file_format, **options})
-    factory = FileFactory(schema=schema, file_io=FILE_IO, columns=schema.fields)
+    factory = FileFactory(schema=schema, file_io=FILE_IO)
     files = RollingFile(factory=factory, bucket_path=str(path))
     rows = pa.table({"s": [f"value {n % 50}" for n in range(20_000)]}).cast(factory.arrow_schema)
-    files.write(Chunk(rows=rows, min_sequence_number=0, max_sequence_number=1, delete_rows=0))
+    files.write_rows(rows, 0)
     (file,) = files.finish()
     name = path / file.file_name
     return orc.ORCFile(name) if file_format == "orc" else pq.ParquetFile(name).metadata

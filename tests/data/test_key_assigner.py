@@ -30,11 +30,10 @@ def batch_of(rows):
 
 def placed_rows(placed):
     """(partition the row goes to, bucket, kind, row) in order."""
+    rows, kinds, (partitions, numbers, buckets) = placed
     found = []
-    for row, kind, number, bucket in zip(
-        placed.rows.to_pylist(), placed.kinds, *placed.row_buckets[1:], strict=True
-    ):
-        (partition,) = deserialize_row(placed.row_buckets.partitions[number], [string()])
+    for row, kind, number, bucket in zip(rows.to_pylist(), kinds, numbers, buckets, strict=True):
+        (partition,) = deserialize_row(partitions[number], [string()])
         assert row["p"] == partition
         found.append((partition, int(bucket), int(kind), (row["k"], row["n"], row["v"])))
     return found
@@ -95,10 +94,10 @@ def test_keys_of_the_table_are_found_again():
     context = context_of("/t", crossing())
     first = KeyAssigner(context=context)
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
-    placed = first.assign(rows, None)
+    placed, _, (partitions, numbers, buckets) = first.assign(rows, None)
     known = [
-        (placed.row_buckets.partitions[number], int(bucket) + 7, placed.rows.slice(row, 1))
-        for row, (number, bucket) in enumerate(zip(*placed.row_buckets[1:], strict=True))
+        (partitions[number], int(bucket) + 7, placed.slice(row, 1))
+        for row, (number, bucket) in enumerate(zip(numbers, buckets, strict=True))
     ]
     second = KeyAssigner(context=context)
     second.load(known)
@@ -121,7 +120,7 @@ def test_assigners_share_keys_and_buckets():
     for number in range(3):
         assigner = KeyAssigner(context=context, assigner=number, assigners=3)
         mine = rows.filter(pa.array(share == number))
-        buckets = assigner.assign(mine, None).row_buckets.buckets
+        buckets = assigner.assign(mine, None)[2].buckets
         assert set(buckets % 3) == {number}
         assert np.bincount(buckets).max() == 2
         seen += buckets.tolist()

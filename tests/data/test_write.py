@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.contract.commit_message import WriteReport
-from paimon_assets.engine.data.write.table_write import write_bucket
+from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
@@ -263,7 +263,9 @@ def test_write_bucket_writes_where_it_is_told(tmp_path):
     )
     rows = pa.table({"p": pa.array([5, 5], pa.int32()), "k": pa.array([2, 1], pa.int32())})
     partition = serialize_row([5], [integer()])
-    result = write_bucket(context_of(tmp_path, schema), (partition, 6), rows.to_batches(), FILE_IO)
+    result = write_rows(
+        context_of(tmp_path, schema), rows.to_batches(), FILE_IO, target=(partition, 6)
+    )
     (message,) = result.messages
     assert (message.partition, message.bucket, message.total_buckets) == (partition, 6, 8)
     (path,) = paths_below(tmp_path)

@@ -15,8 +15,7 @@ from paimon_assets.engine.contract.tasks.footer_task import FOOTER_TASK
 from paimon_assets.engine.contract.tasks.overflow_task import OVERFLOW_TASK
 from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.data.analyze import analyze_split
-from paimon_assets.engine.data.compact.compact import compact
-from paimon_assets.engine.data.compact.postponed import place_postponed
+from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.overflow import count_losses
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
@@ -62,7 +61,7 @@ def write_rows(
     At least one batch is required, even an empty one: its schema is checked.
     """
     keys = stored_keys(context, file_io, threads)
-    return table_write.write_rows(context, rows, file_io, keys, threads=threads)
+    return table_write.write_rows(context, rows, file_io, stored_keys=keys, threads=threads)
 
 
 def stored_keys(
@@ -84,7 +83,8 @@ def write_bucket(
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows that all belong to one bucket of one partition, in order."""
-    return table_write.write_bucket(context, (partition, bucket), rows, file_io, threads=threads)
+    target = partition, bucket
+    return table_write.write_rows(context, rows, file_io, target=target, threads=threads)
 
 
 def run_task(

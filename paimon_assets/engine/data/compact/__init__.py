@@ -4,10 +4,8 @@
                             └▶ moved to another level, as they are
 
 Concept → modules:
-    a task                              compact
-    rows of postponed buckets           postponed
+    the tasks, their new files          compact
     planning and reading a section      section_read
     lookup and merge of a key range     range_merge
-    new files                           output
     deletion vectors of a bucket        vectors
 """

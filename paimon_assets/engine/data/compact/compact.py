@@ -1,4 +1,4 @@
-"""The task `compact`: a CompactTask in, a WriteResult out, both as bytes.
+"""The tasks `compact` and `place-waiting`: bytes in, a WriteResult as bytes out.
 
 Without primary key, small files are copied one after the other into files of full size, without
 rows that deletion vectors mark. With one:
@@ -7,36 +7,43 @@ rows that deletion vectors mark. With one:
         rewrite    runs of each section, key range by key range ─▶ merged ─▶ files of the new level
         upgrade    the same file on the new level; read only if that gives changelog or deletions
 
+Postponed rows are written, in order and with their kinds, into files on level 0 of their buckets,
+as if they were written now.
 Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.compactRewrite`,
 `org.apache.paimon.mergetree.compact.MergeTreeCompactTask`, `MergeTreeCompactRewriter`,
-`LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
+`LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`,
+`org.apache.paimon.flink.postpone.RewritePostponeBucketCommittableOperator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
+    DataIncrement,
     WriteReport,
     WriteResult,
 )
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.data.compact.output import RecordOutput, record_factory
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.tasks.compact_task import CompactTask, PostponeContext
+from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.data.compact.range_merge import (
     ChangelogRule,
     Lookup,
     MergedRange,
     Pending,
     RangeMerge,
+    RecordRows,
 )
 from paimon_assets.engine.data.compact.section_read import (
     RecordRead,
@@ -46,122 +53,146 @@ from paimon_assets.engine.data.compact.section_read import (
 )
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
+from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
-from paimon_assets.engine.data.write.files.rolling_file import Chunk, FileFactory, RollingFile
-from paimon_assets.engine.data.write.unfinished import delete_unfinished
+from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
+from paimon_assets.engine.data.write.row_kinds import with_kinds
+from paimon_assets.engine.data.write.table_write import write_rows
+from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.options.all_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.options.compaction_options import (
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
+from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
+from paimon_assets.engine.spec.schema.schema import ROW_KIND
+from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT
 
 
-def compact_keyed(
-    context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
-) -> WriteResult:
-    """Compact the files of a task."""
-    work = _KeyedCompaction(context=context, task=task, file_io=file_io, threads=threads)
+def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Compact files of one bucket.
+
+    Cost:
+        Reads and writes the files once; memory for a few row groups of rows, whatever their size.
+    """
+    context, task = load(ReadContext, shared), load(CompactTask, payload)
+    if not context.schema.has_primary_key:
+        return dump(_compact_append(context, task, file_io, threads))
+    compaction = _KeyedCompaction(context, task, file_io, threads)
     try:
-        return work.run()
+        return dump(compaction.run())
     except BaseException:
-        work.abort()
+        compaction.abort()
         raise
 
 
-@dataclass(kw_only=True)
+def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Write the postponed rows of one partition to their buckets.
+
+    Cost:
+        Reads and writes the rows once; memory as for a write (`write-buffer-size`).
+    """
+    context, split = load(PostponeContext, shared), load_split(payload)
+    rows = _with_kinds(read_split(context.read, split, file_io, threads))
+    result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
+    messages = [_message(split, CompactIncrement(compact_before=split.data_files))]
+    for message in result.messages:
+        new = message.data_increment
+        increment = CompactIncrement(
+            compact_after=new.new_files, changelog_files=new.changelog_files
+        )
+        messages.append(
+            replace(message, data_increment=DataIncrement(), compact_increment=increment)
+        )
+    return dump(replace(result, messages=tuple(messages)))
+
+
+def _with_kinds(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        encoded: Any = batch.column(ROW_KIND.name).dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        kinds = np.array([BY_SHORT_TEXT[text] for text in texts], dtype=np.int8)
+        yield with_kinds(batch.drop_columns([ROW_KIND.name]), kinds[to_numpy(encoded.indices)])
+
+
+def _message(split: DataSplit, increment: CompactIncrement) -> CommitMessage:
+    return CommitMessage(
+        partition=split.partition,
+        bucket=split.bucket,
+        total_buckets=split.total_buckets,
+        compact_increment=increment,
+    )
+
+
 class _KeyedCompaction:
-    context: ReadContext
-    task: CompactTask
-    file_io: FileIO
-    threads: Threads
-    _before: list[DataFileMeta] = field(default_factory=list)
-    _after: list[DataFileMeta] = field(default_factory=list)
-    _outputs: list[RecordOutput] = field(default_factory=list)
+    """The compaction of files with a primary key."""
 
-    @cached_property
-    def strategy(self) -> LookupStrategy:
-        return LookupStrategy.of(self.context.schema)
-
-    @cached_property
-    def function(self) -> MergeFunction:
-        return merge_function_of(self.context.schema, self.context.table)
-
-    @cached_property
-    def factory(self) -> FileFactory:
-        level = self.task.output_level
-        return record_factory(self.context.schema, self.file_io, level=level)
-
-    @cached_property
-    def vectors(self) -> BucketVectors:
-        return BucketVectors.of(self.task, self.context.schema, self.file_io)
-
-    @cached_property
-    def changelog(self) -> RecordOutput | None:
+    def __init__(
+        self, context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
+    ) -> None:
+        schema, level = context.schema, task.output_level
+        self._context, self._task, self._file_io, self._threads = context, task, file_io, threads
+        self._strategy = LookupStrategy.of(schema)
+        self._function = merge_function_of(schema, context.table)
+        self._vectors = BucketVectors(task, schema, file_io)
+        self._factory = FileFactory(
+            schema=schema, file_io=file_io, level=level, file_source=FileOrigin.COMPACT
+        )
+        self._before: list[DataFileMeta] = []
+        self._after: list[DataFileMeta] = []
+        self._outputs: list[RecordOutput] = []
+        self._changelog: RecordOutput | None = None
         """The changelog files, if this compaction writes them."""
-        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
-        on_top = self.task.output_level == self.task.max_level
-        full = producer is ChangelogProducer.FULL_COMPACTION and on_top
-        if not full and not self.strategy.produces_changelog:
-            return None
-        level = self.task.output_level
-        factory = record_factory(self.context.schema, self.file_io, level=level, is_changelog=True)
-        return self._output(factory)
+        producer = schema.typed_options.get(CHANGELOG_PRODUCER)
+        full = producer is ChangelogProducer.FULL_COMPACTION and level == task.max_level
+        if full or self._strategy.produces_changelog:
+            self._changelog = self._output(
+                FileFactory(schema=changelog_schema(schema), file_io=file_io, level=level)
+            )
 
-    @cached_property
-    def changelog_rule(self) -> ChangelogRule:
-        schema = self.context.schema
-        options = schema.typed_options
-        compared: tuple[int, ...] = ()
-        if options.get(CHANGELOG_ROW_DEDUPLICATE):
-            ignored = options.get(CHANGELOG_ROW_DEDUPLICATE_IGNORE)
-            names = schema.field_names
-            compared = tuple(n for n, name in enumerate(names) if name not in ignored)
-        return ChangelogRule(updates=not self.strategy.first_stays, compared=compared)
+    def _output(self, factory: FileFactory) -> RecordOutput:
+        output = RecordOutput(factory, self._task.split.bucket_path, self._threads)
+        self._outputs.append(output)
+        return output
 
     def run(self) -> WriteResult:
-        task = self.task
+        task = self._task
         vectors = task.split.deletion_files or (None,) * len(task.split.data_files)
         marked = {
             file.file_name
             for file, vector in zip(task.split.data_files, vectors, strict=True)
             if vector is not None
         }
-        options = self.context.schema.typed_options
+        options = self._context.schema.typed_options
         small_ratio = options.get(COMPACTION_SMALL_FILE_RATIO)
         shape = UnitShape(
             output_level=task.output_level,
             max_level=task.max_level,
-            min_file_size=int(self.factory.target_bytes * small_ratio),
+            min_file_size=int(self._factory.target_bytes * small_ratio),
             to_rewrite=marked,
             expired=task.expired_files,
             rewrites_files=task.rewrites_files,
             moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )
         sections = interval_partition(
-            task.split.data_files, lambda file: comparable_range(file, self.context)
+            task.split.data_files, lambda file: comparable_range(file, self._context)
         )
         steps = compact_steps(sections, shape)
         for group in steps.rewrites:
             self._rewrite(group)
         for file in steps.upgrades:
             self._upgrade(file)
-        return self._result()
-
-    def _result(self) -> WriteResult:
-        changelog_files = () if self.changelog is None else self.changelog.finish()
-        new_indexes, old_indexes = self.vectors.finish()
-        split = self.task.split
+        changelog_files = () if self._changelog is None else self._changelog.finish()
+        new_indexes, old_indexes = self._vectors.finish()
         increment = CompactIncrement(
             compact_before=tuple(self._before),
             compact_after=tuple(self._after),
@@ -169,119 +200,172 @@ class _KeyedCompaction:
             new_index_files=new_indexes,
             deleted_index_files=old_indexes,
         )
-        message = CommitMessage(
-            partition=split.partition,
-            bucket=split.bucket,
-            total_buckets=split.total_buckets,
-            compact_increment=increment,
-        )
         report = WriteReport(
             rows_in=sum(file.row_count for file in self._before),
             rows_written=sum(file.row_count for file in self._after),
         )
-        changed = increment != CompactIncrement()
-        return WriteResult(messages=(message,) if changed else (), report=report)
+        changes = increment != CompactIncrement()
+        messages = (_message(task.split, increment),) if changes else ()
+        return WriteResult(messages=messages, report=report)
 
     def _rewrite(self, group: Sequence[Section]) -> None:
         """Write neighbouring sections into common files."""
-        output = self._output(self.factory)
+        output = self._output(self._factory)
         files = [file for section in group for run in section for file in run]
-        looked_up = self.strategy.is_needed and any(file.level == 0 for file in files)
+        looked_up = self._strategy.is_needed and any(file.level == 0 for file in files)
         for section in group:
-            self._merge(plan_section(self.context, self.task, section, looked_up=looked_up), output)
+            plan = plan_section(self._context, self._task, section, looked_up=looked_up)
+            self._merge(plan, output)
         self._before += files
         self._after += output.finish()
-        self.vectors.drop(file.file_name for file in files)
+        self._vectors.drop(file.file_name for file in files)
 
     def _upgrade(self, file: DataFileMeta) -> None:
         """Move a file to the output level, or rewrite it if its rows must change."""
-        looked_up = self.strategy.is_needed and file.level == 0
-        plan = plan_section(self.context, self.task, [[file]], looked_up=looked_up)
-        if looked_up and self._must_rewrite(file, plan):
+        strategy, task = self._strategy, self._task
+        looked_up = strategy.is_needed and file.level == 0
+        plan = plan_section(self._context, task, [[file]], looked_up=looked_up)
+        has_deletes = strategy.deletion_vectors and file.delete_row_count != 0
+        merges = bool(plan.above) and (strategy.first_stays or not plan.keys_only)
+        if looked_up and (has_deletes or merges):
             self._rewrite([[[file]]])
             return
-        on_top = self.task.output_level == self.task.max_level
-        changes = self.changelog is not None and (looked_up or on_top)
-        marks = looked_up and self.strategy.deletion_vectors and bool(plan.above)
+        on_top = task.output_level == task.max_level
+        changes = self._changelog is not None and (looked_up or on_top)
+        marks = looked_up and strategy.deletion_vectors and bool(plan.above)
         if changes or marks:
             self._merge(plan, None)
         self._before.append(file)
-        self._after.append(file._replace(level=self.task.output_level))
-
-    def _must_rewrite(self, file: DataFileMeta, plan: SectionPlan) -> bool:
-        if self.strategy.deletion_vectors and file.delete_row_count != 0:
-            return True
-        return bool(plan.above) and (self.strategy.first_stays or not plan.keys_only)
+        self._after.append(file._replace(level=task.output_level))
 
     def _merge(self, plan: SectionPlan, output: RecordOutput | None) -> None:
         """Merge a section; without an output only for changelog and deletion vectors."""
-        merge = self._range_merge(plan)
+        strategy, threads = self._strategy, self._threads
+        lookup = None
+        if plan.looked_up:
+            lookup = Lookup(
+                plan=plan.merge, keys_only=plan.keys_only, drops_known=strategy.first_stays
+            )
+        logs = self._changelog is not None
+        if strategy.produces_changelog:
+            logs = plan.looked_up
+        merge = RangeMerge(
+            plan=plan.merge,
+            function=self._function,
+            drops_deletes=self._task.drops_deletes,
+            above_runs=len(plan.above_runs),
+            lookup=lookup,
+            changelog=self._changelog_rule() if logs else None,
+            top_level=self._task.max_level,
+        )
         pending: Pending | None = None
-        streams = plan.streams(self.file_io, self.threads)
-        with closing(key_ranges(streams, plan.merge.keys, self.threads)) as ranges:
+        streams = plan.streams(self._file_io, threads)
+        with closing(key_ranges(streams, plan.merge.keys, threads)) as ranges:
             for slices in ranges:
-                following = merge.start(slices, self.threads)
+                following = merge.start(slices, threads)
                 if pending is not None:
                     self._write(pending(), plan, output)
                 pending = following
         if pending is not None:
             self._write(pending(), plan, output)
 
+    def _changelog_rule(self) -> ChangelogRule:
+        schema, options = self._context.schema, self._context.schema.typed_options
+        compared: tuple[int, ...] = ()
+        if options.get(CHANGELOG_ROW_DEDUPLICATE):
+            ignored = options.get(CHANGELOG_ROW_DEDUPLICATE_IGNORE)
+            names = schema.field_names
+            compared = tuple(n for n, name in enumerate(names) if name not in ignored)
+        return ChangelogRule(updates=not self._strategy.first_stays, compared=compared)
+
     def _write(self, merged: MergedRange, plan: SectionPlan, output: RecordOutput | None) -> None:
         if output is not None:
             output.write(merged.rows)
-        if merged.changes is not None and self.changelog is not None:
-            self.changelog.write(merged.changes)
+        if merged.changes is not None and self._changelog is not None:
+            self._changelog.write(merged.changes)
         upper = merged.upper
-        if upper is not None and self.strategy.deletion_vectors:
+        if upper is not None and self._strategy.deletion_vectors:
             for number, file in enumerate(plan.above):
-                self.vectors.mark(file.file_name, upper.positions[upper.files == number])
-
-    def _range_merge(self, plan: SectionPlan) -> RangeMerge:
-        lookup = None
-        if plan.looked_up:
-            lookup = Lookup(
-                plan=plan.merge, keys_only=plan.keys_only, drops_known=self.strategy.first_stays
-            )
-        changes = self.changelog is not None
-        if self.strategy.produces_changelog:
-            changes = plan.looked_up
-        return RangeMerge(
-            plan=plan.merge,
-            function=self.function,
-            drops_deletes=self.task.drops_deletes,
-            above_runs=len(plan.above_runs),
-            lookup=lookup,
-            changelog=self.changelog_rule if changes else None,
-            top_level=self.task.max_level,
-        )
-
-    def _output(self, factory: FileFactory) -> RecordOutput:
-        output = RecordOutput(
-            factory=factory, bucket_path=self.task.split.bucket_path, threads=self.threads
-        )
-        self._outputs.append(output)
-        return output
+                self._vectors.mark(file.file_name, upper.positions[upper.files == number])
 
     def abort(self) -> None:
         """Delete every file of this task; no commit names them yet."""
         for output in self._outputs:
             output.abort()
-        paths = [path for output in self._outputs for path in output.factory.paths]
-        delete_unfinished(
-            self.file_io, [*dict.fromkeys(paths), *self.vectors.paths], self.context.table
+        paths = dict.fromkeys(path for each in self._outputs for path in each.factory.paths)
+        delete_unfinished(self._file_io, [*paths, *self._vectors.paths], self._context.table)
+
+
+class RecordOutput:
+    """Sorted files of one bucket, each key once.
+
+    Rows are collected to row groups; one of the threads encodes them.
+    """
+
+    def __init__(self, factory: FileFactory, bucket_path: str, threads: Threads) -> None:
+        self.factory, self._threads = factory, threads
+        self._files = RollingFile(factory=factory, bucket_path=bucket_path)
+        self._buffer: list[RecordRows] = []
+        self._buffer_rows = self._buffer_bytes = 0
+        self._encoding: Work[None] | None = None
+
+    def write(self, rows: RecordRows) -> None:
+        """Append rows, which follow those before in key order."""
+        if not len(rows.numbers):
+            return
+        self._buffer.append(rows)
+        self._buffer_rows += len(rows.numbers)
+        self._buffer_bytes += sum(column.nbytes for column in rows.columns)
+        if self._buffer_rows >= self.factory.rows_at_once(self._buffer_rows, self._buffer_bytes):
+            self._encode()
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Return the files, in key order."""
+        self._encode()
+        self._await()
+        return self._files.finish()
+
+    def abort(self) -> None:
+        """Stop; the owner of the factory deletes its files."""
+        for end in (self._await, self._files.abort):
+            with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
+                end()
+
+    def _await(self) -> None:
+        encoding, self._encoding = self._encoding, None
+        if encoding is not None:
+            encoding.result()
+
+    def _encode(self) -> None:
+        """Encode the buffer in a thread, after the rows before."""
+        parts, total_rows, total_bytes = self._buffer, self._buffer_rows, self._buffer_bytes
+        self._buffer, self._buffer_rows, self._buffer_bytes = [], 0, 0
+        self._await()
+        if parts:
+            step = self.factory.rows_at_once(total_rows, total_bytes)
+            self._encoding = self._threads.submit(self._write, parts, step)
+
+    def _write(self, parts: list[RecordRows], step: int) -> None:
+        columns = zip(*(part.columns for part in parts), strict=True)
+        table = pa.Table.from_arrays(
+            [pa.chunked_array(list(chunks)) for chunks in columns],
+            names=list(self.factory.schema.field_names),
         )
+        numbers = np.concatenate([part.numbers for part in parts])
+        kinds = np.concatenate([part.kinds for part in parts])
+        for start in range(0, table.num_rows, step):
+            end = start + step
+            rows = table.slice(start, step)
+            self._files.write_records(rows, numbers[start:end], kinds[start:end])
 
 
-def compact_append(
+def _compact_append(
     context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
 ) -> WriteResult:
     """Write the rows of a task's files, in their order, to new files."""
     schema, split = context.schema, task.split
-    factory = FileFactory(
-        schema=schema, file_io=file_io, columns=schema.fields, file_source=FileOrigin.COMPACT
-    )
-    vectors = BucketVectors.of(task, schema, file_io)
+    factory = FileFactory(schema=schema, file_io=file_io, file_source=FileOrigin.COMPACT)
+    vectors = BucketVectors(task, schema, file_io)
     try:
         after = _copy_rows(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
@@ -289,21 +373,16 @@ def compact_append(
     except BaseException:
         delete_unfinished(file_io, [*factory.paths, *vectors.paths], context.table)
         raise
-    message = CommitMessage(
-        partition=split.partition,
-        bucket=split.bucket,
-        total_buckets=split.total_buckets,
-        compact_increment=CompactIncrement(
-            compact_before=split.data_files,
-            compact_after=after,
-            new_index_files=new_indexes,
-            deleted_index_files=old_indexes,
-        ),
+    increment = CompactIncrement(
+        compact_before=split.data_files,
+        compact_after=after,
+        new_index_files=new_indexes,
+        deleted_index_files=old_indexes,
     )
     report = WriteReport(
         rows_in=split.row_count, rows_written=sum(file.row_count for file in after)
     )
-    return WriteResult(messages=(message,), report=report)
+    return WriteResult(messages=(_message(split, increment),), report=report)
 
 
 def _copy_rows(
@@ -326,14 +405,8 @@ def _copy_rows(
             for rows in _row_groups(batches, factory):
                 if encoding is not None:
                     encoding.result()
-                chunk = Chunk(
-                    rows=pa.Table.from_arrays(rows.columns, schema=factory.arrow_schema),
-                    min_sequence_number=first_number,
-                    max_sequence_number=first_number + rows.num_rows - 1,
-                    delete_rows=0,
-                )
+                encoding = threads.submit(files.write_rows, rows, first_number)
                 first_number += rows.num_rows
-                encoding = threads.submit(files.write, chunk)
         if encoding is not None:
             encoding.result()
         return files.finish()
@@ -364,14 +437,3 @@ def _row_groups(batches: Iterator[pa.RecordBatch], factory: FileFactory) -> Iter
             rows, size = rest.num_rows, rest.nbytes
     if rows:
         yield pa.Table.from_batches(buffered)
-
-
-def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Compact files of one bucket.
-
-    Cost:
-        Reads and writes the files once; memory for a few row groups of rows, whatever their size.
-    """
-    context, task = load(ReadContext, shared), load(CompactTask, payload)
-    run = compact_keyed if context.schema.has_primary_key else compact_append
-    return dump(run(context, task, file_io, threads))

@@ -51,14 +51,14 @@ from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.row_change.matches import Longs, Matcher, deleted_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.rolling_file import delete_unfinished
 from paimon_assets.engine.data.write.row_kinds import with_kinds
-from paimon_assets.engine.data.write.table_write import write_bucket
-from paimon_assets.engine.data.write.unfinished import delete_unfinished
+from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
+from paimon_assets.engine.spec.options.merge_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     ColumnValue,
@@ -223,11 +223,11 @@ def change_keyed(
         rows_matched = sum(rows.num_rows for rows, _ in records.matching())
         return RowChangeResult(rows_matched=rows_matched, source_rows=records.source_rows)
     split = task.splits[0]
-    written = write_bucket(
+    written = write_rows(
         change.write,
-        (split.partition, split.bucket),
         records.batches(),
         file_io,
+        target=(split.partition, split.bucket),
         with_kinds_column=True,
         threads=threads,
     )
@@ -338,7 +338,7 @@ class _AppendChange:
         return self.task.splits[0]
 
     def run(self) -> RowChangeResult:
-        vectors = BucketVectors.of(self.task, self.change.read.schema, self.file_io)
+        vectors = BucketVectors(self.task, self.change.read.schema, self.file_io)
         try:
             for file in self.split.data_files:
                 match = self._matching(file)
@@ -485,7 +485,7 @@ class _AppendChange:
         self, context: WriteContext, rows: Iterator[pa.RecordBatch]
     ) -> tuple[DataFileMeta, ...]:
         target = (self.split.partition, self.split.bucket)
-        written = write_bucket(context, target, rows, self.file_io, threads=self.threads)
+        written = write_rows(context, rows, self.file_io, target=target, threads=self.threads)
         return tuple(f for message in written.messages for f in message.data_increment.new_files)
 
     def _new_paths(self) -> list[str]:

@@ -7,9 +7,7 @@ Concept → modules:
     checks of tables, rows, kinds                     write_support, input_check, row_kinds
     partition and bucket                              buckets/
     memory, flushing                                  row_buffer
-    primary key: sort and merge                       merge_tree_writer (numbers: data.sequence)
-    no key: in order of arrival                       bucket_writer
-    files with other options: changelog, postponed    file_kinds
-    files, statistics, indexes                        files/
-    files of a failed write                           unfinished
+    sort and merge by key, or order of arrival        bucket_writer (numbers: data.sequence)
+    files, statistics, indexes                        rolling_file, file_stats
+    files with other options: changelog, postponed    write_support
 """

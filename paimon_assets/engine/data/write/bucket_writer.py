@@ -1,16 +1,50 @@
-"""Writers of one bucket: their base, and the one of tables without primary key.
+"""Writers of one bucket: of tables without primary key, with one, and of postponed rows.
 
-Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.AppendOnlyWriter`.
+With a primary key:
+
+    rows in order of arrival
+      → _SEQUENCE_NUMBER (counter, or padded sequence field, above the bucket's stored numbers)
+      → sort by key, then sequence fields, then number
+      → merge function of the table: one row of each key, even if it retracts
+      → one sorted run of files, each key once
+    with changelog-producer = input, also every row, sorted but not merged, in changelog files
+
+Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.AppendOnlyWriter`,
+`org.apache.paimon.mergetree.MergeTreeWriter`, `org.apache.paimon.postpone.PostponeBucketWriter`.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.data.write.files.rolling_file import Chunk, RollingFile
-from paimon_assets.engine.data.write.row_buffer import RouteRows
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.contract.context import NumberedFile
+from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
+from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
+from paimon_assets.engine.data.merge.local_merge import merge_sorted
+from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
+from paimon_assets.engine.data.sequence import HighestStored, Longs, UnitCounter, WrapCounter, pad
+from paimon_assets.engine.data.write.rolling_file import RollingFile
+from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
+from paimon_assets.engine.spec.options.merge_options import (
+    SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
+    SortOrder,
+)
+from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER
+
+_UNKNOWN_SEQUENCE = -1
+_ROWS_LOOKED_UP = 131_072
+"""Numbers decoded at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -18,23 +52,24 @@ class BucketWriter(ABC):
     """Writer of one bucket."""
 
     files: RollingFile
+    changelog: RollingFile | None = None
+    """Takes every row as it came; None if the table keeps no changelog of its input."""
     rows_written: int = 0
+    sequence_wraps: int = 0
 
     @abstractmethod
     def write(self, part: RouteRows) -> None:
         """Write rows, in order of arrival."""
 
-    def finish(self) -> tuple[DataFileMeta, ...]:
-        """Finish and return all data files, oldest first."""
-        return self.files.finish()
-
-    def finish_changelog(self) -> tuple[DataFileMeta, ...]:
-        """Finish and return all changelog files, oldest first: none, if not overridden."""
-        return ()
+    def step(self, part: RouteRows) -> int:
+        """Return how many of the rows to encode at once."""
+        return self.files.factory.rows_at_once(part.row_count, part.total_bytes)
 
     def abort(self) -> None:
         """Close open files unfinished."""
         self.files.abort()
+        if self.changelog is not None:
+            self.changelog.abort()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,16 +81,170 @@ class AppendOnlyWriter(BucketWriter):
 
     def write(self, part: RouteRows) -> None:
         """Append rows to the current file, or to a new one at the target size."""
-        factory = self.files.factory
-        step = factory.rows_at_once(part.row_count, part.total_bytes)
-        for rows in part.slices(step):
-            self.files.write(
-                Chunk(
-                    rows=pa.Table.from_arrays(rows.columns, schema=factory.arrow_schema),
-                    min_sequence_number=self.next_sequence,
-                    max_sequence_number=self.next_sequence + rows.num_rows - 1,
-                    delete_rows=0,
-                )
-            )
+        for rows in part.slices(self.step(part)):
+            self.files.write_rows(rows, self.next_sequence)
             self.next_sequence += rows.num_rows
             self.rows_written += rows.num_rows
+
+
+@dataclass(slots=True, kw_only=True)
+class PostponeBucketWriter(BucketWriter):
+    """Writer of rows that wait for a compaction to give them a bucket: as they come, with kinds.
+
+    Their number is unknown (-1): the compaction replays them, file by file, and numbers them.
+    """
+
+    def write(self, part: RouteRows) -> None:
+        """Append rows to the current file, or to a new one at the target size."""
+        kinds, start = part.kinds(), 0
+        for rows in part.slices(self.step(part)):
+            numbers = np.full(rows.num_rows, _UNKNOWN_SEQUENCE, dtype=np.int64)
+            self.files.write_records(rows, numbers, kinds[start : start + rows.num_rows])
+            start += rows.num_rows
+        self.rows_written += start
+
+
+@dataclass(slots=True, kw_only=True)
+class MergeTreeWriter(BucketWriter):
+    """Writer of one bucket; every `write` makes one sorted run of level 0."""
+
+    function: MergeFunction
+    """How rows of one key become one."""
+    padding: PaddingConfig | None
+    """How sequence numbers are made; None is the plain counter."""
+    next_sequence: int
+    """Number of the next record of the bucket."""
+    highest_stored: HighestStored
+    """Asks the bucket's live files for the numbers that padding continues."""
+    _counter: UnitCounter | WrapCounter | None = field(init=False, default=None)
+    """Of padding that counts."""
+
+    def __post_init__(self) -> None:
+        """Prepare the counter, if the padding has one."""
+        padding = self.padding
+        if padding is not None and padding.counts_units:
+            self._counter = UnitCounter(config=padding, highest_stored=self.highest_stored)
+        elif padding is not None and padding.has_counter:
+            self._counter = WrapCounter(config=padding)
+
+    def write(self, part: RouteRows) -> None:
+        """Write rows, in order of arrival, as files in which every key stands once.
+
+        Cost:
+            A sort of the keys and one gather of every column; memory for a few hundred thousand
+            gathered rows beside 32 bytes a row.
+        """
+        kinds, first, step = part.kinds(), self.next_sequence, self.step(part)
+        self.next_sequence += part.row_count
+        padded = None if self.padding is None else self._pad(part, kinds, first, self.padding)
+        numbers: Callable[[Rows], Longs] = (
+            partial(np.add, first) if padded is None else padded.__getitem__
+        )
+        by_key = self._by_key(part, padded)
+        if self.changelog is not None:
+            for rows, table in part.ordered(by_key.order, step):
+                self.changelog.write_records(table, numbers(rows), kinds[rows])
+            self.changelog.roll()
+        for rows, table, row_kinds in self._merge(part, by_key, kinds, step):
+            self.files.write_records(table, numbers(rows), row_kinds)
+            self.rows_written += len(rows)
+        self.files.roll()
+
+    def _merge(
+        self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
+    ) -> Iterator[tuple[Rows, pa.Table, Kinds]]:
+        """Yield merged rows: the numbers of their newest records, the rows, their kinds."""
+        if isinstance(self.function, Deduplicate):
+            # The newest rows are gathered from the buffer itself, without a copy of its columns.
+            for rows, table in part.ordered(newest_rows(by_key), step):
+                yield rows, table, kinds[rows]
+            return
+        schema = part.source.rows.schema
+        columns: dict[str, Any] = {}
+        for name in schema.names:
+            column = part.column(name)
+            is_chunked = isinstance(column, pa.ChunkedArray)
+            columns[name] = column.combine_chunks() if is_chunked else column
+        records = Records(
+            by_key=by_key, kinds=kinds, columns=schema.names, column=columns.__getitem__
+        )
+        for merged, gathered in merge_sorted(records, self.function, rows_at_once=step):
+            table = pa.Table.from_arrays(gathered, schema=schema)
+            row_kinds = merged.kinds
+            if row_kinds is None:
+                row_kinds = np.zeros(len(merged.newest), dtype=np.int8)
+            yield merged.newest, table, row_kinds
+
+    def _pad(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
+        """Return the padded sequence numbers, and count those that wrapped."""
+        values, is_add, wraps = part.sequence(), adds(kinds), 0
+        counters = np.arange(first, first + part.row_count, dtype=np.int64)
+        if isinstance(self._counter, UnitCounter):
+            counters, wraps = self._counter.count(values, is_add)
+        elif self._counter is not None:
+            wraps = self._counter.count(values, counters, is_add)
+        self.sequence_wraps += wraps
+        return pad(values, counters, is_add, config=padding)
+
+    def _by_key(self, part: RouteRows, padded: Longs | None) -> KeyOrder:
+        """Return the rows in key order, within a key from the oldest to the newest."""
+        schema = self.files.factory.schema
+        by_key = sort_keys([part.column(name) for name in schema.trimmed_primary_keys])
+        if by_key.starts.all():
+            return by_key
+        then: list[Any] = [part.column(name) for name in schema.typed_options.get(SEQUENCE_FIELD)]
+        # Plain counters rise with arrival, which the stable sort keeps already.
+        if padded is not None:
+            then.append(padded)
+            if self._counter is not None:
+                # Only a wrapped counter repeats a number: the row before the wrap was meant higher.
+                then.append(np.arange(len(padded), 0, -1))
+        if not then:
+            return by_key
+        descending = schema.typed_options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING
+        order = order_within_groups(by_key, then, descending=descending)
+        return KeyOrder(order=order, starts=by_key.starts)
+
+
+def highest_stored(
+    files: Iterable[NumberedFile], folder: str, file_io: FileIO, lowest: Longs, highest: Longs
+) -> Longs:
+    """Return the highest stored number in each of some ranges; see `HighestStored`.
+
+    Args:
+        files: The live files of a bucket.
+        folder: The bucket's.
+        file_io: Where the table lies.
+        lowest: The lowest number of each range; ranges are ascending and do not overlap.
+        highest: The highest of each.
+
+    Raises:
+        NotFoundError: A file is gone, because its snapshot has expired meanwhile.
+
+    Cost:
+        Reads one column of each file in which a range lies that does not hold its largest number.
+    """
+    name = SEQUENCE_NUMBER.name
+    stored = np.full(len(lowest), np.iinfo(np.int64).min)
+    for file in files:
+        start = int(np.searchsorted(highest, file.min_sequence_number))
+        end = int(np.searchsorted(lowest, file.max_sequence_number, side="right"))
+        if start < end and highest[end - 1] >= file.max_sequence_number:
+            end -= 1
+            stored[end] = max(stored[end], file.max_sequence_number)
+        if start >= end:
+            continue
+        path = file.location if "/" in file.location else f"{folder}/{file.location}"
+        bounds = (
+            Comparison(name, CompareOp.GE, int(lowest[start])),
+            Comparison(name, CompareOp.LE, int(highest[end - 1])),
+        )
+        with open_reader(
+            file_io, path, file_format=file.file_format, file_bytes=file.file_size
+        ) as reader:
+            for batch in reader.batches([name], predicate=And(bounds), batch_rows=_ROWS_LOOKED_UP):
+                numbers: Longs = to_numpy(batch.column(name))
+                ranges = np.searchsorted(lowest, numbers, side="right") - 1
+                inside = (ranges >= start) & (ranges < end) & (numbers <= highest[ranges])
+                np.maximum.at(stored, ranges[inside], numbers[inside])
+    return stored

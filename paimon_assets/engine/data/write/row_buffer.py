@@ -36,15 +36,6 @@ class RoutedRows:
     sequence: Longs | None
     """Row → sequence field as a number; None unless the table pads it."""
 
-    def filter(self, mask: npt.NDArray[np.bool_]) -> "RoutedRows":
-        """Return the rows for which `mask` is true, in order."""
-        return RoutedRows(
-            rows=self.rows.filter(from_numpy(mask)),
-            routes=None if self.routes is None else self.routes[mask],
-            kinds=None if self.kinds is None else self.kinds[mask],
-            sequence=None if self.sequence is None else self.sequence[mask],
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRows:
@@ -69,16 +60,16 @@ class RouteRows:
 
     def kinds(self) -> Kinds:
         """Gather the `_VALUE_KIND` bytes of these rows."""
-        if self.source.kinds is None:
-            return np.zeros(self.row_count, dtype=np.int8)
         kinds = self.source.kinds
+        if kinds is None:
+            return np.zeros(self.row_count, dtype=np.int8)
         return kinds if self.positions is None else kinds[self.positions]
 
     def sequence(self) -> Longs:
         """Gather the sequence field's numbers of these rows; only where the table pads it."""
-        if self.source.sequence is None:
-            raise ValueError("the rows were buffered without their sequence field")
         numbers = self.source.sequence
+        if numbers is None:
+            raise ValueError("the rows were buffered without their sequence field")
         return numbers if self.positions is None else numbers[self.positions]
 
     def slices(self, step: int) -> Iterator[pa.Table]:
@@ -118,15 +109,12 @@ class RowBuffer:
             self.row_count += part.rows.num_rows
             self.total_bytes += part.rows.nbytes
 
-    def take_all(self) -> list[RouteRows]:
-        """Remove and return all rows, by route."""
-        return self._take(all_routes=True, at_once=1)
+    def take(self, at_once: int | None = None) -> list[RouteRows]:
+        """Remove and return the rows by route.
 
-    def take_largest(self, at_once: int) -> list[RouteRows]:
-        """Remove and return the routes with most rows: at least half of the buffer's rows."""
-        return self._take(all_routes=False, at_once=at_once)
-
-    def _take(self, *, all_routes: bool, at_once: int) -> list[RouteRows]:
+        With `at_once`, of the routes with most rows: at least half of the rows, and up to
+        `at_once` routes of about the same size.
+        """
         if not self._parts:
             return []
         whole = _concatenate(self._parts)
@@ -137,13 +125,28 @@ class RowBuffer:
             return [RouteRows(route=0, source=whole, positions=None, total_bytes=total)]
         counts = np.bincount(whole.routes)
         routes = np.flatnonzero(counts)
-        if not all_routes:
-            routes = _largest(counts, at_once)
+        if at_once is not None:
+            by_size = np.argsort(-counts, kind="stable")
+            half = int(np.searchsorted(np.cumsum(counts[by_size]), counts.sum() / 2)) + 1
+            even = int(np.count_nonzero(counts * 2 >= counts.max()))
+            routes = by_size[: max(half, min(even, at_once))]
             stays = np.ones(len(counts), dtype=np.bool_)
             stays[routes] = False
             if stays[counts > 0].any():
-                self.add(whole.filter(stays[whole.routes]))
-        order = _stable_order(whole.routes, len(counts))
+                mask = stays[whole.routes]
+                self.add(
+                    RoutedRows(
+                        rows=whole.rows.filter(from_numpy(mask)),
+                        routes=whole.routes[mask],
+                        kinds=None if whole.kinds is None else whole.kinds[mask],
+                        sequence=None if whole.sequence is None else whole.sequence[mask],
+                    )
+                )
+        # numpy sorts 16-bit numbers by radix: ten times faster than wider ones.
+        is_narrow = len(counts) <= np.iinfo(np.uint16).max
+        order = np.argsort(
+            whole.routes.astype(np.uint16) if is_narrow else whole.routes, kind="stable"
+        )
         whole = replace(whole, rows=_combine_texts(whole.rows), routes=None)
         ends = np.cumsum(counts)
         return [
@@ -167,36 +170,23 @@ def _combine_texts(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _largest(counts: npt.NDArray[np.int64], at_once: int) -> npt.NDArray[np.int64]:
-    by_size = np.argsort(-counts, kind="stable")
-    needed = int(np.searchsorted(np.cumsum(counts[by_size]), counts.sum() / 2)) + 1
-    even = int(np.count_nonzero(counts * 2 >= counts.max()))
-    return by_size[: max(needed, min(even, at_once))]
-
-
-def _stable_order(routes: Routes, route_count: int) -> Rows:
-    # numpy sorts 16-bit numbers by radix: ten times faster than wider ones.
-    narrow = routes.astype(np.uint16) if route_count <= np.iinfo(np.uint16).max else routes
-    return np.argsort(narrow, kind="stable")
-
-
 def _concatenate(parts: Sequence[RoutedRows]) -> RoutedRows:
     if len(parts) == 1:
         return parts[0]
-    counts = [part.rows.num_rows for part in parts]
-    kinds = None
-    if any(part.kinds is not None for part in parts):
-        kinds = np.concatenate(
-            [
-                np.zeros(count, dtype=np.int8) if part.kinds is None else part.kinds
-                for part, count in zip(parts, counts, strict=True)
-            ]
-        )
+    kinds = [part.kinds for part in parts]
     routes = [part.routes for part in parts if part.routes is not None]
     sequences = [part.sequence for part in parts if part.sequence is not None]
+    all_kinds = None
+    if any(each is not None for each in kinds):
+        all_kinds = np.concatenate(
+            [
+                np.zeros(part.rows.num_rows, dtype=np.int8) if each is None else each
+                for part, each in zip(parts, kinds, strict=True)
+            ]
+        )
     return RoutedRows(
         rows=pa.concat_tables([part.rows for part in parts]),
         routes=np.concatenate(routes) if routes else None,
-        kinds=kinds,
+        kinds=all_kinds,
         sequence=np.concatenate(sequences) if sequences else None,
     )

@@ -11,7 +11,7 @@ Source: `org.apache.paimon.table.sink.TableWriteImpl`.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -27,28 +27,28 @@ from paimon_assets.engine.contract.commit_message import (
     WriteResult,
 )
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
-from paimon_assets.engine.data.write.bucket_writer import AppendOnlyWriter, BucketWriter
+from paimon_assets.engine.data.write.bucket_writer import (
+    AppendOnlyWriter,
+    BucketWriter,
+    MergeTreeWriter,
+    PostponeBucketWriter,
+    highest_stored,
+)
+from paimon_assets.engine.data.write.buckets.hash_index import HashIndexWriter, index_path
 from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
-from paimon_assets.engine.data.write.buckets.routing import Routed, Router, router_of
+from paimon_assets.engine.data.write.buckets.routing import Router
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     RowBuckets,
     bucket_path,
     refuse_partition,
     total_buckets,
 )
-from paimon_assets.engine.data.write.file_kinds import changelog_schema, logs_input, postpone_schema
-from paimon_assets.engine.data.write.files.rolling_file import FileFactory, RollingFile
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.merge_tree_writer import (
-    MergeTreeWriter,
-    PostponeBucketWriter,
-    highest_stored,
-)
+from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import (
     kept_rows,
@@ -56,13 +56,19 @@ from paimon_assets.engine.data.write.row_kinds import (
     row_kinds,
     split_kinds,
 )
-from paimon_assets.engine.data.write.unfinished import delete_unfinished
-from paimon_assets.engine.data.write.write_support import refuse_unwritable
+from paimon_assets.engine.data.write.write_support import (
+    changelog_schema,
+    postpone_schema,
+    refuse_unwritable,
+)
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig, padding_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.merge.sequence_padding import padding_of
+from paimon_assets.engine.spec.options.write_options import (
+    CHANGELOG_PRODUCER,
+    WRITE_BUFFER_SIZE,
+    ChangelogProducer,
+)
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
@@ -78,47 +84,44 @@ _FEW_PARTS = 4
 _MAX_OPEN_FILES = 64
 """With more buckets than this, append files end with each flush instead of growing on."""
 
-Run = Callable[[Callable[[], None]], Work[None]]
-
 
 def write_rows(
     context: WriteContext,
     rows: Iterable[pa.RecordBatch],
     file_io: FileIO,
-    known: Iterable[BucketKeys] = (),
     *,
+    target: tuple[bytes, int] | None = None,
+    stored_keys: Iterable[BucketKeys] = (),
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows of any partitions and buckets, in the order given."""
-    write = _TableWrite(
-        context=context,
-        file_io=file_io,
-        threads=threads,
-        known=known,
-        with_kinds_column=with_kinds_column,
-    )
-    return write.run(rows)
+    """Write rows in their order.
+
+    Args:
+        context: All that is known of the table.
+        rows: At least one batch; an empty one has a schema to check.
+        file_io: Where the table lies.
+        target: The (partition, bucket) of all rows; None if they are of any.
+        stored_keys: The keys of the table, where keys may change partition.
+        with_kinds_column: Rows come `with_kinds`; then none is ignored.
+        threads: They encode.
+    """
+    if target is not None and context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        with_kinds_column = True
+    write = _TableWrite(context, file_io, threads)
+    router = Router(context, file_io, target, stored_keys)
+    return write.run(rows, router, with_kinds_column=with_kinds_column)
 
 
-def write_bucket(
-    context: WriteContext,
-    target: tuple[bytes, int],
-    rows: Iterable[pa.RecordBatch],
-    file_io: FileIO,
-    *,
-    with_kinds_column: bool = False,
-    threads: Threads = CALLER_ONLY,
-) -> WriteResult:
-    """Write rows that all belong to one bucket, in the order given; else like `write_rows`."""
-    write = _TableWrite(
-        context=context,
-        file_io=file_io,
-        threads=threads,
-        target=target,
-        with_kinds_column=with_kinds_column or context.schema.bucket_mode is BucketMode.KEY_DYNAMIC,
-    )
-    return write.run(rows)
+def written_paths(context: WriteContext, messages: Iterable[CommitMessage]) -> Iterator[str]:
+    """Yield the paths of the files that the messages of a write name as new."""
+    for message in messages:
+        partition, bucket = message.partition, message.bucket
+        directory, increment = bucket_path(context, partition, bucket), message.data_increment
+        for file in (*increment.new_files, *increment.changelog_files):
+            yield from (f"{directory}/{name}" for name in (file.file_name, *file.extra_files))
+        for index in increment.new_index_files:
+            yield index_path(context, partition, bucket, index.file_name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,127 +140,127 @@ class _Route:
     """The newest work of the last writer; it must end before the next begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flush:
-    """Rows handed to the threads together."""
-
-    total_bytes: int
-    work: tuple[Work[None], ...]
-
-
-@dataclass(kw_only=True)
 class _TableWrite:
-    """One call of `write_rows` or `write_bucket`."""
+    """One call of `write_rows`."""
 
-    context: WriteContext
-    file_io: FileIO
-    threads: Threads
-    target: tuple[bytes, int] | None = None
-    known: Iterable[BucketKeys] = ()
-    with_kinds_column: bool = False
-    """Rows come `with_kinds`; then none is ignored."""
-    _router: Router = field(init=False)
-    _factory: FileFactory = field(init=False)
-    _changelog: FileFactory | None = field(init=False, default=None)
-    _check: InputCheck = field(init=False)
-    _padding: PaddingConfig | None = field(init=False)
-    _buffer: RowBuffer = field(init=False, default_factory=RowBuffer)
-    _routes: list[_Route] = field(init=False, default_factory=list)
-    _route_ids: dict[tuple[bytes, int], int] = field(init=False, default_factory=dict)
-    _in_flight: deque[_Flush] = field(init=False, default_factory=deque)
-    _rows_in: int = field(init=False, default=0)
-    _rows_ignored: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
+    def __init__(self, context: WriteContext, file_io: FileIO, threads: Threads) -> None:
         """Refuse tables and options that cannot be written, before a row is read."""
-        schema, table = self.context.schema, self.context.table
-        refuse_unwritable(schema, table)
+        schema, options = context.schema, context.schema.typed_options
+        refuse_unwritable(schema, context.table)
+        self.context, self.file_io, self.threads = context, file_io, threads
         self._padding = padding_of(schema)
-        self._check = InputCheck(table=table, schema=schema)
-        columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
-        self._factory = FileFactory(schema=schema, file_io=self.file_io, columns=columns)
-        if schema.has_primary_key and logs_input(schema):
+        self._check = InputCheck(table=context.table, schema=schema)
+        self._factory = FileFactory(schema=schema, file_io=file_io)
+        self._changelog: FileFactory | None = None
+        logs_input = options.get(CHANGELOG_PRODUCER) is ChangelogProducer.INPUT
+        if schema.has_primary_key and logs_input:
             self._changelog = replace(self._factory, schema=changelog_schema(schema))
-        self._buffer_bytes = max(1, schema.typed_options.get(WRITE_BUFFER_SIZE))
+        self._buffer = RowBuffer()
+        self._buffer_bytes = max(1, options.get(WRITE_BUFFER_SIZE))
         segments = 1 if schema.has_primary_key else _SEGMENTS
         self._flush_bytes = max(1, self._buffer_bytes // segments)
-        self._router = router_of(self.context, self.file_io, self.target, self.known)
+        self._routes: list[_Route] = []
+        self._route_ids: dict[tuple[bytes, int], int] = {}
+        self._in_flight: deque[tuple[int, list[Work[None]]]] = deque()
+        """(bytes, work) of rows that were handed to the threads together."""
+        self._rows_in = self._rows_ignored = 0
 
-    def run(self, rows: Iterable[pa.RecordBatch]) -> WriteResult:
+    def run(
+        self, rows: Iterable[pa.RecordBatch], router: Router, *, with_kinds_column: bool
+    ) -> WriteResult:
         """Write all rows; an error deletes the written files."""
         complete = False
         try:
-            for given in rows:
-                for batch in _cut(given):
-                    self._accept(batch)
-            self._flush(self._buffer.take_all())
+            for large_batch in rows:
+                for start in range(0, max(1, large_batch.num_rows), _BATCH_ROWS):
+                    batch = large_batch.slice(start, _BATCH_ROWS)
+                    checked, kinds = self._check_batch(batch, with_kinds_column=with_kinds_column)
+                    if checked.num_rows:
+                        self._add(*router.route(checked, kinds), router.only_bucket)
+            self._flush(self._buffer.take())
             while self._in_flight:
                 self._await_oldest()
-            result = self._result()
+            result = self._result(router.index)
             complete = True
         finally:
-            for flush in self._in_flight:
-                for work in flush.work:
+            for _, works in self._in_flight:
+                for work in works:
                     work.stop()
             if not complete:
-                self._delete_files()
+                for route in self._routes:
+                    for writer in route.writers:
+                        with suppress(PaimonError, OSError):  # the first error matters
+                            writer.abort()
+                index_paths = [] if router.index is None else router.index.paths
+                paths = [*self._factory.paths, *index_paths]
+                delete_unfinished(self.file_io, paths, self.context.table)
         return result
 
-    def _accept(self, batch: pa.RecordBatch) -> None:
-        """Check and filter one batch, and send it on."""
+    def _check_batch(
+        self, batch: pa.RecordBatch, *, with_kinds_column: bool
+    ) -> tuple[pa.RecordBatch, Kinds | None]:
+        """Return the rows of a batch that are not ignored, and their kinds."""
         schema = self.context.schema
         kinds: Kinds | None
-        if self.with_kinds_column:
+        if with_kinds_column:
             rows, kinds = split_kinds(batch)
-            rows, kept = self._check.conform(rows), None
+            rows, mask = self._check.conform(rows), None
         else:
             rows = self._check.conform(batch)
             kinds = row_kinds(rows, schema)
-            kept = kept_rows(kinds, schema)
+            mask = kept_rows(kinds, schema)
         self._rows_in += rows.num_rows
-        if kept is not None and kinds is not None:
-            self._rows_ignored += int(len(kept) - kept.sum())
-            rows, kinds = rows.filter(from_numpy(kept)), kinds[kept]
+        if mask is not None and kinds is not None:
+            self._rows_ignored += int(len(mask) - mask.sum())
+            rows, kinds = rows.filter(from_numpy(mask)), kinds[mask]
         refuse_retracts(kinds, schema)
-        if rows.num_rows:
-            for routed in self._router.route(rows, kinds):
-                self._add(routed)
+        return rows, kinds
 
-    def _add(self, routed: Routed) -> None:
-        """Buffer rows whose bucket is known."""
-        rows, sequence = routed.rows, None
+    def _add(
+        self,
+        rows: pa.RecordBatch,
+        kinds: Kinds | None,
+        row_buckets: RowBuckets | None,
+        only_bucket: tuple[bytes, int] | None,
+    ) -> None:
+        """Buffer rows whose buckets are known."""
+        sequence = routes = None
+        if not rows.num_rows:
+            return
         if self._padding is not None:
             source = self._padding.field
             keys = rows.select(list(self.context.schema.primary_keys))
             sequence = field_to_long(rows.column(source.name), source, keys)
-        routes = self._routes_of(routed.row_buckets)
-        self._make_room(rows.nbytes)
+        if row_buckets is not None:
+            routes = self._routes_of(row_buckets)
+        elif only_bucket is not None:
+            self._route_id(*only_bucket)
+        # Wait until these rows stay within the write buffer, or nothing is encoded.
+        while self._in_flight:
+            encoding = sum(total_bytes for total_bytes, _ in self._in_flight)
+            if encoding + self._buffer.total_bytes + rows.nbytes <= self._buffer_bytes:
+                break
+            self._await_oldest()
         table = pa.Table.from_batches([rows])
-        self._buffer.add(
-            RoutedRows(rows=table, routes=routes, kinds=routed.kinds, sequence=sequence)
-        )
+        self._buffer.add(RoutedRows(rows=table, routes=routes, kinds=kinds, sequence=sequence))
         if self._buffer.total_bytes >= self._flush_bytes:
-            self._flush(self._buffer.take_largest(self.threads.count))
+            self._flush(self._buffer.take(self.threads.count))
 
-    def _routes_of(self, places: RowBuckets | None) -> Routes | None:
-        if places is None:
-            if self._router.only_bucket is not None:
-                self._route_id(*self._router.only_bucket)
-            return None
-        lowest = min(0, int(places.buckets.min()))  # rows may wait in bucket -2
-        width = int(places.buckets.max()) - lowest + 1
-        codes = places.partition_ids.astype(np.int64) * width + places.buckets - lowest
+    def _routes_of(self, row_buckets: RowBuckets) -> Routes:
+        partitions, partition_ids, buckets = row_buckets
+        lowest = min(0, int(buckets.min()))  # rows may be postponed, in bucket -2
+        width = int(buckets.max()) - lowest + 1
+        codes = partition_ids.astype(np.int64) * width + buckets - lowest
         present = np.flatnonzero(np.bincount(codes))
         route_of = np.zeros(int(present[-1]) + 1, dtype=np.int32)
         for code in present.tolist():  # a step for each bucket of the batch
-            partition = places.partitions[code // width]
-            route_of[code] = self._route_id(partition, code % width + lowest)
+            route_of[code] = self._route_id(partitions[code // width], code % width + lowest)
         return route_of.take(codes)
 
     def _route_id(self, partition: bytes, bucket: int) -> int:
-        found = self._route_ids.get((partition, bucket))
-        if found is not None:
-            return found
+        number = self._route_ids.get((partition, bucket))
+        if number is not None:
+            return number
         refuse_partition(self.context, partition)
         state = self.context.states_by_bucket.get((partition, bucket))
         self._routes.append(
@@ -271,32 +274,25 @@ class _TableWrite:
         self._route_ids[partition, bucket] = len(self._routes) - 1
         return len(self._routes) - 1
 
-    def _make_room(self, wanted_bytes: int) -> None:
-        """Wait until `wanted_bytes` more stay within the write buffer, or nothing is encoded."""
-        while self._in_flight:
-            encoding = sum(flush.total_bytes for flush in self._in_flight)
-            if encoding + self._buffer.total_bytes + wanted_bytes <= self._buffer_bytes:
-                return
-            self._await_oldest()
-
     def _await_oldest(self) -> None:
-        for work in self._in_flight[0].work:
+        for work in self._in_flight[0][1]:
             work.result()
         self._in_flight.popleft()
 
     def _flush(self, parts: list[RouteRows]) -> None:
-        """Hand rows to the threads."""
+        """Hand rows to the threads, or write them at once if they are few."""
         if not parts:
             return
         total_bytes = sum(part.total_bytes for part in parts)
         logger.debug("flushing %d bytes of %d buckets", total_bytes, len(parts))
         few = _FEW_PARTS if self.file_io.spec.scheme == "file" else 1
-        here = len(parts) <= few and total_bytes < _SMALL_BYTES
-        run = _done if here else self.threads.submit
-        work = tuple(self._write(self._routes[part.route], part, run) for part in parts)
-        self._in_flight.append(_Flush(total_bytes=total_bytes, work=work))
+        threads = self.threads
+        if len(parts) <= few and total_bytes < _SMALL_BYTES:
+            threads = CALLER_ONLY
+        works = [self._write(self._routes[part.route], part, threads) for part in parts]
+        self._in_flight.append((total_bytes, works))
 
-    def _write(self, route: _Route, part: RouteRows, run: Run) -> Work[None]:
+    def _write(self, route: _Route, part: RouteRows, threads: Threads) -> Work[None]:
         keyed = self.context.schema.has_primary_key
         stands_alone = not keyed and part.total_bytes >= self._flush_bytes
         if stands_alone or not route.grows:
@@ -314,30 +310,30 @@ class _TableWrite:
             if ends:
                 writer.files.roll()
 
-        route.last = run(write)
+        route.last = threads.submit(write)
+        if threads is CALLER_ONLY:
+            route.last.result()
         return route.last
 
     def _new_writer(self, route: _Route) -> BucketWriter:
         schema = self.context.schema
+
+        def files(factory: FileFactory) -> RollingFile:
+            return RollingFile(factory=factory, bucket_path=route.path)
+
         if not schema.has_primary_key:
-            files = RollingFile(factory=self._factory, bucket_path=route.path)
-            return AppendOnlyWriter(files=files, next_sequence=route.next_sequence)
+            return AppendOnlyWriter(files=files(self._factory), next_sequence=route.next_sequence)
         if route.bucket == POSTPONE_BUCKET:
-            files = self._sorted_files(self._postponed, route)
-            return PostponeBucketWriter(schema=schema, files=files)
+            return PostponeBucketWriter(files=files(self._postponed))
         state = self.context.states_by_bucket.get((route.partition, route.bucket))
+        live_files = () if state is None else state.files
         return MergeTreeWriter(
-            schema=schema,
-            files=self._sorted_files(self._factory, route),
-            changelog=None
-            if self._changelog is None
-            else self._sorted_files(self._changelog, route),
+            files=files(self._factory),
+            changelog=None if self._changelog is None else files(self._changelog),
             function=merge_function_of(schema, self.context.table),
             padding=self._padding,
             next_sequence=route.next_sequence,
-            highest_stored=partial(
-                highest_stored, () if state is None else state.files, route.path, self.file_io
-            ),
+            highest_stored=partial(highest_stored, live_files, route.path, self.file_io),
         )
 
     @cached_property
@@ -345,19 +341,31 @@ class _TableWrite:
         """How files of rows without a bucket are made."""
         return replace(self._factory, schema=postpone_schema(self.context.schema))
 
-    def _sorted_files(self, factory: FileFactory, route: _Route) -> RollingFile:
-        keys = factory.columns[: len(self.context.schema.key_fields)]
-        names = tuple(column.name for column in keys)
-        return RollingFile(factory=factory, bucket_path=route.path, key_columns=names)
-
-    def _result(self) -> WriteResult:
+    def _result(self, index: HashIndexWriter | None) -> WriteResult:
         messages = []
         for route in self._routes:
-            files = tuple(meta for writer in route.writers for meta in writer.finish())
-            if files:
-                messages.append(self._message(route, files))
+            files = tuple(meta for writer in route.writers for meta in writer.files.finish())
+            if not files:
+                continue
+            logs = [each.changelog for each in route.writers if each.changelog is not None]
+            indexes = ((), ()) if index is None else index.increment(route.partition, route.bucket)
+            increment = DataIncrement(
+                new_files=files,
+                changelog_files=tuple(meta for log in logs for meta in log.finish()),
+                new_index_files=indexes[0],
+                deleted_index_files=indexes[1],
+            )
+            messages.append(
+                CommitMessage(
+                    partition=route.partition,
+                    bucket=route.bucket,
+                    total_buckets=total_buckets(self.context, route.partition),
+                    data_increment=increment,
+                    keys_known_at=self.context.keys_known_at,
+                )
+            )
         writers = [writer for route in self._routes for writer in route.writers]
-        wraps = sum(each.sequence_wraps for each in writers if isinstance(each, MergeTreeWriter))
+        wraps = sum(writer.sequence_wraps for writer in writers)
         if wraps:
             logger.warning(
                 "table %s: %d rows share a second or millisecond with more rows than the padding "
@@ -372,41 +380,3 @@ class _TableWrite:
             sequence_wraps=wraps,
         )
         return WriteResult(messages=tuple(messages), report=report)
-
-    def _message(self, route: _Route, files: tuple[DataFileMeta, ...]) -> CommitMessage:
-        logs = tuple(meta for writer in route.writers for meta in writer.finish_changelog())
-        new, replaced = self._router.index_files(route.partition, route.bucket)
-        return CommitMessage(
-            partition=route.partition,
-            bucket=route.bucket,
-            total_buckets=total_buckets(self.context, route.partition),
-            data_increment=DataIncrement(
-                new_files=files,
-                changelog_files=logs,
-                new_index_files=new,
-                deleted_index_files=replaced,
-            ),
-            keys_known_at=self.context.keys_known_at,
-        )
-
-    def _delete_files(self) -> None:
-        """Delete every file of this call; no commit names them yet."""
-        for route in self._routes:
-            for writer in route.writers:
-                with suppress(PaimonError, OSError):  # the first error matters
-                    writer.abort()
-        paths = (*self._factory.paths, *self._router.paths)
-        delete_unfinished(self.file_io, paths, self.context.table)
-
-
-def _done(call: Callable[[], None]) -> Work[None]:
-    """Work in this thread; its error is raised here."""
-    work = Work(call)
-    work.result()
-    return work
-
-
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a large batch into smaller ones; an empty batch stays, its schema is checked."""
-    for start in range(0, max(1, batch.num_rows), _BATCH_ROWS):
-        yield batch.slice(start, _BATCH_ROWS)

@@ -1,22 +1,44 @@
-"""Refuses tables that this writer would write wrongly, or so that no reader finds the rows."""
+"""Which tables are written, and the schemas by which files other than plain data files are.
 
+Refused are tables that this writer would write wrongly, or so that no reader finds the rows.
+
+    changelog    format, codec, statistics and prefix of `changelog-file.*`, no file indexes
+    postponed    Avro without statistics if Avro has the types, a prefix that names the writer
+
+Source: `org.apache.paimon.io.KeyValueFileWriterFactory`, `PostponeBucketFileStoreWrite`.
+"""
+
+from dataclasses import replace
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_FILE_FORMAT,
-    CHANGELOG_PRODUCER,
-    DATA_EVOLUTION_ENABLED,
+from paimon_assets.engine.spec.options.file_options import (
+    DATA_FILE_PREFIX,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
     PARTITION_LEGACY_NAME,
-    ROW_TRACKING_ENABLED,
-    ChangelogProducer,
-    Option,
+    STATS_MODE,
+    STATS_MODE_PER_LEVEL,
 )
-from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
+from paimon_assets.engine.spec.options.option import Option
+from paimon_assets.engine.spec.options.table_options import (
+    DATA_EVOLUTION_ENABLED,
+    ROW_TRACKING_ENABLED,
+)
+from paimon_assets.engine.spec.options.write_options import (
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_FILE_PREFIX,
+    CHANGELOG_FILE_STATS_MODE,
+    CHANGELOG_PRODUCER,
+    ChangelogProducer,
+)
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot, types_within
 
@@ -43,10 +65,9 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
             PARTITION_LEGACY_NAME,
             "names folders of instants by the zone of each process, so other readers miss them.",
         )
-    if options.get(ROW_TRACKING_ENABLED):
-        refuse(ROW_TRACKING_ENABLED, "needs row ids, which are not assigned.")
-    if options.get(DATA_EVOLUTION_ENABLED):
-        refuse(DATA_EVOLUTION_ENABLED, "needs row ids, which are not assigned.")
+    for option in (ROW_TRACKING_ENABLED, DATA_EVOLUTION_ENABLED):
+        if options.get(option):
+            refuse(option, "needs row ids, which are not assigned.")
     if schema.has_primary_key:
         merge_function_of(schema, table)
     formats = {options.get(FILE_FORMAT), *options.get(FILE_FORMAT_PER_LEVEL).values()}
@@ -54,31 +75,62 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
         formats |= set(filter(is_written, [options.get(CHANGELOG_FILE_FORMAT)]))
     for column in schema.fields:
         for file_format in sorted(formats):
-            _refuse_unstorable(column, file_format, schema, table)
+            obstacle = _unstorable(column, file_format, schema)
+            if obstacle is not None:
+                inner, reason = obstacle
+                raise UnsupportedFeatureError(
+                    f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
+                    f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
+                    kind="file-format-type",
+                    details={"table": table, "column": column.name, "format": file_format},
+                )
 
 
-def _refuse_unstorable(
-    column: DataField, file_format: str, schema: TableSchema, table: str
-) -> None:
-    """Refuse a column that a file format of the table has no type for, or no safe one."""
-    obstacle = unstorable(column, file_format, schema)
-    if obstacle is not None:
-        inner, reason = obstacle
-        raise UnsupportedFeatureError(
-            f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
-            f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
-            kind="file-format-type",
-            details={"table": table, "column": column.name, "format": file_format},
-        )
-
-
-def unstorable(
+def _unstorable(
     column: DataField, file_format: str, schema: TableSchema
 ) -> tuple[DataType, str] | None:
     """Return (type inside a column that files of a format cannot hold, reason), or None."""
-    refusal = FORMATS[file_format].refusal
     for inner in types_within(column.type):
-        reason = refusal(inner, schema.typed_options)
+        reason = FORMATS[file_format].refusal(inner, schema.typed_options)
         if reason is not None:
             return inner, reason
     return None
+
+
+def changelog_schema(schema: TableSchema) -> TableSchema:
+    """Return the schema that changelog files are written by."""
+    options = schema.typed_options
+    changed = {DATA_FILE_PREFIX.key: options.get(CHANGELOG_FILE_PREFIX)}
+    dropped = set[str]()
+    for own, general, per_level in (
+        (CHANGELOG_FILE_FORMAT, FILE_FORMAT, FILE_FORMAT_PER_LEVEL),
+        (CHANGELOG_FILE_COMPRESSION, FILE_COMPRESSION, FILE_COMPRESSION_PER_LEVEL),
+        (CHANGELOG_FILE_STATS_MODE, STATS_MODE, STATS_MODE_PER_LEVEL),
+    ):
+        if options.get(own):
+            changed[general.key] = options.get(own)
+            dropped.add(per_level.key)
+    return _with_options(schema, changed, dropped)
+
+
+def postpone_schema(schema: TableSchema) -> TableSchema:
+    """Return the schema that files of postponed rows are written by.
+
+    Java replays the files of one writer number in the order of their creation, so all writers are
+    number 0; a UUID in place of the commit user makes the prefix unique.
+    """
+    prefix = f"{schema.typed_options.get(DATA_FILE_PREFIX)}-u-{uuid4()}-s-0-w-"
+    changed, dropped = {DATA_FILE_PREFIX.key: prefix}, set[str]()
+    if all(_unstorable(column, "avro", schema) is None for column in schema.fields):
+        changed |= {FILE_FORMAT.key: "avro", STATS_MODE.key: "none"}
+        dropped = {FILE_FORMAT_PER_LEVEL.key, STATS_MODE_PER_LEVEL.key}
+    return _with_options(schema, changed, dropped)
+
+
+def _with_options(schema: TableSchema, changed: dict[str, str], dropped: set[str]) -> TableSchema:
+    options = {
+        key: value
+        for key, value in schema.options.items()
+        if key not in dropped and not key.startswith("file-index.")
+    }
+    return replace(schema, options={**options, **changed})

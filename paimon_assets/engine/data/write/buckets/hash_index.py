@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,16 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.hashing.row_words import row_hashes
 from paimon_assets.engine.contract.context import HashIndexState, WriteContext
-from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
-from paimon_assets.engine.data.write.files.rolling_file import new_uuid
+from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+    Numbers,
+    RowBuckets,
+    bucket_path,
+    partition_ids,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.options.file_options import INDEX_FILE_IN_DATA_DIRECTORY
 from paimon_assets.engine.spec.options.write_options import (
     DYNAMIC_BUCKET_INITIAL,
     DYNAMIC_BUCKET_MAX,
@@ -36,11 +41,11 @@ from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 Hashes = npt.NDArray[np.int32]
-Numbers = npt.NDArray[np.int32]
 
 _UNKNOWN = -1
 _MAX_BUCKETS = 32_767
 """Java keeps bucket numbers in 16 bits."""
+_STORED = np.dtype(">i4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +125,17 @@ class PartitionIndex:
             A sort of the hashes; about 10 million/s.
         """
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        buckets = self._find(distinct)
+        buckets = np.full(len(distinct), _UNKNOWN, dtype=np.int32)
+        for run, run_buckets in self._runs:
+            positions = np.minimum(np.searchsorted(run, distinct), len(run) - 1)
+            hit = run[positions] == distinct
+            buckets[hit] = run_buckets[positions[hit]]
         new = np.flatnonzero(buckets == _UNKNOWN)
         if len(new):
             by_arrival = new[np.argsort(first[new])]
             buckets[by_arrival] = self._fill(distinct[by_arrival])
             self._add(distinct[new], buckets[new].astype(np.int16))
         return buckets[inverse], first[new]
-
-    def _find(self, distinct: Hashes) -> Numbers:
-        result = np.full(len(distinct), _UNKNOWN, dtype=np.int32)
-        for hashes, buckets in self._runs:
-            positions = np.minimum(np.searchsorted(hashes, distinct), len(hashes) - 1)
-            hit = hashes[positions] == distinct
-            result[hit] = buckets[positions[hit]]
-        return result
 
     def _fill(self, hashes: Hashes) -> Numbers:
         """Assign new hashes, in order, to buckets with room; beyond the limit, to full ones."""
@@ -196,10 +197,6 @@ def _by_hash(
     return hashes[order], buckets[order]
 
 
-_HASH_BYTES = 4
-_STORED = np.dtype(">i4")
-
-
 def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
     """Return the hash of each row's key as Java's signed integer.
 
@@ -214,7 +211,7 @@ def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
 def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
     """Return the hashes of a bucket."""
     data = file_io.read_bytes(state.path)
-    if len(data) != _HASH_BYTES * state.file.row_count:
+    if len(data) != _STORED.itemsize * state.file.row_count:
         raise FormatError(
             f"Hash index '{state.path}' has {len(data)} bytes, but {state.file.row_count} hashes.",
             kind="hash-index",
@@ -232,7 +229,7 @@ class HashIndexWriter:
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
     _added: dict[tuple[bytes, int], list[Hashes]] = field(default_factory=dict)
-    _identity: str = field(default_factory=new_uuid)
+    _identity: str = field(default_factory=lambda: str(uuid4()))
 
     def add(self, partition: bytes, bucket: int, hashes: Hashes) -> None:
         """Add the keys of rows of a bucket; the index may hold some already."""
@@ -250,18 +247,16 @@ class HashIndexWriter:
         new = np.setdiff1d(np.concatenate(added), stored)
         if not len(new):
             return (), ()
-        file = self._write(partition, bucket, np.concatenate([stored, new]))
-        return (file,), () if state is None else (state.file,)
-
-    def _write(self, partition: bytes, bucket: int, hashes: Hashes) -> IndexFileMeta:
+        hashes = np.concatenate([stored, new])
         name = f"index-{self._identity}-{len(self.paths)}"
         path = index_path(self.context, partition, bucket, name)
         data = hashes.astype(_STORED).tobytes()
         self.paths.append(path)
         self.file_io.write_bytes(path, data)
-        return IndexFileMeta(
+        file = IndexFileMeta(
             index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes)
         )
+        return (file,), () if state is None else (state.file,)
 
 
 def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) -> str:
@@ -269,3 +264,48 @@ def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) 
     if context.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
         return f"{bucket_path(context, partition, bucket)}/{name}"
     return TablePaths(table=context.table_path).index(name)
+
+
+@dataclass(slots=True, kw_only=True)
+class HashBucketAssigner:
+    """Assigns the buckets of one write; must see every row of its partitions and assigners.
+
+    Memory: 6 bytes for each key of the partitions of its rows.
+    """
+
+    context: WriteContext
+    file_io: FileIO
+    writer: HashIndexWriter | None = None
+    """Takes the keys that no index holds."""
+    _indexes: dict[tuple[bytes, int], PartitionIndex] = field(default_factory=dict)
+
+    def assign(self, rows: pa.RecordBatch) -> RowBuckets:
+        """Assign a bucket to each row, in order."""
+        partitions, ids = partition_ids(rows, self.context.schema)
+        hashes = key_hashes(self.context.schema, rows)
+        buckets = np.zeros(len(hashes), dtype=np.int32)
+        if not len(hashes):
+            return RowBuckets(partitions, ids, buckets)
+        assigners = BucketRule.of(self.context.schema).assigner_of(hashes)
+        width = int(assigners.max()) + 1
+        codes = ids.astype(np.int64) * width + assigners
+        order = np.argsort(codes, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+            partition_id, assigner = divmod(int(codes[group[0]]), width)
+            partition = partitions[partition_id]
+            buckets[group], new = self._index(partition, assigner).assign(hashes[group])
+            if self.writer is not None:
+                first = group[new]
+                for bucket in np.unique(buckets[first]).tolist():
+                    inside = first[buckets[first] == bucket]
+                    self.writer.add(partition, bucket, hashes[inside])
+        return RowBuckets(partitions, ids, buckets)
+
+    def _index(self, partition: bytes, assigner: int) -> PartitionIndex:
+        index = self._indexes.get((partition, assigner))
+        if index is None:
+            states = self.context.indexes_by_partition.get(partition, {})
+            hashes = {bucket: read_hashes(state, self.file_io) for bucket, state in states.items()}
+            index = PartitionIndex.of(BucketRule.of(self.context.schema), assigner, hashes)
+            self._indexes[partition, assigner] = index
+        return index

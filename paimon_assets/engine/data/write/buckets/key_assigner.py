@@ -103,7 +103,11 @@ class KeyIndex:
             ends = np.searchsorted(run.hashes, hashes, side="right")
             rows = np.flatnonzero((candidates < ends) & (partitions == UNKNOWN))
             while len(rows):  # as often as different keys share a hash
-                equal = _equal(run.keys, candidates[rows], keys, rows)
+                equal = np.ones(len(rows), dtype=np.bool_)
+                stored, asked = from_numpy(candidates[rows]), from_numpy(rows)
+                for stored_column, column in zip(run.keys, keys, strict=True):
+                    values: Any = pc.equal(stored_column.take(stored), column.take(asked))
+                    equal &= to_numpy(values)
                 matches = rows[equal]
                 positions = candidates[matches]
                 partitions[matches] = run.partitions[positions]
@@ -139,27 +143,10 @@ class KeyIndex:
             self._runs[-2:] = [_Run.merge(self._runs[-2:])]
 
 
-def _equal(
-    left: "Sequence[Any]", left_rows: Rows, right: "Sequence[Any]", right_rows: Rows
-) -> npt.NDArray[np.bool_]:
-    equal = np.ones(len(left_rows), dtype=np.bool_)
-    for left_column, right_column in zip(left, right, strict=True):
-        left_values = left_column.take(from_numpy(left_rows))
-        equal &= to_numpy(pc.equal(left_values, right_column.take(from_numpy(right_rows))))
-    return equal
-
-
 BucketKeys = tuple[bytes, int, pa.RecordBatch]
 """(partition, bucket, key columns) of rows the table holds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignedKeyRows:
-    """Rows with their buckets, in order: with retractions, without dropped rows."""
-
-    rows: pa.RecordBatch
-    kinds: Kinds
-    row_buckets: RowBuckets
+AssignedBatch = tuple[pa.RecordBatch, Kinds, RowBuckets]
+"""Rows in order, with retractions and without dropped rows, their kinds and buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,13 +203,13 @@ class KeyAssigner:
         """Return the assigner of each key hash."""
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
-    def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedKeyRows:
+    def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedBatch:
         """Assign partitions and buckets to rows, in order."""
         if kinds is None:
             kinds = np.zeros(rows.num_rows, dtype=np.int8)
         if not rows.num_rows:
             empty = np.empty(0, dtype=np.int32)
-            return self._result(rows, kinds, empty, empty)
+            return rows, kinds, RowBuckets(self._partitions, empty, empty)
         partitions, ids = partition_ids(rows, self.context.schema)
         numbers = np.array(list(map(self._number, partitions)), dtype=np.int32)[ids]
         keys = self._keys(rows)
@@ -254,7 +241,7 @@ class KeyAssigner:
 
     def _keep_keys(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
-    ) -> AssignedKeyRows:
+    ) -> AssignedBatch:
         """Leave each key in its first partition."""
         new = np.flatnonzero(keys.former.partitions == UNKNOWN)
         key_partitions, buckets = keys.former.partitions.copy(), keys.former.buckets.copy()
@@ -265,15 +252,15 @@ class KeyAssigner:
         partitions, row_buckets = key_partitions[keys.ids], buckets[keys.ids]
         same = partitions == numbers
         if self._traits.first_stays:
-            rest = rows.filter(from_numpy(same))
-            return self._result(rest, kinds[same], partitions[same], row_buckets[same])
-        if not same.all():
+            rows, kinds = rows.filter(from_numpy(same)), kinds[same]
+            partitions, row_buckets = partitions[same], row_buckets[same]
+        elif not same.all():
             rows = self._in_partitions(rows, partitions)
-        return self._result(rows, kinds, partitions, row_buckets)
+        return rows, kinds, RowBuckets(self._partitions, partitions, row_buckets)
 
     def _move_keys(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
-    ) -> AssignedKeyRows:
+    ) -> AssignedBatch:
         """Let each key follow its rows; all arrays here are ordered by (key, arrival)."""
         order = np.argsort(keys.ids, kind="stable")
         ids, partitions = keys.ids[order], numbers[order]
@@ -292,7 +279,12 @@ class KeyAssigner:
         self._put(keys, partitions[ends], buckets[ends])
 
         left = moves[former[moves] != UNKNOWN]
-        self._subtract(former[left], former_buckets[left])
+        places, key_counts = np.unique(
+            np.stack([former[left], former_buckets[left]]), axis=1, return_counts=True
+        )
+        for number, bucket, size in zip(*places.tolist(), key_counts.tolist(), strict=True):
+            if bucket in self._counts[number]:
+                self._counts[number][bucket] -= size
         deleted = order[left]
         retracts = self._in_partitions(rows.take(from_numpy(deleted)), former[left])
         # A -D comes right before the row that moves its key.
@@ -301,18 +293,13 @@ class KeyAssigner:
         row_buckets[order] = buckets
         delete_kinds = np.full(len(left), RowKind.DELETE, dtype=np.int8)
         table = pa.Table.from_batches([rows, retracts]).take(from_numpy(positions))
-        return self._result(
+        numbers = np.concatenate([numbers, former[left]])[positions]
+        all_buckets = np.concatenate([row_buckets, former_buckets[left]])[positions]
+        return (
             table.combine_chunks().to_batches()[0],
             np.concatenate([kinds, delete_kinds])[positions],
-            np.concatenate([numbers, former[left]])[positions],
-            np.concatenate([row_buckets, former_buckets[left]])[positions],
+            RowBuckets(self._partitions, numbers, all_buckets),
         )
-
-    def _result(
-        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, buckets: Numbers
-    ) -> AssignedKeyRows:
-        row_buckets = RowBuckets(self._partitions, numbers, buckets)
-        return AssignedKeyRows(rows=rows, kinds=kinds, row_buckets=row_buckets)
 
     def _number(self, partition: bytes) -> int:
         number = self._numbers.get(partition)
@@ -342,15 +329,6 @@ class KeyAssigner:
             candidates = count(self.assigner, self.assigners)
             buckets[rows] = fill_buckets(len(rows), counts, self._target_rows, candidates)
         return buckets
-
-    def _subtract(self, numbers: Numbers, buckets: Numbers) -> None:
-        """Count keys that left their buckets."""
-        if not len(numbers):
-            return
-        pairs, key_counts = np.unique(np.stack([numbers, buckets]), axis=1, return_counts=True)
-        for number, bucket, keys in zip(*pairs.tolist(), key_counts.tolist(), strict=True):
-            if bucket in self._counts[number]:
-                self._counts[number][bucket] -= keys
 
 
 def _previous(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:

@@ -21,16 +21,15 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    BUCKET_FUNCTION,
+from paimon_assets.engine.spec.options.file_options import (
     DATA_FILE_DIRECTORY,
-    IGNORE_DELETE,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
-    SEQUENCE_FIELD,
 )
+from paimon_assets.engine.spec.options.merge_options import IGNORE_DELETE, SEQUENCE_FIELD
 from paimon_assets.engine.spec.options.write_options import (
+    BUCKET,
+    BUCKET_FUNCTION,
     POSTPONE_DEFAULT_BUCKETS,
     POSTPONE_WRITE_FIXED,
 )
@@ -54,7 +53,9 @@ class RowBuckets(NamedTuple):
 
 
 UNAWARE_BUCKET = 0
-UNAWARE_TOTAL = -1
+_UNAWARE_TOTAL = -1
+_MAX_NAME_BYTES = 255
+"""Of a file or directory, on common file systems."""
 
 
 def refuse_unroutable(schema: TableSchema, table: str) -> None:
@@ -84,7 +85,7 @@ def total_buckets(context: WriteContext, partition: bytes) -> int:
     """Return the bucket count of a partition; -1 or -2 if rows are not hashed into buckets."""
     schema = context.schema
     if not has_hashed_buckets(schema):
-        return POSTPONE_BUCKET if schema.bucket_mode is BucketMode.POSTPONE else UNAWARE_TOTAL
+        return POSTPONE_BUCKET if schema.bucket_mode is BucketMode.POSTPONE else _UNAWARE_TOTAL
     own = context.buckets_by_partition.get(partition)
     return default_buckets(schema) if own is None else own
 
@@ -100,10 +101,6 @@ def default_buckets(schema: TableSchema) -> int:
     """Return the bucket count of new partitions, where rows are hashed into buckets."""
     postponed = schema.bucket_mode is BucketMode.POSTPONE
     return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
-
-
-_MAX_NAME_BYTES = 255
-"""Of a file or directory, on common file systems."""
 
 
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
@@ -155,8 +152,26 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
 def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
     """Return the partition and bucket of each row of a batch."""
     refuse_unroutable(context.schema, context.table)
-    partitions, ids = partition_ids(batch, context.schema)
-    return RowBuckets(partitions, ids, _buckets(context, batch, partitions, ids))
+    schema = context.schema
+    partitions, ids = partition_ids(batch, schema)
+    if not has_hashed_buckets(schema):
+        postponed = schema.bucket_mode is BucketMode.POSTPONE
+        only = POSTPONE_BUCKET if postponed else UNAWARE_BUCKET
+        return RowBuckets(partitions, ids, np.full(batch.num_rows, only, dtype=np.int32))
+    columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
+    types = [column.type for column in schema.columns(schema.bucket_keys)]
+    function = schema.typed_options.get(BUCKET_FUNCTION)
+    totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
+    distinct = np.unique(totals)
+    if len(distinct) <= 1:
+        total = int(distinct[0]) if len(distinct) else default_buckets(schema)
+        return RowBuckets(partitions, ids, bucket_numbers(columns, types, total, function))
+    buckets = np.empty(batch.num_rows, dtype=np.int32)
+    for total in distinct.tolist():
+        rows = np.flatnonzero(totals[ids] == total)
+        keys = [column.take(from_numpy(rows)) for column in columns]
+        buckets[rows] = bucket_numbers(keys, types, total, function)
+    return RowBuckets(partitions, ids, buckets)
 
 
 def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
@@ -188,27 +203,3 @@ def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64
     renumbered = np.zeros(count, dtype=np.int32)
     renumbered[present] = np.arange(len(present), dtype=np.int32)
     return renumbered[ids], rows[present]
-
-
-def _buckets(
-    context: WriteContext, batch: pa.RecordBatch, partitions: Sequence[bytes], ids: Numbers
-) -> Numbers:
-    schema = context.schema
-    if not has_hashed_buckets(schema):
-        postponed = schema.bucket_mode is BucketMode.POSTPONE
-        only = POSTPONE_BUCKET if postponed else UNAWARE_BUCKET
-        return np.full(batch.num_rows, only, dtype=np.int32)
-    columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
-    types = [column.type for column in schema.columns(schema.bucket_keys)]
-    function = schema.typed_options.get(BUCKET_FUNCTION)
-    totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
-    distinct = np.unique(totals)
-    if len(distinct) <= 1:
-        total = int(distinct[0]) if len(distinct) else default_buckets(schema)
-        return bucket_numbers(columns, types, total, function)
-    buckets = np.empty(batch.num_rows, dtype=np.int32)
-    for total in distinct.tolist():
-        rows = np.flatnonzero(totals[ids] == total)
-        keys = [column.take(from_numpy(rows)) for column in columns]
-        buckets[rows] = bucket_numbers(keys, types, total, function)
-    return buckets
