@@ -104,9 +104,8 @@ class OrcFooter:
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
         """Read the footer of a stripe."""
         try:
-            found = _message(
-                _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
-            )
+            data = _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
+            found = _message(data)
             at, streams = self.stripe_starts[stripe], {}
             for stream in map(_message, found.get(1, [])):
                 length = stream.get(3, [0])[0]
@@ -136,16 +135,20 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         footer = _message(_decompressed(raw, codec, block_size))
         stripes = [_message(data) for data in footer.get(3, [])]
         exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
+        calendar, writer = footer.get(11, [0])[0], footer.get(9, [_WRITER_OF_JAVA])[0]
         return OrcFooter(
             row_count=footer.get(6, [0])[0],
             columns=dict(_columns(footer, with_bounds=exact)),
-            types=tuple(_type(_message(data)) for data in footer[4]),
+            types=tuple(
+                OrcType(each.get(1, [0])[0], _inner_types(each))
+                for each in map(_message, footer[4])
+            ),
             stripes=tuple(_stripe_footer(stripe) for stripe in stripes),
             stripe_starts=tuple(stripe.get(1, [0])[0] for stripe in stripes),
             stripe_rows=tuple(stripe.get(5, [0])[0] for stripe in stripes),
             codec=codec,
             block_size=block_size,
-            is_julian=_is_julian(footer),
+            is_julian=calendar == _JULIAN or (not calendar and writer == _WRITER_OF_JAVA),
         )
     except DAMAGE as error:
         raise FormatError(
@@ -155,14 +158,16 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         ) from error
 
 
-def _is_julian(footer: Message) -> bool:
-    calendar, writer = footer.get(11, [0])[0], footer.get(9, [_WRITER_OF_JAVA])[0]
-    return bool(calendar == _JULIAN or (not calendar and writer == _WRITER_OF_JAVA))
-
-
-def _type(found: Message) -> OrcType:
-    inner = [number for packed in found.get(2, []) for number in _pack(packed)]
-    return OrcType(found.get(1, [0])[0], tuple(inner))
+def _inner_types(found: Message) -> tuple[int, ...]:
+    """Return the numbers of the types inside a type: a list, packed by most writers."""
+    numbers: list[int] = []
+    for value in found.get(2, []):
+        packed, at = (b"", 0) if isinstance(value, int) else (value, 0)
+        numbers += [value] if isinstance(value, int) else []
+        while at < len(packed):
+            number, at = varint(packed, at)
+            numbers.append(number)
+    return tuple(numbers)
 
 
 def _stripe_footer(found: Message) -> tuple[int, int]:
@@ -172,9 +177,8 @@ def _stripe_footer(found: Message) -> tuple[int, int]:
 
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:
     root = _message(footer[4][0])
-    numbers = [number for packed in root.get(2, []) for number in _pack(packed)]
     statistics = footer.get(7, [])
-    for name, number in zip(root.get(3, []), numbers, strict=True):
+    for name, number in zip(root.get(3, []), _inner_types(root), strict=True):
         if number < len(statistics):
             yield name.decode(), _column(_message(statistics[number]), with_bounds=with_bounds)
 
@@ -308,17 +312,6 @@ def _message(data: bytes) -> Message:
     return found
 
 
-def _pack(value: int | bytes) -> list[int]:
-    if isinstance(value, int):
-        return [value]
-    numbers = []
-    at = 0
-    while at < len(value):
-        number, at = varint(value, at)
-        numbers.append(number)
-    return numbers
-
-
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """Decode a number of up to 64 bits; return it, and where it ends."""
     number = shift = 0
@@ -406,7 +399,9 @@ def _runs(data: bytes, *, signed: bool) -> Iterator[_Longs]:
                 at += 1 + width
             case 1:
                 packed, at = _unpack(data, at + 2, _width(first), _length(data, at))
-                yield _sign(packed) if signed else packed.astype(np.int64)
+                halves = (packed >> np.uint64(1)).astype(np.int64)
+                signs = -(packed & np.uint64(1)).astype(np.int64)
+                yield halves ^ signs if signed else packed.astype(np.int64)
             case 2:
                 values, at = _patch(data, at)
                 yield values
@@ -427,11 +422,6 @@ def _length(data: bytes, at: int) -> int:
 def _wrap(value: int) -> int:
     """Return a number without sign as 64 bits with one: some writers have negative nanoseconds."""
     return value - (value >> 63 << 64)
-
-
-def _sign(values: npt.NDArray[np.uint64]) -> _Longs:
-    halves = (values >> np.uint64(1)).astype(np.int64)
-    return halves ^ -(values & np.uint64(1)).astype(np.int64)
 
 
 def _unpack(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
@@ -456,15 +446,13 @@ def _patch(data: bytes, at: int) -> tuple[_Longs, int]:
     sign = 1 << (8 * base_bytes - 1)
     base = -(base ^ sign) if base & sign else base
     values, end = _unpack(data, start, width, count)
-    entries, end = _unpack(data, end, _fixed_width(gap_width + patch_width), patches)
+    least = gap_width + patch_width
+    width_of_entry = least if least <= 24 else next(w for w in _WIDE_WIDTHS if w >= least)
+    entries, end = _unpack(data, end, width_of_entry, patches)
     places = np.cumsum((entries >> np.uint64(patch_width)).astype(np.int64))
     high = (entries & np.uint64((1 << patch_width) - 1)) << np.uint64(width)
     np.bitwise_or.at(values, places, high)
     return values.astype(np.int64) + np.int64(base), end
-
-
-def _fixed_width(width: int) -> int:
-    return width if width <= 24 else next(each for each in _WIDE_WIDTHS if each >= width)
 
 
 def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 ArrowType = pa.DataType
+_FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 LTZ_ZONE = "UTC"
 """Zone of the Arrow type of TIMESTAMP WITH LOCAL TIME ZONE: the values are instants."""
 
@@ -77,8 +78,13 @@ def to_arrow_type(data_type: DataType) -> ArrowType:
             return pa.list_(_inner_field("element", element), length)
         case RowType(fields=fields):
             return pa.struct([to_arrow_field(field) for field in fields])
-        case AtomicType():
-            return _atomic_to_arrow(data_type)
+        case AtomicType(root=TypeRoot.DECIMAL):
+            return pa.decimal128(data_type.precision or 0, data_type.scale or 0)
+        case AtomicType(root=TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ as root):
+            unit = timestamp_unit(data_type.precision or 0)
+            return timestamp_type(unit, None if root is TypeRoot.TIMESTAMP else LTZ_ZONE)
+        case AtomicType(root=root):
+            return _PLAIN[root]
         case _:
             raise TypeError(f"not a complete data type: {data_type!r}")
 
@@ -94,24 +100,7 @@ def _map(key: DataType, value_field: Any) -> ArrowType:
 
 def timestamp_unit(precision: int) -> str:
     """Return the coarsest Arrow unit that holds `precision` fraction digits of a second."""
-    if precision == 0:
-        return "s"
-    if precision <= 3:
-        return "ms"
-    return "us" if precision <= 6 else "ns"
-
-
-def _atomic_to_arrow(data_type: AtomicType) -> ArrowType:
-    precision = data_type.precision or 0
-    match data_type.root:
-        case TypeRoot.DECIMAL:
-            return pa.decimal128(precision, data_type.scale or 0)
-        case TypeRoot.TIMESTAMP:
-            return timestamp_type(timestamp_unit(precision), None)
-        case TypeRoot.TIMESTAMP_LTZ:
-            return timestamp_type(timestamp_unit(precision), LTZ_ZONE)
-        case root:
-            return _PLAIN[root]
+    return next(unit for unit, digits in _FRACTION_DIGITS.items() if precision <= digits)
 
 
 def timestamp_type(unit: str, zone: str | None) -> ArrowType:
@@ -138,8 +127,8 @@ def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> DataType
     >>> str(from_arrow_type(pa.timestamp("us"))), str(from_arrow_type(pa.uint32()))
     ('TIMESTAMP(6)', 'BIGINT')
     """
-    found: DataType | None = _from_nested(arrow_type)
-    found = found or _from_parametrised(arrow_type) or _from_plain(arrow_type)
+    plain = (known for arrow, known in _FROM_PLAIN if arrow.equals(arrow_type))
+    found = _from_nested(arrow_type) or _from_parametrised(arrow_type) or next(plain, None)
     if found is None:
         raise InvalidInputError(
             f"Paimon has no type for Arrow's {arrow_type}; cast the column first.",
@@ -167,11 +156,6 @@ _FROM_PLAIN: tuple[tuple[ArrowType, AtomicType], ...] = (
         for arrow in (pa.binary(), pa.large_binary(), pa.binary_view())
     ),
 )
-_FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-
-
-def _from_plain(arrow_type: ArrowType) -> AtomicType | None:
-    return next((found for arrow, found in _FROM_PLAIN if arrow.equals(arrow_type)), None)
 
 
 def _from_parametrised(arrow_type: Any) -> AtomicType | None:
@@ -278,18 +262,17 @@ def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
             kind="input-columns",
             details={"column": twice},
         )
-    return {field.name: _type_of(field) for field in schema}
-
-
-def _type_of(field: "pa.Field[pa.DataType]") -> DataType:
-    try:
-        return inferred_type(field.type, nullable=field.nullable)
-    except InvalidInputError as error:
-        raise InvalidInputError(
-            f"Column '{field.name}' cannot be stored: {error.message}",
-            kind=error.kind,
-            details={**error.details, "column": field.name},
-        ) from error
+    columns = {}
+    for field in schema:
+        try:
+            columns[field.name] = inferred_type(field.type, nullable=field.nullable)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"Column '{field.name}' cannot be stored: {error.message}",
+                kind=error.kind,
+                details={**error.details, "column": field.name},
+            ) from error
+    return columns
 
 
 def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
@@ -304,8 +287,7 @@ def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType
 def _writable(data_type: DataType) -> DataType:
     match data_type:
         case AtomicType(root=TypeRoot.TIME):
-            digits = min(data_type.precision or 0, _TIME_DIGITS)
-            return replace(data_type, precision=digits)
+            return replace(data_type, precision=min(data_type.precision or 0, _TIME_DIGITS))
         case ArrayType(element=element):
             return replace(data_type, element=_writable(element))
         case VectorType(element=element):

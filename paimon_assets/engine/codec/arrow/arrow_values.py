@@ -63,8 +63,17 @@ def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
         return _scalar(None, arrow_type)
     try:
         if data_type.root in TIMESTAMP_ROOTS:
-            return _timestamp_scalar(int(value), arrow_type)
-        return _plain_scalar(value, data_type, arrow_type)
+            nanos, coarsest = int(value), UNIT_NANOS[arrow_type.unit]
+            units = (unit for unit in UNIT_NANOS.items() if unit[1] <= coarsest)
+            unit, size = next(each for each in units if nanos % each[1] == 0)
+            return _scalar(nanos // size, timestamp_type(unit, arrow_type.tz))
+        try:
+            return _scalar(value, arrow_type)
+        except (pa.ArrowInvalid, OverflowError):
+            wider = {**dict.fromkeys(INTEGER_ROOTS, pa.int64()), TypeRoot.DECIMAL: None}
+            if data_type.root not in wider:
+                raise
+            return _scalar(value, wider[data_type.root])
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(
             f"No Arrow value for {value!r} as {data_type}: {error}", kind="literal"
@@ -74,24 +83,6 @@ def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
 def _scalar(value: Any, arrow_type: Any) -> "pa.Scalar[Any]":
     scalar: pa.Scalar[Any] = pa.scalar(value, arrow_type)
     return scalar
-
-
-def _timestamp_scalar(nanos: int, arrow_type: Any) -> "pa.Scalar[Any]":
-    for unit, unit_nanos in UNIT_NANOS.items():
-        if unit_nanos <= UNIT_NANOS[arrow_type.unit] and nanos % unit_nanos == 0:
-            return _scalar(nanos // unit_nanos, timestamp_type(unit, arrow_type.tz))
-    raise AssertionError("nanoseconds divide everything")
-
-
-def _plain_scalar(value: Any, data_type: DataType, arrow_type: Any) -> "pa.Scalar[Any]":
-    try:
-        return _scalar(value, arrow_type)
-    except (pa.ArrowInvalid, OverflowError):
-        if data_type.root in INTEGER_ROOTS:
-            return _scalar(value, pa.int64())
-        if data_type.root is TypeRoot.DECIMAL:
-            return _scalar(value, None)
-        raise
 
 
 def internals(column: Any, data_type: DataType) -> list[Internal]:
@@ -108,7 +99,9 @@ def internals(column: Any, data_type: DataType) -> list[Internal]:
     if not same_family(column.type):
         column = pc.cast(column, target)
     if root in TIMESTAMP_ROOTS:
-        return _scale(column.cast(pa.int64()), UNIT_NANOS[column.type.unit])
+        factor = UNIT_NANOS[column.type.unit]
+        counts = column.cast(pa.int64()).to_pylist()
+        return [None if count is None else count * factor for count in counts]
     if root is TypeRoot.TIME:
         column = column.cast(pa.time32("ms")).cast(pa.int32())
     elif root is TypeRoot.DATE:
@@ -116,28 +109,16 @@ def internals(column: Any, data_type: DataType) -> list[Internal]:
     return column.to_pylist()  # type: ignore[no-any-return]  # the plain values are internal
 
 
-def _is_text(arrow_type: Any) -> bool:
-    return pat.is_string(arrow_type) or pat.is_large_string(arrow_type)
-
-
-def _is_bytes(arrow_type: Any) -> bool:
-    return pat.is_binary(arrow_type) or pat.is_large_binary(arrow_type)
-
-
 _FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
     **dict.fromkeys(INTEGER_ROOTS, pat.is_integer),
     **dict.fromkeys(TIMESTAMP_ROOTS, pat.is_timestamp),
-    **dict.fromkeys(CHARACTER_ROOTS, _is_text),
-    **dict.fromkeys(BINARY_ROOTS, _is_bytes),
+    **dict.fromkeys(CHARACTER_ROOTS, lambda kind: kind in (pa.string(), pa.large_string())),
+    **dict.fromkeys(BINARY_ROOTS, lambda kind: kind in (pa.binary(), pa.large_binary())),
     TypeRoot.DECIMAL: pat.is_decimal,
     TypeRoot.DATE: pat.is_date,
     TypeRoot.TIME: pat.is_time,
 }
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
-
-
-def _scale(column: Any, factor: int) -> list[Internal]:
-    return [None if value is None else value * factor for value in column.to_pylist()]
 
 
 Words: TypeAlias = npt.NDArray[np.uint64]

@@ -13,16 +13,8 @@ import pyarrow as pa
 Array: TypeAlias = "pa.Array[Any]"
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint8": pa.uint8(),
-    "uint16": pa.uint16(),
-    "uint32": pa.uint32(),
-    "uint64": pa.uint64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
+    dtype.name: pa.from_numpy_dtype(dtype)
+    for dtype in map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))
 }
 _DTYPES = {arrow_type: np.dtype(name) for name, arrow_type in _ARROW_TYPES.items()}
 

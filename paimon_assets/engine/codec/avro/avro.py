@@ -70,11 +70,8 @@ class RecordSchema:
 
 def _without_logical_types(schema: Any) -> Any:
     if isinstance(schema, dict):
-        return {
-            key: _without_logical_types(value)
-            for key, value in schema.items()
-            if key != "logicalType"
-        }
+        members = ((key, value) for key, value in schema.items() if key != "logicalType")
+        return {key: _without_logical_types(value) for key, value in members}
     if isinstance(schema, list):
         return [_without_logical_types(branch) for branch in schema]
     return schema
@@ -83,7 +80,10 @@ def _without_logical_types(schema: Any) -> Any:
 def read_container(data: bytes, path: str) -> Iterator[Record]:
     """Yield the records of an Avro file, block by block."""
     with _naming(path):
-        yield from _records(data)
+        blocks = _Blocks.of(io.BytesIO(data), len(data))
+        schema = RecordSchema.of(blocks.schema)
+        for count, payload in blocks.payloads(_most_bytes(data)):
+            yield from _decode_block(schema, None, count, payload)
 
 
 def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
@@ -124,8 +124,7 @@ def _naming(path: str) -> Iterator[None]:
         raise _damaged(path, error.message) from error
     except (
         EOFError, LookupError, AttributeError, RecursionError, ValueError, TypeError, OverflowError,
-        MemoryError, OSError,
-        SystemError,
+        MemoryError, OSError, SystemError,
         zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno is not None:
@@ -135,13 +134,6 @@ def _naming(path: str) -> Iterator[None]:
 
 def _damaged(path: str, what: str) -> FormatError:
     return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", details={"path": path})
-
-
-def _records(data: bytes) -> Iterator[Record]:
-    blocks = _Blocks.of(io.BytesIO(data), len(data))
-    schema = RecordSchema.of(blocks.schema)
-    for count, payload in blocks.payloads(_most_bytes(data)):
-        yield from _decode_block(schema, None, count, payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +223,8 @@ class Container:
             if self._branches:
                 wanted = [wanted if _is_record(each) else each for each in self._branches]
             return RecordSchema.of(json.dumps(_texts_as_bytes(wanted)).encode())
-        except (
-            SchemaParseException,
-            UnknownType,
-        ):  # a type defined in a field left out: decode all
-            return None
+        except (SchemaParseException, UnknownType):
+            return None  # a type is defined in a field that is left out: decode all
 
 
 def _texts_as_bytes(schema: Any) -> Any:
@@ -312,6 +301,7 @@ def frame_block(count: int, plain: bytes, compress: Callable[[bytes], bytes]) ->
 
 
 _METADATA = fastavro.parse_schema({"type": "map", "values": "bytes"})
+_LONG = fastavro.parse_schema("long")
 
 
 def _take(source: Source, count: int) -> bytes:
@@ -333,13 +323,9 @@ def _read_long(source: Source) -> int:
 
 
 def _long(value: int) -> bytes:
-    """Encode a count, zig-zag and variable length."""
-    rest, encoded = value << 1, bytearray()
-    while rest > 0x7F:  # seven bits a byte
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, _LONG, value)
+    return encoded.getvalue()
 
 
 def compress_zstd(level: int) -> Callable[[bytes], bytes]:

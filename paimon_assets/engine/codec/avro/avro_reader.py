@@ -64,19 +64,16 @@ class _Source:
             if written in _PRIMITIVES:
                 yield from (line.format(target=target) for line in _PRIMITIVES[written])
             else:
-                yield from self.value(self._of_name(written), wanted, target)
+                named = self._named.get(_simple(written))
+                if named is None:
+                    raise FormatError(f"type '{written}' is unknown.")
+                yield from self.value(named, wanted, target)
         elif written["type"] == "record":
             yield from self._record(written, wanted, target)
         elif written["type"] == "array":
             yield from self._array(written["items"], target)
         else:
             yield from self.value(written["type"], wanted, target)
-
-    def _of_name(self, name: str) -> Any:
-        found = self._named.get(_simple(name))
-        if found is None:
-            raise FormatError(f"type '{name}' is unknown.")
-        return found
 
     def _union(self, branches: list[Any], wanted: Any, target: str) -> Iterator[str]:
         if branches[0] == "null" and len(branches) == 2:
@@ -293,15 +290,9 @@ def _inflate(payload: bytes, most: int) -> bytes:
 
 
 def _unsnap(payload: bytes, most: int) -> bytes:
-    # Raw snappy starts with its plain size, little-endian base 128; Avro appends a CRC32.
-    size, shift, at = 0, 0, 0
-    while True:
-        check_bits(shift)
-        byte = payload[at]
-        size |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:  # the high bit says that more bytes follow
-            break
+    # Raw snappy starts with its plain size, without zig-zag; Avro appends a CRC32.
+    zigzag, _ = _long(payload, 0)
+    size = zigzag << 1 if zigzag >= 0 else ~(zigzag << 1)
     if size > most:
         raise _too_large(most)
     plain: bytes = pa.Codec("snappy").decompress(payload[:-_CRC_BYTES], size, asbytes=True)

@@ -13,16 +13,9 @@ from itertools import groupby
 from struct import Struct, error, pack
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.errors import FormatError
-
-
-def serialized_bitmap(rows: npt.NDArray[np.uint32]) -> bytes:
-    """Return a bitmap of these rows, as small as it gets."""
-    return smallest(BitMap(rows))
 
 
 def smallest(bitmap: BitMap | BitMap64) -> bytes:
@@ -73,7 +66,11 @@ def read_java_bitmap64(data: bytes) -> BitMap64:
     """Read a bitmap."""
     try:
         containers = _java_containers(data) if data[0] else []
-        bitmap: BitMap64 = BitMap64.deserialize(_portable64(containers))
+        groups = [(high, list(each)) for high, each in groupby(containers, lambda it: it.key >> 16)]
+        parts = [_U64.pack(len(groups))]
+        for high, members in groups:
+            parts += _U32.pack(high), _portable32(members)
+        bitmap: BitMap64 = BitMap64.deserialize(b"".join(parts))
     except (IndexError, KeyError, ValueError, error) as damaged:
         raise FormatError(f"no roaring bitmap of 64 bits: {damaged!r}") from damaged
     return bitmap
@@ -81,8 +78,12 @@ def read_java_bitmap64(data: bytes) -> BitMap64:
 
 def write_java_bitmap64(bitmap: BitMap64) -> bytes:
     """Write a bitmap as small as it gets; Java reads it, and may write another tree."""
-    bitmap.run_optimize()
-    containers = _containers64(bitmap.serialize())
+    data, at = smallest(bitmap), _U64.size
+    containers: list[_Container] = []
+    for _ in range(_U64.unpack_from(data)[0]):
+        high, at = _U32.unpack_from(data, at)[0], at + 4
+        members, at = _containers32(data, at, high << 16)
+        containers += members
     if not containers:
         return b"\0"
     count = len(containers)
@@ -172,14 +173,6 @@ def _body(node: int, branches: list[int]) -> bytes:
     return b"".join(children[at : at + width][::-1] for at in range(0, size, width))
 
 
-def _portable64(containers: Sequence[_Container]) -> bytes:
-    groups = [(high, list(group)) for high, group in groupby(containers, lambda it: it.key >> 16)]
-    parts = [_U64.pack(len(groups))]
-    for high, members in groups:
-        parts += _U32.pack(high), _portable32(members)
-    return b"".join(parts)
-
-
 def _portable32(containers: Sequence[_Container]) -> bytes:
     count = len(containers)
     runs = sum((it.kind == _RUNS) << place for place, it in enumerate(containers))
@@ -194,16 +187,6 @@ def _portable32(containers: Sequence[_Container]) -> bytes:
             head += _U32.pack(offset)
             offset += len(container.content)
     return head + b"".join(container.content for container in containers)
-
-
-def _containers64(data: bytes) -> list[_Container]:
-    found: list[_Container] = []
-    at = _U64.size
-    for _ in range(_U64.unpack_from(data)[0]):
-        high, at = _U32.unpack_from(data, at)[0], at + 4
-        members, at = _containers32(data, at, high << 16)
-        found += members
-    return found
 
 
 def _containers32(data: bytes, at: int, high: int) -> tuple[list[_Container], int]:

@@ -114,10 +114,6 @@ def damaged_index(path: str, what: str) -> FormatError:
     )
 
 
-_INCLUDING = {CompareOp.LT: CompareOp.LE, CompareOp.GT: CompareOp.GE}
-_NOTHING = BitMap()
-
-
 def passing_rows(
     data: bytes, predicate: Predicate, fields: Mapping[str, DataField], path: str
 ) -> BitMap | None:
@@ -155,39 +151,44 @@ def _passing(
                 union |= rows
             return union
         case _:
-            return _by_column(predicate, indexes.get(predicate.field, {}), fields)
-
-
-def _by_column(
-    leaf: Leaf, by_type: Mapping[str, bytes], fields: Mapping[str, DataField]
-) -> BitMap | None:
-    column = fields.get(leaf.field)
-    if column is None:
-        return None
-    known = []
-    for index_type, data in by_type.items():
-        rows = _by_index(leaf, index_type, data, column.type)
-        if rows is not None:
-            known.append(rows)
-    return reduce(BitMap.intersection, known) if known else None
+            column = fields.get(predicate.field)
+            if column is None:
+                return None
+            answers = (
+                _by_index(predicate, index_type, data, column.type)
+                for index_type, data in indexes.get(predicate.field, {}).items()
+            )
+            known = [rows for rows in answers if rows is not None]
+            return reduce(BitMap.intersection, known) if known else None
 
 
 def _by_index(leaf: Leaf, index_type: str, data: bytes, data_type: DataType) -> BitMap | None:
     """Ask one index; those of types that are not known here say nothing."""
+    wanted = _wanted(leaf)
     match index_type:
         case file_index_bloom.INDEX_TYPE if is_indexed_by_bloom(data_type):
-            return _by_bloom(leaf, data, data_type)
+            if wanted is None or any(may_hold(data, literal, data_type) for literal in wanted):
+                return None
+            return BitMap()
         case file_index_bitmap.INDEX_TYPE if is_indexed_by_bitmap(data_type):
-            return _by_bitmap(leaf, BitmapIndex.of(data, data_type), data_type)
+            index = BitmapIndex.of(data, data_type)
         case _:
             return None
-
-
-def _by_bloom(leaf: Leaf, data: bytes, data_type: DataType) -> BitMap | None:
-    literals = _wanted(leaf)
-    if literals is None or any(may_hold(data, literal, data_type) for literal in literals):
+    if isinstance(leaf, IsNull):
+        return index.present if leaf.negated else index.nulls
+    if wanted is not None:
+        return index.holding(wanted)
+    match leaf:
+        case Comparison(op=CompareOp.NE, literal=literal):
+            unwanted: tuple[Any, ...] = (literal,)
+        case In(literals=literals, negated=True):
+            unwanted = literals
+        case _:
+            return None
+    if not all(_is_exact(literal, data_type) for literal in unwanted):
         return None
-    return _NOTHING
+    held = index.holding(unwanted)
+    return None if held is None else index.present - held
 
 
 def _wanted(leaf: Leaf) -> tuple[Any, ...] | None:
@@ -201,37 +202,11 @@ def _wanted(leaf: Leaf) -> tuple[Any, ...] | None:
             return None
 
 
-def _unwanted(leaf: Leaf) -> tuple[Any, ...] | None:
-    """Return the literals of which a row must equal none."""
-    match leaf:
-        case Comparison(op=CompareOp.NE, literal=literal):
-            return (literal,)
-        case In(literals=literals, negated=True):
-            return literals
-        case _:
-            return None
-
-
-def _by_bitmap(leaf: Leaf, index: BitmapIndex, data_type: DataType) -> BitMap | None:
-    if isinstance(leaf, IsNull):
-        return index.present if leaf.negated else index.nulls
-    wanted = _wanted(leaf)
-    if wanted is not None:
-        return index.holding(wanted)
-    unwanted = _unwanted(leaf)
-    if unwanted is None or not all(_is_exact(literal, data_type) for literal in unwanted):
-        return None
-    held = index.holding(unwanted)
-    return None if held is None else index.present - held
-
-
 def _is_exact(literal: Any, data_type: DataType) -> bool:
     """Whether exactly the rows that equal a literal have its key."""
-    if literal is None:
-        return False
+    if literal is None or (isinstance(literal, float) and literal == 0):
+        return False  # both zeros are looked up
     if isinstance(literal, str):
         return True
-    if isinstance(literal, float) and literal == 0:
-        return False  # both zeros are looked up
     found = literal_as_long(literal, data_type)
     return found is not None and found[1]

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, serialized_bitmap
+from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, smallest
 from paimon_assets.engine.codec.file_index.file_index_bloom import equal_longs, to_longs
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.file_options import BITMAP_BLOCK_SIZE
@@ -108,7 +108,7 @@ class BitmapBuilder:
             parts = [head, nowhere, *_join(keys, places[:, :1])]
         else:
             # Java gives the length of the bitmap even where it writes the row instead.
-            length = len(serialized_bitmap(nulls))
+            length = len(smallest(BitMap(nulls)))
             nowhere = _PAIR.pack(null_place[0], length) if len(nulls) else b""
             parts = [head, nowhere, *self._blocks(keys, sizes, places)]
         return b"".join((*parts, *bodies.parts))
@@ -199,7 +199,7 @@ class _Bodies:
         """Return (offset, length) of the bitmap of these rows; a row alone has none."""
         if len(rows) == 1:
             return -1 - int(rows[0]), -1
-        body = serialized_bitmap(rows)
+        body = smallest(BitMap(rows))
         place = self.total_bytes, len(body)
         self.parts.append(body)
         self.total_bytes += len(body)
@@ -254,9 +254,17 @@ class BitmapIndex:
         """Return the rows whose value an index cannot distinguish from one of the literals."""
         found = BitMap()
         for literal in literals:
-            keys = _literal_keys(literal, self.data_type)
-            if keys is None:
-                return None
+            if self.data_type.root in CHARACTER_ROOTS:
+                text = literal.encode()
+                keys = [_INT.pack(len(text)) + text]
+            else:
+                numbers = equal_longs(literal, self.data_type)
+                if numbers is None:
+                    return None
+                width = _WIDTHS[self.data_type.root]
+                limit = 1 << (8 * width - 1)
+                fitting = (number for number in numbers if -limit <= number < limit)
+                keys = [number.to_bytes(width, "big", signed=True) for number in fitting]
             for key in keys:
                 offset = self._offset(key)
                 found |= BitMap() if offset is None else self._bitmap(offset)
@@ -288,30 +296,19 @@ def _open(data: bytes, data_type: DataType) -> BitmapIndex:
     if version not in (FLAT_VERSION, BLOCK_VERSION):
         raise FormatError(f"a bitmap index of version {version}")
     at = _HEAD.size
-    null_offset: int | None = None
     place = _INT if version == FLAT_VERSION else _PAIR
-    if has_null:
-        null_offset = int(place.unpack_from(data, at)[0])
-        at += place.size
+    known: dict[str, Any] = {"data": data, "data_type": data_type, "row_count": rows}
+    known["null_offset"] = place.unpack_from(data, at)[0] if has_null else None
+    at += place.size if has_null else 0
     if version == FLAT_VERSION:
         entries, at = _entries(data, at, count, data_type, _INT)
-        return BitmapIndex(
-            data=data,
-            data_type=data_type,
-            row_count=rows,
-            null_offset=null_offset,
-            entries=entries,
-            body_start=at,
-        )
+        return BitmapIndex(**known, entries=entries, body_start=at)
     (blocks,) = _INT.unpack_from(data, at)
     starts, at = _entries(data, at + _INT.size, blocks, data_type, _INT)
     (block_bytes,) = _INT.unpack_from(data, at)
     at += _INT.size
     return BitmapIndex(
-        data=data,
-        data_type=data_type,
-        row_count=rows,
-        null_offset=null_offset,
+        **known,
         block_keys=tuple(_sort_key(key, data_type) for key in starts),
         block_starts=tuple(at + start for start in starts.values()),
         body_start=at + block_bytes,
@@ -331,20 +328,6 @@ def _entries(
         entries[data[at:end]] = place.unpack_from(data, end)[0]
         at = end + place.size
     return entries, at
-
-
-def _literal_keys(literal: Any, data_type: DataType) -> list[bytes] | None:
-    if data_type.root in CHARACTER_ROOTS:
-        text = literal.encode()
-        return [_INT.pack(len(text)) + text]
-    numbers = equal_longs(literal, data_type)
-    if numbers is None:
-        return None
-    width = _WIDTHS[data_type.root]
-    limit = 1 << (8 * width - 1)
-    return [
-        number.to_bytes(width, "big", signed=True) for number in numbers if -limit <= number < limit
-    ]
 
 
 def _sort_key(key: bytes, data_type: DataType) -> Any:

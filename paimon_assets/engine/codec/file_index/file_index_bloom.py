@@ -84,7 +84,8 @@ class BloomBuilder:
 
     def add(self, values: Any) -> None:
         """Take in further values of the column, nulls among them."""
-        hashes = _hashes(values.drop_null(), self.data_type)
+        plain, is_text = values.drop_null(), self.data_type.root in _TEXTS
+        hashes = xxhash64(plain) if is_text else _mix(to_longs(plain, self.data_type))
         for number in range(1, self._functions + 1):
             self._bits[_positions(hashes, number, len(self._bits))] = True
 
@@ -99,30 +100,19 @@ def may_hold(data: bytes, literal: Any, data_type: DataType) -> bool:
     if not 0 < functions <= _MOST_FUNCTIONS:
         raise FormatError(f"a Bloom filter of {len(data)} bytes has {functions} hash functions")
     bits = np.frombuffer(data, np.uint8, offset=_COUNT.size)
-    hashes = _literal_hashes(literal, data_type)
-    if hashes is None:
-        return True
+    if data_type.root in _TEXTS:
+        raw = literal.encode() if isinstance(literal, str) else literal
+        hashes = xxhash64(pa.repeat(pa.scalar(raw, pa.binary()), 1))
+    else:
+        numbers = equal_longs(literal, data_type)
+        if numbers is None or not all(-(2**63) <= number < 2**63 for number in numbers):
+            return True
+        hashes = _mix(np.array(numbers, np.int64))
     found = np.ones(len(hashes), np.bool_)
     for number in range(1, functions + 1):
         at = _positions(hashes, number, 8 * len(bits))
         found &= (bits[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
     return bool(found.any())
-
-
-def _literal_hashes(literal: Any, data_type: DataType) -> Longs | None:
-    if data_type.root in _TEXTS:
-        raw = literal.encode() if isinstance(literal, str) else literal
-        return xxhash64(pa.repeat(pa.scalar(raw, pa.binary()), 1))
-    numbers = equal_longs(literal, data_type)
-    if numbers is None or not all(-(2**63) <= number < 2**63 for number in numbers):
-        return None
-    return _mix(np.array(numbers, np.int64))
-
-
-def _hashes(values: Any, data_type: DataType) -> Longs:
-    if data_type.root in _TEXTS:
-        return xxhash64(values)
-    return _mix(to_longs(values, data_type))
 
 
 def _mix(keys: npt.NDArray[np.int64]) -> Longs:
@@ -164,8 +154,11 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
     """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
-        counts = to_numpy(values.cast(pa.int64()))
-        return _scale(counts, UNIT_NANOS[values.type.unit], _unit_nanos(data_type))
+        counts: Any = to_numpy(values.cast(pa.int64()))
+        stored, wanted = UNIT_NANOS[values.type.unit], _unit_nanos(data_type)
+        finer = stored >= wanted
+        longs = counts * (stored // wanted) if finer else counts // (wanted // stored)
+        return longs.astype(np.int64, copy=False)  # type: ignore[no-any-return]
     if root is TypeRoot.DECIMAL:
         return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
@@ -174,12 +167,6 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
         return bits.view(f"i{bits.itemsize}").astype(np.int64)
     plain = values.view(pa.int32()) if root in _DAYS_AND_MILLIS else values
     return to_numpy(plain).astype(np.int64)
-
-
-def _scale(counts: Any, unit_nanos: int, wanted_nanos: int) -> npt.NDArray[np.int64]:
-    if unit_nanos >= wanted_nanos:
-        return counts * np.int64(unit_nanos // wanted_nanos)  # type: ignore[no-any-return]
-    return counts // np.int64(wanted_nanos // unit_nanos)  # type: ignore[no-any-return]
 
 
 def _unit_nanos(data_type: DataType) -> int:

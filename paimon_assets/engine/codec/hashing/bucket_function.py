@@ -8,7 +8,7 @@ The writer, Spark's shuffle and pruning all ask this one function.
 Source: `org.apache.paimon.bucket`, `org.apache.paimon.codegen.CodeGenUtils` (hash of a row).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,10 @@ def bucket_numbers(
         return _of_dictionary(columns[0], types[0], total_buckets, function)
     numbers = np.empty(len(columns[0]), np.int32)
     start = 0
-    for part in _slices(columns, types):
-        end = start + len(part[0])
+    table = pa.Table.from_arrays(list(columns), [str(i) for i in range(len(columns))])
+    for batch in table.to_batches(max_chunksize=_SLICE_ROWS):
+        part = [_as_declared(*pair) for pair in zip(batch.columns, types, strict=True)]
+        end = start + batch.num_rows
         numbers[start:end] = _part_numbers(part, types, total_buckets, function)
         start = end
     return numbers
@@ -124,16 +126,6 @@ def _of_dictionary(
     return np.concatenate(parts)
 
 
-def _slices(columns: Sequence[Any], types: Sequence[DataType]) -> Iterator[list[Any]]:
-    """Yield aligned plain arrays of the declared Arrow types."""
-    table = pa.Table.from_arrays(list(columns), [str(i) for i in range(len(columns))])
-    for batch in table.to_batches(max_chunksize=_SLICE_ROWS):
-        yield [
-            _as_declared(column, data_type)
-            for column, data_type in zip(batch.columns, types, strict=True)
-        ]
-
-
 def _as_declared(column: Any, data_type: DataType) -> Any:
     target = to_arrow_type(data_type)
     if column.type.equals(target):
@@ -150,21 +142,16 @@ def _part_numbers(
     part: list[Any], types: Sequence[DataType], total_buckets: int, function: BucketFunctionType
 ) -> BucketNumbers:
     if function is BucketFunctionType.MOD:
-        return _floor_mod(part[0], types[0], total_buckets)
+        values = fixed_values(part[0], np.int32 if types[0].root is TypeRoot.INT else np.int64)
+        nulls = null_mask(part[0])
+        if nulls is not None:
+            values = np.where(nulls, values.dtype.type(0), values)
+        return np.mod(values, values.dtype.type(total_buckets)).astype(np.int32)  # type: ignore[no-any-return]
     if function is BucketFunctionType.HIVE:
         return _remainder(hive_hashes(part, types) & np.uint32(0x7FFF_FFFF), total_buckets)
     # |h| of the smallest int wraps to itself in int32, and is right when read as unsigned.
     magnitudes = np.abs(row_hashes(part, types).view(np.int32)).view(np.uint32)
     return _remainder(magnitudes, total_buckets)
-
-
-def _floor_mod(column: Any, data_type: DataType, divisor: int) -> BucketNumbers:
-    values = fixed_values(column, np.int32 if data_type.root is TypeRoot.INT else np.int64)
-    nulls = null_mask(column)
-    if nulls is not None:
-        values = np.where(nulls, values.dtype.type(0), values)
-    numbers: BucketNumbers = np.mod(values, values.dtype.type(divisor)).astype(np.int32)
-    return numbers
 
 
 def _remainder(values: npt.NDArray[np.uint32], divisor: int) -> BucketNumbers:
@@ -246,10 +233,19 @@ def _decimals(column: Any, scale: int) -> Words:
     """Java's BigDecimal.hashCode after trailing zeros of the fraction are cut."""
     high, low = decimal_halves(column)
     negative = high.view(np.int64) < 0
-    limbs = _magnitude_limbs(high, low, negative)
+    low_magnitude = np.where(negative, ~low + np.uint64(1), low)
+    carry = (negative & (low_magnitude == 0)).astype(np.uint64)
+    halves = (np.where(negative, ~high + carry, high), low_magnitude)
+    parts = ((half >> np.uint64(32), half & np.uint64(0xFFFF_FFFF)) for half in halves)
+    limbs = np.stack([limb for pair in parts for limb in pair])  # most significant first
     scales = np.full(len(low), scale, np.uint32)
     for _ in range(scale):
-        quotient, rest = _divided_by_ten(limbs)
+        rest = np.zeros(limbs.shape[1], np.uint64)
+        quotient = np.empty_like(limbs)
+        for index, limb in enumerate(limbs):
+            current = rest << np.uint64(32) | limb
+            quotient[index] = current // np.uint64(10)
+            rest = current - quotient[index] * np.uint64(10)
         cut = (rest == 0) & (scales > 0)
         limbs = np.where(cut, quotient, limbs)
         scales -= cut.astype(np.uint32)
@@ -258,33 +254,3 @@ def _decimals(column: Any, scale: int) -> Words:
         hashes = hashes * np.uint32(31) + limb.astype(np.uint32)
     hashes = np.where(negative, np.uint32(0) - hashes, hashes)
     return hashes * np.uint32(31) + scales
-
-
-def _magnitude_limbs(
-    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], negative: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.uint64]:
-    """Return |value| as four 32-bit limbs, the most significant first; shape (4, rows)."""
-    low_magnitude = np.where(negative, ~low + np.uint64(1), low)
-    carry = (negative & (low_magnitude == 0)).astype(np.uint64)
-    high_magnitude = np.where(negative, ~high + carry, high)
-    shift, mask = np.uint64(32), np.uint64(0xFFFF_FFFF)
-    return np.stack(
-        [
-            high_magnitude >> shift,
-            high_magnitude & mask,
-            low_magnitude >> shift,
-            low_magnitude & mask,
-        ]
-    )
-
-
-def _divided_by_ten(
-    limbs: npt.NDArray[np.uint64],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    rest = np.zeros(limbs.shape[1], np.uint64)
-    quotients = np.empty_like(limbs)
-    for index, limb in enumerate(limbs):
-        current = rest << np.uint64(32) | limb
-        quotients[index] = current // np.uint64(10)
-        rest = current - quotients[index] * np.uint64(10)
-    return quotients, rest

@@ -172,11 +172,8 @@ class _Plain:
         """Return the same of some rows."""
         high = self.high if isinstance(self.high, int) else self.high[rows]
         behind = tuple(word[rows] for word in self.behind)
-        return _Plain(_taken(self.nulls, rows), self.low[rows], high, behind)
-
-
-def _taken(nulls: Bools | None, rows: npt.NDArray[np.intp]) -> Bools | None:
-    return None if nulls is None else nulls[rows]
+        nulls = None if self.nulls is None else self.nulls[rows]
+        return _Plain(nulls, self.low[rows], high, behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +205,9 @@ class _Text:
         return [self.lengths.astype(np.uint32), offset], behind
 
     def take(self, rows: npt.NDArray[np.intp]) -> "_Text":
-        return _Text(
-            _taken(self.nulls, rows),
-            self.starts[rows],
-            self.lengths[rows],
-            self.padded[rows],
-            self.eights,
-        )
+        nulls = None if self.nulls is None else self.nulls[rows]
+        starts, lengths, padded = self.starts[rows], self.lengths[rows], self.padded[rows]
+        return _Text(nulls, starts, lengths, padded, self.eights)
 
 
 _Column = _Plain | _Text

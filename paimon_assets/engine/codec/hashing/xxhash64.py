@@ -33,7 +33,10 @@ def xxhash64(values: Any) -> Longs:
     Cost:
         O(bytes), in O(longest value) steps of numpy.
     """
-    data, starts, lengths = _bytes_of(values)
+    plain = values.cast(pa.large_binary())
+    _, offsets, content = plain.buffers()
+    ends = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]
+    data, starts, lengths = np.frombuffer(content or b"", np.uint8), ends[:-1], np.diff(ends)
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     state = np.full(len(lengths), _P5, np.uint64)
@@ -42,20 +45,11 @@ def xxhash64(values: Any) -> Longs:
         state[:striped] = _stripes(data, starts[:striped], lengths[:striped] // _STRIPE)
     state += lengths.astype(np.uint64)
     _tail(state, data, starts + lengths // _STRIPE * _STRIPE, lengths % _STRIPE)
+    state = (state ^ (state >> np.uint64(33))) * _P2
+    state = (state ^ (state >> np.uint64(29))) * _P3
     hashes = np.empty_like(state)
-    hashes[order] = _avalanche(state)
+    hashes[order] = state ^ (state >> np.uint64(32))
     return hashes
-
-
-def _bytes_of(
-    values: Any,
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return (all bytes, where each value begins, how long it is)."""
-    plain = values.cast(pa.large_binary())
-    _, offsets, content = plain.buffers()
-    ends = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]
-    data = np.frombuffer(content or b"", np.uint8)
-    return data, ends[:-1], np.diff(ends)
 
 
 def _words(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]) -> Longs:
@@ -116,9 +110,3 @@ def _tail(
             mixed = state[rows] ^ data[at[rows]].astype(np.uint64) * _P5
             state[rows] = _rotate(mixed, 11) * _P1
             at[rows] += 1
-
-
-def _avalanche(state: Longs) -> Longs:
-    state = (state ^ (state >> np.uint64(33))) * _P2
-    state = (state ^ (state >> np.uint64(29))) * _P3
-    return state ^ (state >> np.uint64(32))

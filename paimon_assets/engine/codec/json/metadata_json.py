@@ -10,10 +10,10 @@ import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.metadata.simple_stats import Statistics
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,
@@ -25,6 +25,7 @@ from paimon_assets.engine.spec.options.write_options import BUCKET
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
+from paimon_assets.engine.spec.words import camel_case
 
 T = TypeVar("T")
 _AROUND = 20
@@ -38,38 +39,43 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
     return snapshot_from_members(json_object(data, path), path)
 
 
+_SNAPSHOT = {
+    "uuid": "text?",
+    "id": "integer",
+    "schema_id": "integer",
+    "base_manifest_list": "file_name",
+    "base_manifest_list_size": "integer?",
+    "delta_manifest_list": "file_name",
+    "delta_manifest_list_size": "integer?",
+    "changelog_manifest_list": "file_name?",
+    "changelog_manifest_list_size": "integer?",
+    "index_manifest": "file_name?",
+    "commit_user": "text",
+    "commit_identifier": "integer",
+    "commit_kind": "text",
+    "time_millis": "integer",
+    "total_record_count": "integer",
+    "delta_record_count": "integer",
+    "changelog_record_count": "integer?",
+    "watermark": "integer?",
+    "statistics": "file_name?",
+    "properties": "texts",
+    "next_row_id": "integer?",
+}
+"""Attribute → the reader of its member, which may be absent if it ends in `?`; in Java's order."""
+
+
 def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> Snapshot:
     """Read a snapshot from parsed JSON; errors are those of `snapshot_from_json`."""
     members = _Members(dict(parsed), path)
-    version = members.version(CURRENT_SNAPSHOT_VERSION, "snapshot")
-    kind = members.text("commitKind")
+    values: dict[str, Any] = {"version": members.version(CURRENT_SNAPSHOT_VERSION, "snapshot")}
+    for name, reader in _SNAPSHOT.items():
+        key, take = camel_case(name), getattr(members, reader.rstrip("?"))
+        values[name] = members.optional(key, take) if reader.endswith("?") else take(key)
+    kind = values["commit_kind"]
     if kind not in CommitKind.__members__:
         raise members.damaged(f"unknown commitKind '{kind}'")
-    return Snapshot(
-        version=version,
-        uuid=members.optional("uuid", members.text),
-        id=members.integer("id"),
-        schema_id=members.integer("schemaId"),
-        base_manifest_list=members.file_name("baseManifestList"),
-        base_manifest_list_size=members.optional("baseManifestListSize", members.integer),
-        delta_manifest_list=members.file_name("deltaManifestList"),
-        delta_manifest_list_size=members.optional("deltaManifestListSize", members.integer),
-        changelog_manifest_list=members.optional("changelogManifestList", members.file_name),
-        changelog_manifest_list_size=members.optional("changelogManifestListSize", members.integer),
-        index_manifest=members.optional("indexManifest", members.file_name),
-        commit_user=members.text("commitUser"),
-        commit_identifier=members.integer("commitIdentifier"),
-        commit_kind=CommitKind(kind),
-        time_millis=members.integer("timeMillis"),
-        total_record_count=members.integer("totalRecordCount"),
-        delta_record_count=members.integer("deltaRecordCount"),
-        changelog_record_count=members.optional("changelogRecordCount", members.integer),
-        watermark=members.optional("watermark", members.integer),
-        statistics=members.optional("statistics", members.file_name),
-        properties=members.texts("properties"),
-        next_row_id=members.optional("nextRowId", members.integer),
-        unknown=members.rest(),
-    )
+    return Snapshot(**{**values, "commit_kind": CommitKind(kind)}, unknown=members.rest())
 
 
 def snapshot_to_json(snapshot: Snapshot) -> bytes:
@@ -79,34 +85,12 @@ def snapshot_to_json(snapshot: Snapshot) -> bytes:
 
 def snapshot_members(snapshot: Snapshot) -> dict[str, Json]:
     """Return the members of a snapshot's JSON in Java's order, nulls left out."""
-    properties: dict[str, Json] = dict(snapshot.properties)
-    return _written(
-        {
-            "version": snapshot.version,
-            "uuid": snapshot.uuid,
-            "id": snapshot.id,
-            "schemaId": snapshot.schema_id,
-            "baseManifestList": snapshot.base_manifest_list,
-            "baseManifestListSize": snapshot.base_manifest_list_size,
-            "deltaManifestList": snapshot.delta_manifest_list,
-            "deltaManifestListSize": snapshot.delta_manifest_list_size,
-            "changelogManifestList": snapshot.changelog_manifest_list,
-            "changelogManifestListSize": snapshot.changelog_manifest_list_size,
-            "indexManifest": snapshot.index_manifest,
-            "commitUser": snapshot.commit_user,
-            "commitIdentifier": snapshot.commit_identifier,
-            "commitKind": snapshot.commit_kind.value,
-            "timeMillis": snapshot.time_millis,
-            "totalRecordCount": snapshot.total_record_count,
-            "deltaRecordCount": snapshot.delta_record_count,
-            "changelogRecordCount": snapshot.changelog_record_count,
-            "watermark": snapshot.watermark,
-            "statistics": snapshot.statistics,
-            "properties": properties or None,
-            "nextRowId": snapshot.next_row_id,
-        },
-        snapshot.unknown,
-    )
+    members: dict[str, Any] = {
+        camel_case(name): getattr(snapshot, name) for name in ("version", *_SNAPSHOT)
+    }
+    members["commitKind"] = snapshot.commit_kind.value
+    members["properties"] = dict(snapshot.properties) or None
+    return _written(members, snapshot.unknown)
 
 
 def schema_from_json(data: bytes, path: str) -> TableSchema:
@@ -145,7 +129,6 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
 
 def schema_to_json(schema: TableSchema) -> bytes:
     """Write a `schema-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
-    options: dict[str, Json] = dict(schema.options)
     members = _written(
         {
             "version": schema.version,
@@ -154,7 +137,7 @@ def schema_to_json(schema: TableSchema) -> bytes:
             "highestFieldId": schema.highest_field_id,
             "partitionKeys": list(schema.partition_keys),
             "primaryKeys": list(schema.primary_keys),
-            "options": options,
+            "options": dict(schema.options),
             "comment": schema.comment,
             "timeMillis": schema.time_millis,
         },
@@ -296,34 +279,32 @@ def _all_texts(values: list[Json]) -> TypeGuard[list[str]]:
     return all(isinstance(value, str) for value in values)
 
 
+_COLUMN = {
+    "colId": "column_id",
+    "distinctCount": "distinct_count",
+    "min": "minimum",
+    "max": "maximum",
+    "nullCount": "null_count",
+    "avgLen": "average_length",
+    "maxLen": "maximum_length",
+}
+"""Member → attribute of a column's statistics."""
+
+
 def statistics_to_json(statistics: Statistics) -> bytes:
     """Write statistics; unknown ones are left out."""
+    columns: dict[str, Json] = {
+        column: _written({key: getattr(known, name) for key, name in _COLUMN.items()}, {})
+        for column, known in statistics.columns.items()
+    }
     members: dict[str, Json] = {
         "snapshotId": statistics.snapshot_id,
         "schemaId": statistics.schema_id,
         "mergedRecordCount": statistics.merged_record_count,
         "mergedRecordSize": statistics.merged_record_size,
-        "colStats": {name: _column(known) for name, known in statistics.columns.items()},
+        "colStats": columns,
     }
-    return json.dumps(_known(members), ensure_ascii=False).encode()
-
-
-def _column(column: ColumnStatistics) -> dict[str, Json]:
-    return _known(
-        {
-            "colId": column.column_id,
-            "distinctCount": column.distinct_count,
-            "min": column.minimum,
-            "max": column.maximum,
-            "nullCount": column.null_count,
-            "avgLen": column.average_length,
-            "maxLen": column.maximum_length,
-        }
-    )
-
-
-def _known(members: dict[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in members.items() if value is not None}
+    return json.dumps(_written(members, {}), ensure_ascii=False).encode()
 
 
 _CREATE_TIME = "tagCreateTime"
@@ -344,12 +325,8 @@ def tag_from_json(name: str, data: bytes, path: str) -> Tag:
             kind="metadata-json",
             details={"path": path},
         ) from error
-    return Tag(
-        name=name,
-        snapshot=replace(snapshot, unknown=others),
-        create_time=created,
-        time_retained=retained,
-    )
+    snapshot = replace(snapshot, unknown=others)
+    return Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
 
 
 def tag_to_json(tag: Tag) -> bytes:
@@ -378,8 +355,6 @@ def _local_time(value: Json) -> dt.datetime | None:
 
 
 def _duration(value: Json) -> dt.timedelta | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
         raise TypeError("expected seconds")
-    return dt.timedelta(seconds=value)
+    return None if value is None else dt.timedelta(seconds=value)

@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
+from paimon_assets.engine.spec.words import camel_case
 
 T = TypeVar("T")
 
@@ -67,6 +68,10 @@ class _Member:
     dlf: str | None
     dlf_as_text: bool
 
+    def named(self, attribute: str) -> "_Member":
+        name = camel_case(attribute)
+        return replace(self, name=name, dlf=name if self.dlf == _SAME else self.dlf)
+
 
 _KEY = "member"
 _SAME = "="
@@ -90,13 +95,6 @@ def member(
     return field(default=default, metadata={_KEY: declared})
 
 
-def _named(attribute: str, declared: _Member) -> _Member:
-    head, *rest = attribute.split("_")
-    name = head + "".join(part.capitalize() for part in rest)
-    dlf = name if declared.dlf == _SAME else declared.dlf
-    return _Member(declared.kind, name, declared.also, declared.omitted, dlf, declared.dlf_as_text)
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(member,))
 class Structure:
     """Base of all structures: frozen dataclasses whose attributes are members."""
@@ -108,7 +106,7 @@ class Structure:
         made: type[Any] = dataclass(frozen=True, kw_only=True)(cls)
         declared = {each.name: each.metadata[_KEY] for each in fields(made)}
         order = (name for base in cls.__mro__ for name in get_annotations(base))
-        cls.MEMBERS = {name: _named(name, declared[name]) for name in order if name in declared}
+        cls.MEMBERS = {name: declared[name].named(name) for name in order if name in declared}
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
@@ -361,11 +359,9 @@ def _snapshot(json: Json) -> Snapshot:
     return snapshot_from_members(members, "snapshot")
 
 
-def _dlf_snapshot(snapshot: Snapshot) -> Json:
-    return {key: value for key, value in snapshot_members(snapshot).items() if key != "uuid"}
-
-
-SNAPSHOT: Kind[Snapshot] = Kind(_snapshot, snapshot_members, _dlf_snapshot)
+SNAPSHOT: Kind[Snapshot] = Kind(
+    _snapshot, snapshot_members, lambda snapshot: snapshot_members(replace(snapshot, uuid=None))
+)
 
 
 def _dlf_change(change: SchemaChange) -> Json:

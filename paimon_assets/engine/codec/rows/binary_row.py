@@ -115,18 +115,17 @@ class _Writer:
 
     def put(self, index: int, at: int, value: Any, data_type: DataType) -> None:
         """Write field `index`, whose slot is at byte `at`."""
-        if value is None:
-            self._put_null(index, at, data_type)
-            return
         try:
-            self._put_value(at, value, data_type)
+            if value is None:
+                self._put_null(index + self.bits_at, at, data_type)
+            else:
+                self._put_value(at, value, data_type)
         except (struct.error, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidInputError(
                 f"{value!r} is no value of type {data_type}.", kind="row-value"
             ) from error
 
-    def _put_null(self, index: int, at: int, data_type: DataType) -> None:
-        bit = index + self.bits_at
+    def _put_null(self, bit: int, at: int, data_type: DataType) -> None:
         self.fixed[bit // 8] |= 1 << bit % 8
         # Java reserves room so that the field can be set later; other engines compare the bytes.
         if data_type.root is TypeRoot.DECIMAL and not is_compact(_atomic(data_type)):
@@ -143,7 +142,13 @@ class _Writer:
         elif root in _BYTES_ROOTS:
             self._put_bytes(at, bytes(memoryview(value)))
         elif root is TypeRoot.DECIMAL:
-            self._put_decimal(at, unscale(value, _atomic(data_type)), _atomic(data_type))
+            number = unscale(value, _atomic(data_type))
+            if is_compact(_atomic(data_type)):
+                _LONG.pack_into(self.fixed, at, number)
+            else:
+                size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+                data = number.to_bytes(size, "big", signed=True)
+                self._reserve(at, data.ljust(_LONG_DECIMAL_BYTES, b"\0"), size)
         elif root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
             millis, nanos = divmod(value, _NANOS_PER_MILLI)
             if _is_long_timestamp(data_type):
@@ -153,8 +158,7 @@ class _Writer:
         elif isinstance(data_type, ArrayType):
             self._append(at, _array_bytes(value, data_type.element))
         elif isinstance(data_type, RowType):
-            inner = [field.type for field in data_type.fields]
-            self._append(at, row_bytes(value, inner))
+            self._append(at, row_bytes(value, [field.type for field in data_type.fields]))
         else:
             raise _unsupported(data_type)
 
@@ -164,14 +168,6 @@ class _Writer:
             self.fixed[at + 7] = 0x80 | len(data)
         else:
             self._append(at, data)
-
-    def _put_decimal(self, at: int, number: int, data_type: AtomicType) -> None:
-        if is_compact(data_type):
-            _LONG.pack_into(self.fixed, at, number)
-            return
-        magnitude = number if number >= 0 else ~number
-        data = number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
-        self._reserve(at, data.ljust(_LONG_DECIMAL_BYTES, b"\0"), len(data))
 
     def _append(self, at: int, data: bytes) -> None:
         self._reserve(at, data + bytes(-len(data) % 8), len(data))
@@ -253,7 +249,13 @@ def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
     if root in _BYTES_ROOTS:
         return _bytes_at(data, at)
     if root is TypeRoot.DECIMAL:
-        return _decimal_at(data, at, _atomic(data_type))
+        atomic = _atomic(data_type)
+        if is_compact(atomic):
+            number = _LONG.unpack_from(data, at)[0]
+        else:
+            number = int.from_bytes(_pointed(data, at), "big", signed=True)
+        digits = tuple(map(int, str(abs(number))))
+        return Decimal((int(number < 0), digits, -(atomic.scale or 0)))
     if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         if not _is_long_timestamp(data_type):
             return _LONG.unpack_from(data, at)[0] * _NANOS_PER_MILLI
@@ -291,18 +293,7 @@ def _pointed(data: bytes, at: int) -> bytes:
 
 def _bytes_at(data: bytes, at: int) -> bytes:
     mark = data[at + 7]
-    if mark & 0x80:
-        return data[at : at + (mark & 0x7F)]
-    return _pointed(data, at)
-
-
-def _decimal_at(data: bytes, at: int, data_type: AtomicType) -> Decimal:
-    if is_compact(data_type):
-        number = _LONG.unpack_from(data, at)[0]
-    else:
-        number = int.from_bytes(_pointed(data, at), "big", signed=True)
-    digits = tuple(map(int, str(abs(number))))
-    return Decimal((int(number < 0), digits, -(data_type.scale or 0)))
+    return data[at : at + (mark & 0x7F)] if mark & 0x80 else _pointed(data, at)
 
 
 def serialize_columns(columns: Sequence[Any], types: Sequence[DataType]) -> list[bytes]:
@@ -330,7 +321,6 @@ def key_range(file: DataFileMeta, types: Sequence[DataType]) -> tuple[Comparable
 def comparable_key(row: bytes, types: Sequence[DataType]) -> ComparableKey:
     """Decode a serialized key into tuples that compare as keys are ordered.
 
-    >>> from paimon_assets.engine.codec.rows.binary_row import serialize_row
     >>> from paimon_assets.engine.spec.types.data_types import bigint
     >>> null, one = (serialize_row([value], [bigint()]) for value in (None, 1))
     >>> comparable_key(null, [bigint()]) < comparable_key(one, [bigint()])
@@ -340,8 +330,6 @@ def comparable_key(row: bytes, types: Sequence[DataType]) -> ComparableKey:
 
 
 def _comparable(value: Internal) -> tuple[Any, ...]:
-    if value is None:
-        return _NULL
     if not isinstance(value, float):
-        return (1, value)
+        return _NULL if value is None else (1, value)
     return _NAN if math.isnan(value) else (1, value, math.copysign(1.0, value))

@@ -6,7 +6,6 @@ Source: `org.apache.paimon.io.DataFileMetaSerializer` and its predecessors.
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, row_bytes, row_values
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
@@ -88,31 +87,24 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
 def file_from_row(data: bytes, arity: int = len(FILE_ROW_TYPES)) -> DataFileMeta:
     """Decode a file from a row of the first `arity` fields, without arity prefix."""
     values = row_values(data, FILE_ROW_TYPES[:arity])
-    padded = values + (None,) * (len(FILE_ROW_TYPES) - arity)
+    file = DataFileMeta(**dict(zip(_FIELDS, values, strict=False)))
+    created, source, path = file.creation_time, file.file_source, file.external_path
     try:
-        return _file(padded)
+        return file._replace(
+            file_name=plain_name(file.file_name),
+            key_stats=_stats(*file.key_stats),
+            value_stats=_stats(*file.value_stats),
+            extra_files=plain_names(file.extra_files),
+            creation_time=None if created is None else created // _NANOS_PER_MILLI,
+            file_source=None if source is None else FileOrigin(source),
+            external_path=None if path is None else straight_path(path),
+        )
     except (TypeError, ValueError) as error:
         raise FormatError(f"A file row is damaged: {error!r}.", kind="file-row") from error
 
 
-def _file(values: tuple[Any, ...]) -> DataFileMeta:
-    file = DataFileMeta(**dict(zip(_FIELDS, values, strict=True)))
-    created, source, path = file.creation_time, file.file_source, file.external_path
-    return file._replace(
-        file_name=plain_name(file.file_name),
-        key_stats=_stats(*file.key_stats),
-        value_stats=_stats(*file.value_stats),
-        extra_files=plain_names(file.extra_files),
-        creation_time=None if created is None else created // _NANOS_PER_MILLI,
-        file_source=None if source is None else FileOrigin(source),
-        external_path=None if path is None else straight_path(path),
-    )
-
-
-def _stats(
-    min_values: bytes, max_values: bytes, null_counts: tuple[int | None, ...] | None
-) -> SimpleStats:
-    return SimpleStats(min_values=min_values, max_values=max_values, null_counts=null_counts or ())
+def _stats(low: bytes, high: bytes, null_counts: tuple[int | None, ...] | None) -> SimpleStats:
+    return SimpleStats(min_values=low, max_values=high, null_counts=null_counts or ())
 
 
 def stats_columns(file: DataFileMeta, written: TableSchema) -> Sequence[str]:

@@ -18,6 +18,7 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import option_text
 from paimon_assets.engine.spec.types.data_types import DataType
 from paimon_assets.engine.spec.types.type_text import Json, parse_type, type_of, type_to_json
+from paimon_assets.engine.spec.words import camel_case
 
 Path = tuple[str, ...]
 """A column's name; more names lead to a field inside it, by `element` and `value` through lists."""
@@ -287,12 +288,7 @@ def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
 
 
 def _members(value: SchemaChange | Move) -> dict[str, Json]:
-    return {_in_json(field.name): _to_json(getattr(value, field.name)) for field in fields(value)}
-
-
-def _in_json(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return {camel_case(field.name): _to_json(getattr(value, field.name)) for field in fields(value)}
 
 
 def _to_json(value: Any) -> Json:
@@ -347,7 +343,7 @@ def _read(kind: type[SchemaChange], members: "_Members") -> SchemaChange:
     """Read the members of a kind of change; a member with a default may be missing."""
     found: dict[str, Any] = {}
     for field in fields(kind):
-        name = _in_json(field.name)
+        name = camel_case(field.name)
         if field.default is MISSING or members.has(name, or_null=field.default is not None):
             found[field.name] = _READERS[field.name](members, name)
     return kind(**found)
