@@ -32,7 +32,7 @@ from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.options.write_options import WRITE_BUFFER_SIZE
+from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 
 ArrowRows = pa.Table | pa.RecordBatchReader
 """What this executor takes as rows."""

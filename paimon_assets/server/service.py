@@ -31,7 +31,7 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError, Storag
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for, scheme_of
-from paimon_assets.engine.spec.options.scan_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path

@@ -11,7 +11,7 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers, b
 from paimon_assets.engine.codec.hashing.row_words import row_hash, row_hashes
 from paimon_assets.engine.codec.rows.binary_row import row_bytes
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options.write_options import BucketFunctionType
+from paimon_assets.engine.spec.options.all_options import BucketFunctionType
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.codec_strategies import arrow_columns, atomic_types, texts, typed_rows
 

@@ -26,7 +26,7 @@ from paimon_assets.engine.codec.json.metadata_json import (
 )
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.options.write_options import BUCKET
+from paimon_assets.engine.spec.options.all_options import BUCKET
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, TypeRoot
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"

@@ -31,7 +31,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.merge_options import MergeEngine
+from paimon_assets.engine.spec.options.all_options import MergeEngine
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

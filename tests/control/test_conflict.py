@@ -20,7 +20,7 @@ from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file, entry
 
 

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     live_entries,
 )
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file, entry
 
 _ENTRY_BYTES = 10

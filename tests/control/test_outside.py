@@ -22,8 +22,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import delete_fil
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Options
 from tests.faults.test_races import add, drop, expire
 from tests.testkit.builders import data_file, entry, snapshot
 from tests.testkit.metadata_tables import (

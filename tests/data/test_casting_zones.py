@@ -8,7 +8,7 @@ import pytest
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.schema_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.type_text import parse_type
 
 LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"

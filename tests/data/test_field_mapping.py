@@ -8,7 +8,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.columns import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, In, IsNull, Or
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType

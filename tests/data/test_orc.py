@@ -13,7 +13,7 @@ from paimon_assets.engine.data.format.formats import open_reader, open_writer
 from paimon_assets.engine.data.format.orc_values import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 FILE_IO = LocalFileIO()

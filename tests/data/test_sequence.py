@@ -15,7 +15,7 @@ from paimon_assets.engine.data.sequence import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.merge_options import SequencePadding
+from paimon_assets.engine.spec.options.all_options import SequencePadding
 from paimon_assets.engine.spec.types.data_types import DataField, bigint, string, timestamp
 
 FLAG, SECOND, MILLI = (

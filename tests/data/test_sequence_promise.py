@@ -21,7 +21,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.merge_options import SequencePadding
+from paimon_assets.engine.spec.options.all_options import SequencePadding
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type

@@ -12,7 +12,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.sequence import field_to_long, pad
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.merge_options import parse_paddings
+from paimon_assets.engine.spec.options.all_options import parse_paddings
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type

@@ -10,7 +10,7 @@ from typing import Any
 
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.spec.merge.engine_traits import ENGINE_TRAITS, EngineTraits
-from paimon_assets.engine.spec.options.merge_options import MergeEngine
+from paimon_assets.engine.spec.options.all_options import MergeEngine
 
 PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.options.option import Option, Use
+from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option, Use
 from tests.house.options_page import COMMAND, PAGE, declared, option_modules, page
 
 ROOT = Path(__file__).resolve().parents[2]

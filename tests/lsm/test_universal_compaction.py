@@ -10,7 +10,7 @@ from paimon_assets.engine.lsm.universal_compaction import (
     pick_full,
     unit_of,
 )
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file
 
 

@@ -7,7 +7,7 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     SequenceGroup,
     merge_rules_of,
 )
-from paimon_assets.engine.spec.options.merge_options import MergeEngine, NestedKeyNulls
+from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}

@@ -1,11 +1,15 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.options.file_options import PARTITION_LEGACY_NAME
-from paimon_assets.engine.spec.options.merge_options import IGNORE_DELETE
-from paimon_assets.engine.spec.options.option import Options, parse_duration_ms, parse_memory
-from paimon_assets.engine.spec.options.write_options import BUCKET
+from paimon_assets.engine.spec.options.all_options import (
+    ALL_OPTIONS,
+    BUCKET,
+    IGNORE_DELETE,
+    PARTITION_LEGACY_NAME,
+    Options,
+    parse_duration_ms,
+    parse_memory,
+)
 
 
 def test_an_absent_option_has_its_default():

@@ -3,7 +3,7 @@ import pytest
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.options.merge_options import SequencePadding
+from paimon_assets.engine.spec.options.all_options import SequencePadding
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 

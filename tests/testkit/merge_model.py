@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     MergeRules,
     SequenceGroup,
 )
-from paimon_assets.engine.spec.options.merge_options import MergeEngine, NestedKeyNulls
+from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, RowKind
 
 Row = dict[str, Any]

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     ROWKIND_FIELD,
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
+    Options,
     SequencePadding,
 )
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT, RowKind
 

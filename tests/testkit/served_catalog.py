@@ -38,7 +38,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
-from paimon_assets.engine.spec.options.scan_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO

@@ -25,7 +25,7 @@ from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.options.schema_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type

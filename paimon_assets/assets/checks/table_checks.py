@@ -20,7 +20,7 @@ from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import Metadata, last_number, newest_data
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,

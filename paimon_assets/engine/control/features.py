@@ -8,23 +8,23 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.merge_options import SNAPSHOT_ORDERING
-from paimon_assets.engine.spec.options.option import Option
-from paimon_assets.engine.spec.options.scan_options import SCAN_PRIMARY_BRANCH
-from paimon_assets.engine.spec.options.table_options import (
+from paimon_assets.engine.spec.options.all_options import (
     BLOB_VIEW_FIELD,
     CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
     ICEBERG_STORAGE,
     MANIFEST_FORMAT,
     PK_CLUSTERING_OVERRIDE,
+    POSTPONE_MERGE_ON_READ,
     PRIMARY_KEY_INDEXES,
     QUERY_AUTH_ENABLED,
     ROW_TRACKING_ENABLED,
     SCAN_BUCKET,
+    SCAN_PRIMARY_BRANCH,
+    SNAPSHOT_ORDERING,
     TABLE_TYPE,
+    Option,
 )
-from paimon_assets.engine.spec.options.write_options import POSTPONE_MERGE_ON_READ
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped

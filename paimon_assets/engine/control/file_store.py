@@ -30,12 +30,12 @@ from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
     DATA_FILE_DIRECTORY,
     DATA_FILE_EXTERNAL_PATHS,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.scan_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped

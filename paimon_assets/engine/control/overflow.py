@@ -32,8 +32,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.scan_options import READ_BATCH_SIZE
-from paimon_assets.engine.spec.options.schema_options import CAST_FLOAT_TO_BOOLEAN
+from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss, loss_within

@@ -40,20 +40,19 @@ from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    BUCKET_KEY,
+    DELETION_VECTORS_ENABLED,
     IGNORE_DELETE,
     MERGE_ENGINE,
     ROWKIND_FIELD,
+    SCAN_FALLBACK_BRANCH,
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
-)
-from paimon_assets.engine.spec.options.scan_options import (
-    SCAN_FALLBACK_BRANCH,
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
-from paimon_assets.engine.spec.options.table_options import DELETION_VECTORS_ENABLED
-from paimon_assets.engine.spec.options.write_options import BUCKET, BUCKET_KEY
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

@@ -29,9 +29,11 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import (
+    DELETION_VECTORS_MERGE_ON_READ,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
-from paimon_assets.engine.spec.options.scan_options import SCAN_FALLBACK_BRANCH
-from paimon_assets.engine.spec.options.table_options import DELETION_VECTORS_MERGE_ON_READ
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _TABLES_KEPT = 64

@@ -25,7 +25,7 @@ from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.cast_fit import Loss

@@ -26,7 +26,7 @@ from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.merge_options import SequencePadding
+from paimon_assets.engine.spec.options.all_options import SequencePadding
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     INTEGER_ROOTS,

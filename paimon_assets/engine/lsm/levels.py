@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.compaction_options import COMPACTION_TRIGGER, NUM_LEVELS
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import COMPACTION_TRIGGER, NUM_LEVELS, Options
 
 _FEWEST_LEVELS = 2
 

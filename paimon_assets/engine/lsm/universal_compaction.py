@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from paimon_assets.engine.lsm.levels import Levels, LevelSortedRun
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.compaction_options import (
+from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_FORCE_UP_LEVEL_0,
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MAX_SIZE_AMPLIFICATION,
@@ -31,8 +31,8 @@ from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_SIZE_RATIO,
     COMPACTION_TOTAL_SIZE_THRESHOLD,
     COMPACTION_TRIGGER,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
 
 Runs = Sequence[LevelSortedRun]
 

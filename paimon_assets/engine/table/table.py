@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
-from paimon_assets.engine.spec.options.scan_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState, Tags
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, smallest
 from paimon_assets.engine.codec.file_index.file_index_bloom import equal_longs, to_longs
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.options.file_options import BITMAP_BLOCK_SIZE
+from paimon_assets.engine.spec.options.all_options import BITMAP_BLOCK_SIZE
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     TIMESTAMP_ROOTS,

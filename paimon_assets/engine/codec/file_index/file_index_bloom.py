@@ -29,7 +29,7 @@ from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.options.file_options import BLOOM_FPP, BLOOM_ITEMS
+from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,

@@ -29,7 +29,7 @@ from paimon_assets.engine.codec.hashing.row_words import (
 )
 from paimon_assets.engine.codec.rows.binary_row import row_bytes
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options.write_options import BucketFunctionType
+from paimon_assets.engine.spec.options.all_options import BucketFunctionType
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,

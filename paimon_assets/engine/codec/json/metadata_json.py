@@ -20,8 +20,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
     Tag,
 )
-from paimon_assets.engine.spec.options.file_options import FILE_FORMAT
-from paimon_assets.engine.spec.options.write_options import BUCKET
+from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field

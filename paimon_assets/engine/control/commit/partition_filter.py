@@ -20,9 +20,11 @@ from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.manifest import live_entries as live_of
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.commit_options import OVERWRITE_UPGRADE
-from paimon_assets.engine.spec.options.file_options import PARTITION_DEFAULT_NAME
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import (
+    OVERWRITE_UPGRADE,
+    PARTITION_DEFAULT_NAME,
+    Options,
+)
 from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     all_of,

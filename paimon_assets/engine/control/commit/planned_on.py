@@ -25,7 +25,7 @@ from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.commit_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
+from paimon_assets.engine.spec.options.all_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
 

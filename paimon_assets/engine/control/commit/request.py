@@ -14,13 +14,13 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
-from paimon_assets.engine.spec.options.commit_options import (
+from paimon_assets.engine.spec.options.all_options import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
     COMMIT_MIN_RETRY_WAIT,
     COMMIT_TIMEOUT,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
 
 _MOST_DOUBLINGS = 30
 

@@ -56,14 +56,13 @@ from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import BUCKET, SPLIT_OPEN_FILE_COST
 from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
 )
-from paimon_assets.engine.spec.options.scan_options import SPLIT_OPEN_FILE_COST
-from paimon_assets.engine.spec.options.write_options import BUCKET
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema

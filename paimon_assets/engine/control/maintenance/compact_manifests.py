@@ -13,7 +13,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.commit_options import (
+from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_TARGET_FILE_SIZE,
 )

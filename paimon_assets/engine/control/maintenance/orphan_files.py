@@ -48,7 +48,7 @@ from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.owned_deletion import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
-from paimon_assets.engine.spec.options.scan_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX
 
 DAY_MS = 24 * 3_600_000

@@ -22,9 +22,12 @@ from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.file_options import DATA_FILE_EXTERNAL_PATHS
-from paimon_assets.engine.spec.options.scan_options import BRANCH
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    CHANGELOG_PRODUCER,
+    DATA_FILE_EXTERNAL_PATHS,
+    ChangelogProducer,
+)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import is_external, is_within, plain_path
 

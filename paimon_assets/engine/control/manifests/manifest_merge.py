@@ -21,12 +21,12 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_assets.engine.spec.options.commit_options import (
+from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
     MANIFEST_TARGET_FILE_SIZE,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
 
 _MARGIN = 1.2
 """Rolled manifests aim above the target: just below it, they would be folded again and again."""

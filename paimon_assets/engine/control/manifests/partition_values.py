@@ -10,7 +10,7 @@ from typing import Any
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
 )

@@ -11,7 +11,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.file_options import INDEX_FILE_IN_DATA_DIRECTORY
+from paimon_assets.engine.spec.options.all_options import INDEX_FILE_IN_DATA_DIRECTORY
 
 _ARITY_BYTES = 4
 DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]

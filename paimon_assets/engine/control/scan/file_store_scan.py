@@ -37,7 +37,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     live_entries,
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.write_options import BUCKET_FUNCTION
+from paimon_assets.engine.spec.options.all_options import BUCKET_FUNCTION
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,

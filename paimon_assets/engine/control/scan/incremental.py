@@ -46,17 +46,20 @@ from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
+    DATA_EVOLUTION_ENABLED,
+    SCAN_FALLBACK_BRANCH,
+    SPLIT_TARGET_SIZE,
+    ChangelogProducer,
+)
 from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
-    SCAN_FALLBACK_BRANCH,
-    SPLIT_TARGET_SIZE,
     STREAMING_READ_OVERWRITE,
     IncrementalMode,
 )
-from paimon_assets.engine.spec.options.table_options import DATA_EVOLUTION_ENABLED
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.segment import Segment
 

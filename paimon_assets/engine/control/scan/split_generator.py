@@ -26,10 +26,11 @@ from paimon_assets.engine.lsm.levels import num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.scan_options import SPLIT_OPEN_FILE_COST, SPLIT_TARGET_SIZE
-from paimon_assets.engine.spec.options.table_options import (
+from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
+    SPLIT_OPEN_FILE_COST,
+    SPLIT_TARGET_SIZE,
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 

@@ -29,9 +29,12 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.file_options import DATA_FILE_EXTERNAL_PATHS
-from paimon_assets.engine.spec.options.scan_options import BRANCH, SCAN_FALLBACK_BRANCH
-from paimon_assets.engine.spec.options.write_options import BUCKET
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    BUCKET,
+    DATA_FILE_EXTERNAL_PATHS,
+    SCAN_FALLBACK_BRANCH,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS, is_within

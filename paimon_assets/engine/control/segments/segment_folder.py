@@ -16,7 +16,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileStatus
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     DATA_FILE_EXTERNAL_PATHS,
     PARTITION_DEFAULT_NAME,
 )

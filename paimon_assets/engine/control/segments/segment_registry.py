@@ -32,9 +32,12 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_assets.engine.spec.options.file_options import DATA_FILE_EXTERNAL_PATHS, FILE_FORMAT
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.scan_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import (
+    BRANCH,
+    DATA_FILE_EXTERNAL_PATHS,
+    FILE_FORMAT,
+    Options,
+)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.segments.segment import (

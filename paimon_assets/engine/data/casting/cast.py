@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.schema_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.data_types import AtomicType
 
 Array: TypeAlias = Any

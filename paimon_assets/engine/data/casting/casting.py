@@ -15,7 +15,7 @@ from paimon_assets.engine.data.casting import (
 )
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.schema_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, same_type
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,

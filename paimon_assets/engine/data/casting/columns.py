@@ -20,12 +20,12 @@ from paimon_assets.engine.codec.arrow.arrow_types import has_required_fields, to
 from paimon_assets.engine.data.casting.arrays import values_of, with_nulls_as
 from paimon_assets.engine.data.casting.cast import UTC, Array
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.schema_options import (
+from paimon_assets.engine.spec.options.all_options import (
     CAST_DIALECT,
     CAST_FLOAT_TO_BOOLEAN,
     CAST_TIME_ZONE,
     CastDialect,
+    Options,
 )
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.data_types import (

@@ -18,7 +18,7 @@ from paimon_assets.engine.data.casting.arrays import Mask, truth_of
 from paimon_assets.engine.data.casting.cast import Array
 from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.schema_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_fit import Loss, integer_range, keeps_all
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.data_types import (

@@ -67,13 +67,14 @@ from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_s
 from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.options.compaction_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORE,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SMALL_FILE_RATIO,
+    ChangelogProducer,
 )
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
 from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT
 

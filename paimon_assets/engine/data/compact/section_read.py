@@ -28,14 +28,15 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_PRODUCER,
     IGNORE_DELETE,
+    READ_BATCH_SIZE,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
+    ChangelogProducer,
     SortOrder,
 )
-from paimon_assets.engine.spec.options.scan_options import READ_BATCH_SIZE
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import DataField

@@ -43,8 +43,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.options.file_options import FILE_COMPRESSION_ZSTD_LEVEL
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.data.format.named_errors import check_size, named_errors, open_data_file
 from paimon_assets.engine.errors import FormatError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.segments.text_options import TextOptions

@@ -60,15 +60,13 @@ from paimon_assets.engine.data.format.orc_values import (
     unknown_zone,
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
-    FILE_FORMAT,
     ORC_DICTIONARY_THRESHOLD,
-    ORC_LEGACY_LTZ,
     ORC_ROW_INDEX_STRIDE,
     ORC_STRIPE_SIZE,
 )
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds

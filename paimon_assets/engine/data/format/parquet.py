@@ -42,9 +42,9 @@ from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds
 from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.ranged import RangedInput
+from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
 from paimon_assets.engine.spec.options.file_options import (
     FILE_BLOCK_SIZE,
-    FILE_COMPRESSION_ZSTD_LEVEL,
     PARQUET_BLOCK_SIZE,
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,

@@ -11,7 +11,7 @@ from paimon_assets.engine.data.key_order import Flags, KeyOrder
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.merge_options import IGNORE_DELETE
+from paimon_assets.engine.spec.options.all_options import IGNORE_DELETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

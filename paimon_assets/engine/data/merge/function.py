@@ -17,7 +17,7 @@ from paimon_assets.engine.data.merge.first_row import FirstRow
 from paimon_assets.engine.data.merge.partial_update import PartialUpdate
 from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
-from paimon_assets.engine.spec.options.merge_options import MergeEngine
+from paimon_assets.engine.spec.options.all_options import MergeEngine
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 

@@ -49,7 +49,7 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules, SequenceGroup
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
 )

@@ -32,9 +32,8 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
 from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.scan_options import READ_BATCH_MEMORY
 from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema

@@ -47,13 +47,14 @@ from paimon_assets.engine.lsm.interval_partition import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET_FUNCTION,
+    READ_BATCH_MEMORY,
+    READ_BATCH_SIZE,
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
     SortOrder,
 )
-from paimon_assets.engine.spec.options.scan_options import READ_BATCH_MEMORY, READ_BATCH_SIZE
-from paimon_assets.engine.spec.options.write_options import BUCKET_FUNCTION
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import (

@@ -44,7 +44,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
     DataFileMeta,
     group_by_row_range,
 )
-from paimon_assets.engine.spec.options.scan_options import READ_BATCH_SIZE
+from paimon_assets.engine.spec.options.all_options import READ_BATCH_SIZE
 from paimon_assets.engine.spec.schema.schema import (
     ROW_ID,
     SEQUENCE_NUMBER,

@@ -58,7 +58,7 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.merge_options import MERGE_ENGINE
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     ColumnValue,

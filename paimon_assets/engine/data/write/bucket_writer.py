@@ -34,7 +34,7 @@ from paimon_assets.engine.data.write.rolling_file import RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_FIELD,
     SEQUENCE_SORT_ORDER,
     SortOrder,

@@ -21,13 +21,13 @@ from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     COLUMN_STATS_MODE,
     STATS_KEEP_FIRST_COLUMNS,
     STATS_MODE,
     STATS_MODE_PER_LEVEL,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal
 

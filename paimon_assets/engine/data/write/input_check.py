@@ -25,17 +25,17 @@ from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_FILE_FORMAT,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
+    PRIMARY_KEY_NULLABLE,
+    ROWKIND_FIELD,
     WRITE_CHECK_TIMES,
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_SHOW_VALUES,
 )
-from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
-from paimon_assets.engine.spec.options.table_options import PRIMARY_KEY_NULLABLE
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,

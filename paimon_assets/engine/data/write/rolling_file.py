@@ -46,7 +46,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
     FileOrigin,
     wall_clock_ms,
 )
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     BITMAP_BLOCK_SIZE,
     BITMAP_VERSION,
     BLOOM_FPP,
@@ -60,8 +60,8 @@ from paimon_assets.engine.spec.options.file_options import (
     FILE_INDEX_IN_MANIFEST_THRESHOLD,
     STATS_DENSE_STORE,
     TARGET_FILE_SIZE,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,

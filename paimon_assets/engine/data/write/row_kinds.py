@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     ROWKIND_FIELD,

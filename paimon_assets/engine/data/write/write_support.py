@@ -16,28 +16,24 @@ from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_FILE_PREFIX,
+    CHANGELOG_FILE_STATS_MODE,
+    CHANGELOG_PRODUCER,
+    DATA_EVOLUTION_ENABLED,
     DATA_FILE_PREFIX,
     FILE_COMPRESSION,
     FILE_COMPRESSION_PER_LEVEL,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
     PARTITION_LEGACY_NAME,
+    ROW_TRACKING_ENABLED,
     STATS_MODE,
     STATS_MODE_PER_LEVEL,
-)
-from paimon_assets.engine.spec.options.option import Option
-from paimon_assets.engine.spec.options.table_options import (
-    DATA_EVOLUTION_ENABLED,
-    ROW_TRACKING_ENABLED,
-)
-from paimon_assets.engine.spec.options.write_options import (
-    CHANGELOG_FILE_COMPRESSION,
-    CHANGELOG_FILE_FORMAT,
-    CHANGELOG_FILE_PREFIX,
-    CHANGELOG_FILE_STATS_MODE,
-    CHANGELOG_PRODUCER,
     ChangelogProducer,
+    Option,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot, types_within

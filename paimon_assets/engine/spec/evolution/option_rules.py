@@ -13,62 +13,56 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
-from paimon_assets.engine.spec.options.file_options import (
-    COLUMN_STATS_MODE,
-    DATA_FILE_DIRECTORY,
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    FILE_INDEX_COLUMNS,
-    INDEX_FILE_IN_DATA_DIRECTORY,
-    STATS_MODE,
-    STATS_MODE_PER_LEVEL,
-)
-from paimon_assets.engine.spec.options.maintenance_options import (
-    CHANGELOG_NUM_RETAINED_MAX,
-    CHANGELOG_NUM_RETAINED_MIN,
-    SNAPSHOT_EXPIRE_LIMIT,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-)
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
-    RECORD_LEVEL_TIME_FIELD,
-    ROWKIND_FIELD,
-    SEQUENCE_FIELD,
-    SEQUENCE_PADDING_FIELD,
-    SNAPSHOT_ORDERING,
-)
-from paimon_assets.engine.spec.options.option import Option, Options, parse_names
-from paimon_assets.engine.spec.options.table_options import (
+    ALL_OPTIONS,
     BLOB_VIEW_FIELD,
-    DATA_EVOLUTION_ENABLED,
-    DELETION_VECTORS_ENABLED,
-    DELETION_VECTORS_MODIFIABLE,
-    PK_CLUSTERING_OVERRIDE,
-    PRIMARY_KEY_NULLABLE,
-    ROW_TRACKING_ENABLED,
-    TABLE_TYPE,
-)
-from paimon_assets.engine.spec.options.write_options import (
     BUCKET,
     BUCKET_FUNCTION,
     BUCKET_KEY,
     CHANGELOG_FILE_COMPRESSION,
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_FILE_STATS_MODE,
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_PRODUCER,
-    DYNAMIC_BUCKET_INITIAL,
+    COLUMN_STATS_MODE,
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_DIRECTORY,
+    DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_MODIFIABLE,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    FILE_INDEX_COLUMNS,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    INDEX_FILE_IN_DATA_DIRECTORY,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
+    PK_CLUSTERING_OVERRIDE,
+    PRIMARY_KEY_NULLABLE,
+    RECORD_LEVEL_TIME_FIELD,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SEQUENCE_PADDING_FIELD,
+    SNAPSHOT_EXPIRE_LIMIT,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_ORDERING,
+    STATS_MODE,
+    STATS_MODE_PER_LEVEL,
+    TABLE_TYPE,
     ChangelogProducer,
+    Option,
+    Options,
+    parse_names,
 )
+from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
+from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_INITIAL
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
 

@@ -47,7 +47,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.options.schema_options import (
+from paimon_assets.engine.spec.options.all_options import (
     ADD_COLUMN_BEFORE_PARTITION,
     CAST_FLOAT_TO_BOOLEAN,
     EXPLICIT_CASTS_DISABLED,

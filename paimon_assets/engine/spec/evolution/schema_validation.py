@@ -13,31 +13,27 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
-from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.options.file_options import (
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    PARTITION_LEGACY_NAME,
-)
-from paimon_assets.engine.spec.options.merge_options import (
-    IGNORE_DELETE,
-    RECORD_LEVEL_EXPIRE_TIME,
-    RECORD_LEVEL_TIME_FIELD,
-    ROWKIND_FIELD,
-    SEQUENCE_FIELD,
-)
-from paimon_assets.engine.spec.options.option import Option
-from paimon_assets.engine.spec.options.table_options import (
-    DELETION_VECTORS_ENABLED,
-    PRIMARY_KEY_NULLABLE,
-    ROW_TRACKING_ENABLED,
-)
-from paimon_assets.engine.spec.options.write_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    ALL_OPTIONS,
     BUCKET,
     BUCKET_KEY,
     CHANGELOG_FILE_FORMAT,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    IGNORE_DELETE,
+    PARTITION_LEGACY_NAME,
+    PRIMARY_KEY_NULLABLE,
+    ROW_TRACKING_ENABLED,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
     ChangelogProducer,
+    Option,
+)
+from paimon_assets.engine.spec.options.merge_options import (
+    RECORD_LEVEL_EXPIRE_TIME,
+    RECORD_LEVEL_TIME_FIELD,
 )
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     AGGREGATION_REMOVE_ON_DELETE,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    ChangelogProducer,
     MergeEngine,
+    Option,
 )
-from paimon_assets.engine.spec.options.option import Option
-from paimon_assets.engine.spec.options.table_options import DELETION_VECTORS_ENABLED
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_PRODUCER, ChangelogProducer
+from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     AGGREGATE_FUNCTION,
     COUNT_LIMIT,
     DEFAULT_AGGREGATE_FUNCTION,
@@ -32,8 +32,9 @@ from paimon_assets.engine.spec.options.merge_options import (
     SEQUENCE_FIELD,
     TIME_FIELD,
     NestedKeyNulls,
+    Options,
+    parse_names,
 )
-from paimon_assets.engine.spec.options.option import Options, parse_names
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,

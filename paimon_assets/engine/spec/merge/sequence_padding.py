@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,

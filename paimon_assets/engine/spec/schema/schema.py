@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.table_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    BUCKET_KEY,
     PRIMARY_KEY_NULLABLE,
     ROW_TRACKING_ENABLED,
+    Options,
 )
-from paimon_assets.engine.spec.options.write_options import BUCKET, BUCKET_KEY
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,

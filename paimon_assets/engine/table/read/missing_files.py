@@ -8,7 +8,7 @@ import pyarrow as pa
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import Detail, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.file_options import PARTITION_LEGACY_NAME
+from paimon_assets.engine.spec.options.all_options import PARTITION_LEGACY_NAME
 from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 _FILE_NOT_FOUND = "file-not-found"

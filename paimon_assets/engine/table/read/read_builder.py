@@ -31,12 +31,15 @@ from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.scan_options import (
+from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
+    QUERY_AUTH_ENABLED,
+    SCAN_FALLBACK_BRANCH,
+)
+from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
-    SCAN_FALLBACK_BRANCH,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP,
@@ -45,7 +48,6 @@ from paimon_assets.engine.spec.options.scan_options import (
     SCAN_WATERMARK,
     IncrementalMode,
 )
-from paimon_assets.engine.spec.options.table_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind, fields_of
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
 from paimon_assets.engine.spec.types.data_types import DataField

@@ -39,7 +39,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.compaction_options import WRITE_ONLY
+from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import (
     RETENTION_MS,

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
     IndexManifestEntry,
 )
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.file_options import PARTITION_DEFAULT_NAME
+from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 from paimon_assets.engine.table.system.metadata import Rows, columns, snapshot_of

@@ -30,8 +30,8 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import physical_rows, text_entries
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
-from paimon_assets.engine.spec.options.table_options import TABLE_TYPE
 from paimon_assets.engine.table.system import files
 from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows
 from paimon_assets.engine.table.system.table_health import HealthLimits, table_health

@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.options.table_options import ROW_TRACKING_ENABLED
+from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TRACKING_FIELDS
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
 from paimon_assets.engine.table.read.missing_files import explaining

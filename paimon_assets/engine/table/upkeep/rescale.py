@@ -35,12 +35,12 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.compaction_options import WRITE_ONLY
-from paimon_assets.engine.spec.options.merge_options import ROWKIND_FIELD
-from paimon_assets.engine.spec.options.table_options import DELETION_VECTORS_MERGE_ON_READ
-from paimon_assets.engine.spec.options.write_options import (
+from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS_MERGE_ON_READ,
+    ROWKIND_FIELD,
+    WRITE_ONLY,
     ChangelogProducer,
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode

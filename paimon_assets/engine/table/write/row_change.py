@@ -34,7 +34,7 @@ from paimon_assets.engine.control.row_change import (
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.table_options import DELETION_VECTORS_ENABLED
+from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     Expression,

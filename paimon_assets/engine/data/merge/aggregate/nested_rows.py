@@ -30,7 +30,7 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
-from paimon_assets.engine.spec.options.merge_options import NestedKeyNulls
+from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
 
 
 def update_nested_rows(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:

@@ -31,11 +31,11 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.options.file_options import INDEX_FILE_IN_DATA_DIRECTORY
-from paimon_assets.engine.spec.options.write_options import (
+from paimon_assets.engine.spec.options.all_options import (
     DYNAMIC_BUCKET_INITIAL,
     DYNAMIC_BUCKET_MAX,
     DYNAMIC_BUCKET_TARGET_ROWS,
+    INDEX_FILE_IN_DATA_DIRECTORY,
 )
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema

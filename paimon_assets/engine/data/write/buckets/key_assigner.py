@@ -38,7 +38,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.options.write_options import KEY_INDEX_BYTES
+from paimon_assets.engine.spec.options.all_options import KEY_INDEX_BYTES
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 Rows = npt.NDArray[np.int64]

@@ -21,17 +21,16 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
-from paimon_assets.engine.spec.options.file_options import (
-    DATA_FILE_DIRECTORY,
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
-)
-from paimon_assets.engine.spec.options.merge_options import IGNORE_DELETE, SEQUENCE_FIELD
-from paimon_assets.engine.spec.options.write_options import (
+from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     BUCKET_FUNCTION,
+    DATA_FILE_DIRECTORY,
+    IGNORE_DELETE,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
     POSTPONE_DEFAULT_BUCKETS,
     POSTPONE_WRITE_FIXED,
+    SEQUENCE_FIELD,
 )
 from paimon_assets.engine.spec.partition import partition_path, partition_spec
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET, TablePaths
