@@ -19,7 +19,7 @@ _PACKAGES = {
     "pandas": "pandas",
     "polars": "polars",
     "duckdb": "duckdb",
-    "s3fs": "s3",
+    "obstore": "object-stores",
     "requests": "rest",
     "starlette": "server",
 }

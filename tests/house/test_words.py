@@ -30,11 +30,11 @@ def told_without(package: str, statement: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
-def test_a_missing_s3fs_names_the_extra() -> None:
+def test_a_missing_obstore_names_the_extra() -> None:
     module = "paimon_assets.engine.fileio.opening"
-    told = told_without("s3fs", f"from {module} import file_io_for; file_io_for('s3://b/w')")
-    assert "s3fs" in told
-    assert "install paimon-assets[s3]" in told
+    told = told_without("obstore", f"from {module} import file_io_for; file_io_for('s3://b/w')")
+    assert "obstore" in told
+    assert "install paimon-assets[object-stores]" in told
 
 
 def test_a_missing_spark_names_pyspark() -> None:

@@ -8,6 +8,7 @@ with s3_faults(options) as (faults, through):
 
 import contextlib
 import http.client
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -143,7 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
             if plan.status == KEPT:
-                text = b"<DeleteResult>%s</DeleteResult>" % text
+                keys = re.findall(rb"<Key>.*?</Key>", body)
+                errors = (text.replace(b"<Error>", b"<Error>" + key) for key in keys)
+                text = b"<DeleteResult>%s</DeleteResult>" % b"".join(errors)
             status = abs(plan.status)
             headers = [("Content-Length", str(len(text)))]
             answered = b"" if self.command == "HEAD" else text

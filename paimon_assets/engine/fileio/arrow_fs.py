@@ -1,4 +1,4 @@
-"""ArrowFileIO: object stores and HDFS through pyarrow and fsspec filesystems.
+"""ArrowFileIO: HDFS and whatever fsspec knows, through pyarrow and fsspec filesystems.
 
 Data streams through a `pyarrow.fs.FileSystem`; publish-if-absent goes to the one primitive of the
 storage that is atomic (`fileio.atomic` lists them). Messages name paths, never option values, which
@@ -7,14 +7,10 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 
 import datetime as dt
 import errno
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -30,29 +26,15 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.atomic import (
-    CONDITIONAL_PUT_SCHEMES,
     NEEDS_SERVER,
     NO_ATOMIC_PUBLISH,
     is_refused,
-    is_taken,
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
-from paimon_assets.engine.fileio.parallel_requests import Together, send
-from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
 
-_S3 = frozenset({"s3", "s3a"})
 _MEMORY_LOCK = threading.Lock()
-_PROVEN: set[Any] = set()
-"""Filesystems of fsspec whose store was seen to refuse a put of a name that was taken."""
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
-_WHOLE_SCHEMES = CONDITIONAL_PUT_SCHEMES | {"memory"}
-"""Where a file appears whole, when it is closed."""
-_ENDS_HELD = 64
-"""Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
-_MARKER = ".directory"
-_MARK = "paimon-publish"
-"""Metadata key of an object that says which publish made it."""
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 """What fsspec filesystems call the time of the last change."""
 
@@ -60,88 +42,6 @@ _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created"
 Publisher = Callable[[str, bytes], bool]
 """The atomic step of one storage: creates a path (without scheme) if it is absent; False if the
 name was taken."""
-
-
-class ConditionalPut:
-    """Publish through fsspec's `pipe_file(mode="create")`, a conditional put on object stores.
-
-    A store that is only compatible may take the condition and ignore it; then of two commits one
-    would be lost without a word. So each filesystem of a process is asked once: the second put of a
-    probe must be refused. Without that proof nothing is published.
-
-    Clients repeat a put whose answer was lost, and then meet their own object. On S3 each object
-    carries a mark of its publish, so that "taken" and no answer at all are settled by a look.
-    """
-
-    def __init__(self, filesystem: Any, *, marks: bool = False) -> None:
-        self._filesystem = filesystem
-        self._marks = marks
-
-    def __call__(self, path: str, data: bytes) -> bool:
-        """Put the object unless there is one; what the answer leaves open is looked up."""
-        self._prove(path)
-        mark = uuid4().hex
-        try:
-            self._put(path, data, mark)
-        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
-            return self._looked_up(path, mark, error)
-        return True
-
-    def _put(self, path: str, data: bytes, mark: str) -> None:
-        marked = {"Metadata": {_MARK: mark}} if self._marks else {}
-        self._filesystem.pipe_file(path, data, mode="create", **marked)
-
-    def _looked_up(self, path: str, mark: str, error: Exception) -> bool:
-        """Return whether the object there is ours."""
-        if not self._marks and is_taken(error):
-            return False
-        if self._marks:
-            with suppress(Exception):
-                try:
-                    found = self._filesystem.metadata(path)
-                except FileNotFoundError:
-                    if is_taken(error):
-                        return False
-                else:
-                    return bool(found.get(_MARK) == mark)
-        raise CommitUnknownError(
-            f"The storage gave no answer whether '{path}' was created ({type(error).__name__}).",
-            details={"path": path},
-        ) from error
-
-    def _prove(self, path: str) -> None:
-        """Raise unless the store was seen to refuse a put of a name that was taken."""
-        if self._filesystem in _PROVEN:
-            return
-        parent, _, name = path.rpartition("/")
-        probe = f"{parent}/{temporary_name(name)}"
-        try:
-            # Were the name of the first taken, it would be by its own put, whose answer was lost.
-            refused = self._refused_probe(probe) or self._refused_probe(probe)
-        finally:
-            with suppress(Exception):  # an orphan; it harms nobody
-                self._filesystem.rm_file(probe)
-        if not refused:
-            raise UnsupportedFeatureError(
-                f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
-                f"), so concurrent commits could be lost. {NEEDS_SERVER}",
-                kind=NO_ATOMIC_PUBLISH,
-                details={"path": path},
-            )
-        _PROVEN.add(self._filesystem)
-
-    def _refused_probe(self, probe: str) -> bool:
-        try:
-            self._filesystem.pipe_file(probe, b"probe", mode="create")
-        except Exception as error:
-            if is_taken(error):
-                return True
-            kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
-            if not is_refused(error):
-                kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
-                what += f" ({type(error).__name__})"
-            raise StorageError(f"{what}; nothing was published.", kind=kind) from error
-        return False
 
 
 class RenameNoReplace:
@@ -185,12 +85,16 @@ class ProcessLocked:
     """Publish to memory, where one lock of this process is enough."""
 
     def __init__(self, filesystem: Any) -> None:
-        self._put = ConditionalPut(filesystem)
+        self._filesystem = filesystem
 
     def __call__(self, path: str, data: bytes) -> bool:
         """Put under the lock."""
-        with _MEMORY_LOCK:
-            return self._put(path, data)
+        try:
+            with _MEMORY_LOCK:
+                self._filesystem.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        return True
 
 
 class GuardedHandler(pafs.FSSpecHandler):
@@ -204,22 +108,6 @@ class GuardedHandler(pafs.FSSpecHandler):
             raise FileNotFoundError(path)
         file: Any = _GuardedFile(backend.open(path, mode="rb"))
         return pa.PythonFile(file, mode="r")
-
-    def move(self, src: str, dest: str) -> None:
-        """Copy the files of a directory, schemas last because they make a table, then delete them.
-
-        fsspec's own move stops at what is a directory, and no object.
-        """
-        backend: Any = self.fs
-        root = backend._strip_protocol(src).rstrip("/")  # noqa: SLF001 - how fsspec spells paths
-        target = backend._strip_protocol(dest).rstrip("/")  # noqa: SLF001
-        names = [str(name) for name in backend.find(root)]
-        schemas = [name for name in names if "/schema/" in name[len(root) :]]
-        others = sorted(set(names).difference(schemas))
-        for some in (others, schemas):
-            if some:
-                backend.copy(some, [target + name[len(root) :] for name in some], on_error="raise")
-        backend.rm(root, recursive=True)
 
 
 class _GuardedFile:
@@ -270,10 +158,6 @@ class ArrowFileIO:
         self._spec = spec
         self._backend = backend
         self._publisher = self._choose_publisher()
-        self._together = Together()
-        self._ends: dict[tuple[int, str, int], Future[bytes]] = {}
-        """(process, path, bytes) → the end of the file; the threads do not survive a fork."""
-        self._is_object_store = backend is not None and spec.scheme in CONDITIONAL_PUT_SCHEMES
 
     def _choose_publisher(self) -> Publisher | None:
         scheme = self._spec.scheme
@@ -281,8 +165,6 @@ class ArrowFileIO:
             return RenameNoReplace(self._filesystem)
         if scheme == "memory":
             return ProcessLocked(self._backend)
-        if scheme in CONDITIONAL_PUT_SCHEMES and self._backend is not None:
-            return ConditionalPut(self._backend, marks=scheme in _S3)
         return None
 
     @property
@@ -293,60 +175,29 @@ class ArrowFileIO:
     def ahead(
         self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
     ) -> AbstractContextManager[None]:
-        """Ask an object store for the content and the existence of files, all at once."""
-        if not self._is_object_store:
-            return nullcontext()
-        questions: list[tuple[Callable[[str], Any], str]] = [(self._read, path) for path in reads]
-        return self._together.ahead([*questions, *((self._is_file, path) for path in files)])
+        """Do nothing: each file is asked for when it is read."""
+        return nullcontext()
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Let the small files that a block writes to an object store go up side by side."""
-        return self._together.at_once() if self._is_object_store else nullcontext()
+        """Do nothing."""
+        return nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file, in one request where possible: it is not replaced in between."""
-        return self._together.answer(self._read, path, self._read)
-
-    def _read(self, path: str) -> bytes:
+        """Read a whole file."""
         inner = self._inner(path)
         with self._errors(path):
             if self._backend is not None:
-                # s3fs would ask for the size first, to fetch the parts of a large file at once.
-                alone = {"max_concurrency": 1} if self._spec.scheme in _S3 else {}
-                return bytes(self._backend.cat_file(inner, **alone))
+                return bytes(self._backend.cat_file(inner))
             with self._filesystem.open_input_file(inner) as file:
                 return bytes(file.read())
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
-        if self._is_object_store:
-            known = self.file_size(path) if size is None else size
-            sent = self._ends.pop((os.getpid(), path, known), None)
-            fetch = partial(self._read_range, self._inner(path))
-            return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
         with self._errors(path):
             return self._filesystem.open_input_file(self._inner(path))
 
     def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
-        """Ask an object store now for the ends of files (path, size) that will be opened soon."""
-        if not self._is_object_store:
-            return
-        for path, size in files:
-            begin = tail_start(size)
-            self._ends[(os.getpid(), path, size)] = send(
-                self._read_range, self._inner(path), begin, size
-            )
-        for key in list(self._ends)[:-_ENDS_HELD]:
-            self._ends.pop(key, None)
-
-    def _read_range(self, inner: str, start: int, end: int) -> bytes:
-        """Return the bytes between; raises only `OSError`, as files do."""
-        try:
-            return bytes(self._backend.cat_file(inner, start=start, end=end))
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise _os_error(error) from error
+        """Do nothing."""
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""
@@ -360,11 +211,8 @@ class ArrowFileIO:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file of a fresh name, with its parent directories."""
-        self._together.write(self._write, path, data)
-
-    def _write(self, path: str, data: bytes) -> None:
         with self._errors(path):
-            if self._backend is not None and self._spec.scheme in _WHOLE_SCHEMES:
+            if self._spec.scheme == "memory":
                 self._backend.pipe_file(self._inner(path), data)
                 return
             with self.open_output(path) as stream:  # closing it writes too
@@ -383,8 +231,8 @@ class ArrowFileIO:
             return self._publisher(self._inner(path), data)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or overwrite a small file; it may be absent for a moment but on object stores."""
-        if self._spec.scheme in _WHOLE_SCHEMES:
+        """Create or overwrite a small file; it may be absent for a moment."""
+        if self._spec.scheme == "memory":
             self.write_bytes(path, data)
             return
         inner = self._inner(path)
@@ -401,22 +249,7 @@ class ArrowFileIO:
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
-        return self._together.answer(self._is_file, path, self._is_there)
-
-    def _is_there(self, path: str) -> bool:
         return self._info(path).type is not pafs.FileType.NotFound
-
-    def _is_file(self, path: str) -> bool:
-        """Whether there is an object of this name: one request on S3."""
-        if self._spec.scheme not in _S3:
-            return self._info(path).type is pafs.FileType.File
-        bucket, _, key = self._inner(path).partition("/")
-        with self._errors(path):
-            try:
-                self._backend.call_s3("head_object", Bucket=bucket, Key=key)
-            except FileNotFoundError:
-                return False
-        return True
 
     def file_size(self, path: str) -> int:
         """Return the bytes of a file."""
@@ -435,7 +268,6 @@ class ArrowFileIO:
         statuses = [
             FileStatus(path=f"{base}/{name}", size=size, is_directory=is_dir, modified_ms=modified)
             for name, size, is_dir, modified in found
-            if name != _MARKER
         ]
         return sorted(statuses, key=lambda status: status.path)
 
@@ -465,66 +297,39 @@ class ArrowFileIO:
         ]
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; fine if it exists.
-
-        Object stores have no empty directories: there an empty object `.directory` stands for one.
-        """
-        inner = self._inner(path)
+        """Create a directory and its parents; fine if it exists."""
         with self._errors(path):
-            self._create_directory(inner)
-        if not self.exists(path):
-            try:
-                self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
-            except NotFoundError as error:
-                raise StorageError(
-                    f"The bucket of '{path}' does not exist. Look at its name, or create it with "
-                    "the storage's own tools; no bucket is created here.",
-                    kind="bucket-not-found",
-                    details={"path": path},
-                ) from error
+            self._create_directory(self._inner(path))
 
     def _create_directory(self, inner: str) -> None:
         """Create a directory, but no bucket: SDKs make the bucket of a misspelt name."""
-        if self._spec.scheme not in CONDITIONAL_PUT_SCHEMES:
-            bucket, _, key = inner.partition("/")
-            is_bucket = self._backend is not None and bool(bucket)
-            if is_bucket and not (key and self._backend.exists(bucket)):
-                raise FileNotFoundError(bucket)
-            self._filesystem.create_dir(inner, recursive=True)
+        bucket, _, key = inner.partition("/")
+        is_bucket = self._backend is not None and bool(bucket)
+        if is_bucket and not (key and self._backend.exists(bucket)):
+            raise FileNotFoundError(bucket)
+        self._filesystem.create_dir(inner, recursive=True)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
         inner = self._inner(path)
         with self._errors(path), suppress(FileNotFoundError):
-            if self._spec.scheme in _S3:
-                # One request. s3fs's `rm` asks for many at once, and ignores what S3 says it kept.
-                self._backend.rm_file(inner)
-            else:
-                self._filesystem.delete_file(inner)
+            self._filesystem.delete_file(inner)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
         inner = self._inner(path)
         with self._errors(path), suppress(FileNotFoundError):
             self._filesystem.delete_dir(inner)
-            if self._spec.scheme in _S3:
-                for kept in self._backend.find(inner):
-                    self._backend.rm_file(kept)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; return whether it is gone by this call.
 
-        Object stores: only the objects that stand for a directory are deleted. HDFS through pyarrow
-        deletes directories with their content, so an empty one is moved aside and looked at again.
+        HDFS through pyarrow deletes directories with their content, so an empty one is moved aside
+        and looked at again.
         """
         if not self.exists(path) or self.list_directory(path):
             return False
         base = path.rstrip("/")
-        if self._spec.scheme in CONDITIONAL_PUT_SCHEMES:
-            self.delete_file(f"{base}/{_MARKER}")
-            if self._spec.scheme in _S3:
-                self.delete_file(f"{base}/")
-            return not self.exists(path)
         if self._backend is not None:
             with self._errors(path):
                 try:
@@ -544,15 +349,13 @@ class ArrowFileIO:
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist; a copy and a delete on object stores."""
+        """Move a directory to a path that does not exist."""
         if self.exists(target):
             raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         if not self.exists(source):
             raise NotFoundError(f"Directory '{source}' does not exist.", details={"path": source})
         with self._errors(source):
             self._filesystem.move(self._inner(source), self._inner(target))
-        if self._spec.scheme in _S3:
-            self.delete_directory(source)
 
     def _info(self, path: str) -> pafs.FileInfo:
         with self._errors(path):

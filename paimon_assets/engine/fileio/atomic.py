@@ -7,9 +7,9 @@ storage                       how                                    guarantee
 ============================  =====================================  ==============================
 local disk, NFS               temporary file, then a hard link,      one winner among all processes
                               which fails if the name is taken       and hosts that publish so
-`s3`, `s3a` (s3fs)            put with `If-None-Match: *`            one winner
-`gs`, `gcs` (gcsfs)           put with `ifGenerationMatch=0`         one winner
-`abfs`, `abfss`, `az` (adlfs) put with `If-None-Match: *`            one winner
+`s3`, `s3a`                   put with `If-None-Match: *`            one winner
+`gs`, `gcs`                   put with `ifGenerationMatch=0`         one winner
+`abfs`, `abfss`, `az`         put with `If-None-Match: *`            one winner
 `hdfs`                        temporary file, then a rename, which   one winner
                               HDFS refuses if the target exists
 `memory` (tests)              a lock of this process                 one winner in this process
@@ -17,8 +17,8 @@ any other                     none                                   `Unsupporte
 ============================  =====================================  ==============================
 
 A store that takes a condition but ignores it would lose commits; so before the first conditional
-put of a process the store must refuse a second put of one name (`arrow_fs.ConditionalPut`); without
-that proof nothing is published.
+put of a process the store must refuse a second put of one name (`object_store`); without that proof
+nothing is published.
 
 A published file survives the death of its writer at any point. It is not flushed to the platter:
 neither are the data files it names, so after a power failure the last commits of a local table may
@@ -38,9 +38,6 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-
-CONDITIONAL_PUT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
-"""Schemes whose fsspec filesystem turns `pipe_file(mode="create")` into a conditional put."""
 
 NO_ATOMIC_PUBLISH = "no-atomic-publish"
 """Kind of the errors of a storage that can never publish; one server as only writer helps."""
@@ -67,10 +64,6 @@ _REFUSED = frozenset(
     }
 )
 """Answers of `link` that mean: surely not done."""
-
-_PRECONDITION_FAILED = frozenset({"412", "PreconditionFailed", "conditionNotMet"})
-_CREDENTIALS_REFUSED = frozenset({"400", "401", "403", "ExpiredToken", "InvalidToken"})
-"""With all that S3 says to the HEAD of a token that has ended: 400 and no body."""
 
 
 def temporary_name(name: str) -> str:
@@ -145,32 +138,16 @@ def _write_new(path: Path, data: bytes) -> None:
         path.write_bytes(data)
 
 
-def is_taken(error: BaseException) -> bool:
-    """Whether a failed conditional put says that the name was taken.
-
-    The filesystems of fsspec pass on what their SDK raises: a `FileExistsError`, or an error with
-    the HTTP status, or the storage's own code, somewhere in its chain of causes.
-    """
-    return _says(error, FileExistsError, _PRECONDITION_FAILED)
-
-
 def is_refused(error: BaseException) -> bool:
-    """Whether a failed request says that the storage does not take its credentials."""
-    return _says(error, PermissionError, _CREDENTIALS_REFUSED)
+    """Whether a failed request says that the storage does not take its credentials.
 
-
-def _says(error: BaseException, meant: type[OSError], codes: frozenset[str]) -> bool:
+    The filesystems of fsspec pass on what their SDK raises: a `PermissionError`, or an error with
+    the HTTP status, somewhere in its chain of causes.
+    """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, meant) or codes & _codes(cause):
+        codes = {str(getattr(cause, name, "")) for name in ("code", "status", "status_code")}
+        if isinstance(cause, PermissionError) or codes & {"401", "403"}:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def _codes(error: BaseException) -> set[str]:
-    codes = {str(getattr(error, name, "")) for name in ("code", "status", "status_code")}
-    response = getattr(error, "response", None)
-    if isinstance(response, dict):
-        codes.add(str(response.get("Error", {}).get("Code", "")))
-    return codes

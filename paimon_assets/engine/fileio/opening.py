@@ -9,7 +9,7 @@ its spec.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -25,19 +25,15 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES, S3_SCHEMES
+from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED
 from paimon_assets.engine.spec.options.option import Options
 
+T = TypeVar("T")
 _HDFS = frozenset({"hdfs", "viewfs"})
-_S3 = frozenset({"s3", "s3a"})
-_WITHOUT_USERS = _S3 | {"gs", "gcs", "oss"}
+_WITHOUT_USERS = S3_SCHEMES | {"gs", "gcs", "oss"}
 """Schemes whose paths name a bucket and nobody who uses it."""
-_S3_ARGUMENTS = {
-    "access-key": "key",
-    "access-key-id": "key",
-    "secret-key": "secret",
-    "session-token": "token",
-}
 
 
 class Renewing(FileIO, Protocol):
@@ -78,7 +74,7 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
             "'s3.access-key' and 's3.secret-key', or by the environment.",
             kind="path",
         )
-    prefixes = ("s3.", "s3a.") if scheme in _S3 else (f"{scheme}.",)
+    prefixes = ("s3.", "s3a.") if scheme in S3_SCHEMES else (f"{scheme}.",)
     own = {key: value for key, value in (options or {}).items() if key.startswith(prefixes)}
     if scheme in _HDFS and "hdfs.host" not in own:
         authority = path.partition("://")[2].partition("/")[0]
@@ -107,8 +103,12 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
         return LocalFileIO()
     if spec.scheme in _HDFS:
         return ArrowFileIO(_guard(spec, lambda: _open_hdfs(spec)), spec)
+    if spec.scheme in OBJECT_SCHEMES:
+        return _guard(spec, lambda: ObjectFileIO(spec))
     # A listing kept from before would hide the files other processes have written since.
-    arguments = {**_arguments(spec), "use_listings_cache": False}
+    arguments = {"use_listings_cache": False} | {
+        key.partition(".")[2].replace("-", "_"): value for key, value in spec.options.items()
+    }
     backend = _guard(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
@@ -134,12 +134,13 @@ def _renewing_one(spec: FileIOSpec) -> Renewing | None:
     return None if spec.renewed_by is None else _RENEWING.get(spec.renewed_by)
 
 
-def _guard(spec: FileIOSpec, opening: Callable[[], Any]) -> Any:
+def _guard(spec: FileIOSpec, opening: Callable[[], T]) -> T:
     try:
         return opening()
     except ImportError as error:
-        package = "s3fs" if spec.scheme in _S3 else str(error)
-        way_out = "paimon-assets[s3]" if spec.scheme in _S3 else "it"
+        is_ours = spec.scheme in OBJECT_SCHEMES
+        package = "obstore" if is_ours else str(error)
+        way_out = "paimon-assets[object-stores]" if is_ours else "it"
         raise InvalidInputError(
             f"Storage '{spec.scheme}' needs a package that is not installed ({package}): install "
             f"{way_out}.",
@@ -167,24 +168,3 @@ def _open_hdfs(spec: FileIOSpec) -> pafs.FileSystem:
         port=int(spec.options.get("hdfs.port", "0")),
         user=spec.options.get("hdfs.user"),
     )
-
-
-def _arguments(spec: FileIOSpec) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    client: dict[str, Any] = {}
-    for key, value in spec.options.items():
-        name = key.partition(".")[2]
-        if spec.scheme not in _S3:
-            arguments[name.replace("-", "_")] = value
-        elif name == "endpoint":
-            client["endpoint_url"] = value if "://" in value else f"https://{value}"
-        elif name == "region":
-            client["region_name"] = value
-        elif name == "path-style-access":
-            style = "path" if value.strip().lower() == "true" else "auto"
-            arguments["config_kwargs"] = {"s3": {"addressing_style": style}}
-        else:
-            arguments[_S3_ARGUMENTS.get(name, name.replace("-", "_"))] = value
-    if client:
-        arguments["client_kwargs"] = client
-    return arguments

@@ -1,0 +1,241 @@
+"""Clients of object stores: the options of a storage as obstore takes them, and its errors.
+
+`s3`, `s3a`, `gs`, `gcs`, `abfs`, `abfss` and `az` are opened here, one client a bucket and process.
+"""
+
+import datetime as dt
+import errno
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
+
+from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
+
+S3_SCHEMES = frozenset({"s3", "s3a"})
+_GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
+_AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
+OBJECT_SCHEMES = S3_SCHEMES | _GOOGLE_SCHEMES | _AZURE_SCHEMES
+_ATTEMPTS = 6
+"""Of a request, if AWS_MAX_ATTEMPTS does not say."""
+_RENEWAL = dt.timedelta(minutes=5)
+"""So often keys of profiles, roles and machines are asked for again."""
+_NAMES = {
+    "key": "access_key_id",
+    "access_key": "access_key_id",
+    "secret": "secret_access_key",
+    "secret_key": "secret_access_key",
+    "token": "session_token",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+    "anon": "skip_signature",
+    "sas_token": "sas_key",
+}
+"""Other names of obstore's settings: Paimon's, and those of fsspec's filesystems."""
+_BUCKET_MISSING = frozenset({"NoSuchBucket", "ContainerNotFound"})
+BUCKET_MISSING = errno.ENXIO
+"""Error number of a request to a bucket that does not exist."""
+_NUMBERS = {
+    "NotFoundError": errno.ENOENT,
+    "FileNotFoundError": errno.ENOENT,
+    "AlreadyExistsError": errno.EEXIST,
+    "PreconditionError": errno.EEXIST,
+    "PermissionDeniedError": errno.EACCES,
+    "UnauthenticatedError": errno.EACCES,
+}
+_STATUS_NUMBERS = {"404": errno.ENOENT, "412": errno.EEXIST, "401": errno.EACCES} | {
+    "403": errno.EACCES
+}
+_CREDENTIALS_ENDED = frozenset({"", "ExpiredToken", "InvalidToken"})
+"""Codes of answers 400 about credentials; one to a HEAD has none."""
+_users_process: list[int] = []
+"""The process that uses clients; their threads do not survive a fork."""
+
+
+def client_of(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
+    """Return the client of a bucket or container; options have the names of `fileio.opening`.
+
+    Raises:
+        StorageError: No credentials are found, or this process was forked from one with clients.
+    """
+    if not _users_process:
+        _users_process.append(os.getpid())
+    if _users_process != [os.getpid()]:
+        raise StorageError(
+            f"This process was forked from one that had used an object store, whose connections do "
+            f"not survive that, so '{scheme}://{authority}' cannot be opened. Start processes by "
+            "spawn or forkserver: multiprocessing.get_context('spawn').",
+            kind="forked",
+        )
+    try:
+        return _client(scheme, authority, tuple(sorted(options.items())))
+    except StorageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is told
+        # Its text may quote an option value.
+        raise StorageError(
+            f"Storage '{scheme}://{authority}' could not be opened ({type(error).__name__}); look "
+            f"at its options {', '.join(sorted(options)) or '(none)'}.",
+            details={"scheme": scheme},
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Any:
+    stores = import_module("obstore.store")
+    settings: dict[str, Any] = {}
+    configured = fsspec.config.conf.get(scheme) or {}
+    stated = {**configured, **configured.get("client_kwargs", {}), **dict(options)}
+    for option, value in stated.items():
+        if not isinstance(value, Mapping):
+            name = option.replace("-", "_")
+            settings[_NAMES.get(name, name)] = value
+    attempts = int(os.environ.get("AWS_MAX_ATTEMPTS") or _ATTEMPTS)
+    backoff = {
+        "init_backoff": dt.timedelta(milliseconds=100),
+        "max_backoff": dt.timedelta(seconds=5),
+        "base": 2,
+    }
+    arguments: dict[str, Any] = {
+        "retry_config": {"max_retries": max(0, attempts - 1), "backoff": backoff}
+    }
+    if scheme in S3_SCHEMES:
+        opened, provider = stores.S3Store, _s3(settings, authority)
+    elif scheme in _GOOGLE_SCHEMES:
+        opened, provider = stores.GCSStore, _google(settings)
+    else:
+        opened, provider = stores.AzureStore, _azure(settings, authority)
+        authority = authority.partition("@")[0]
+    if provider is not None:
+        arguments["credential_provider"] = provider
+    endpoint = str(settings.get("endpoint") or settings.get("base_url") or "")
+    arguments["client_options"] = {"timeout": "300s", "allow_http": endpoint.startswith("http:")}
+    return opened(authority, config=settings, **arguments)
+
+
+Provider = Callable[[], dict[str, Any]]
+"""Returns credentials; a constant one keeps those of the environment from being mixed with it."""
+
+
+def _s3(settings: dict[str, Any], bucket: str) -> Provider | None:
+    """Complete the settings; return whose keys are used."""
+    style = str(settings.pop("path_style_access", "")).strip().lower()
+    key, secret = settings.pop("access_key_id", None), settings.pop("secret_access_key", None)
+    token, profile = settings.pop("session_token", None), settings.pop("profile", None)
+    provider, session = None, None
+    if not (key and secret) and not _is_true(settings.get("skip_signature")):
+        session = import_module("botocore.session").Session(profile=profile)
+        provider = _keys_of_session(session)
+        settings.setdefault("region", session.get_config_variable("region"))
+    elif key and secret:
+        static = {"access_key_id": key, "secret_access_key": secret, "token": token}
+        provider = lambda: {**static, "expires_at": None}  # noqa: E731
+    endpoint = (
+        settings.pop("endpoint", None)
+        or os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+        or (session.get_scoped_config().get("endpoint_url") if session else None)
+    )
+    if endpoint:
+        settings["endpoint"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+        settings["aws_endpoint_url_s3"] = settings["endpoint"]  # before the environment's
+    elif style != "true" and "." not in bucket:
+        settings["virtual_hosted_style_request"] = True
+    settings["region"] = settings.get("region") or os.environ.get("AWS_REGION") or "us-east-1"
+    return provider
+
+
+def _keys_of_session(session: Any) -> Provider:
+    """Return what asks botocore for keys: environment, profiles, roles, containers, machines."""
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise StorageError(
+            "No credentials for S3: give 's3.access-key' and 's3.secret-key', or set the variables "
+            "or the profile of AWS.",
+            kind=ACCESS_DENIED,
+        )
+
+    def keys() -> dict[str, Any]:
+        frozen = credentials.get_frozen_credentials()
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            "expires_at": dt.datetime.now(dt.UTC) + _RENEWAL,
+        }
+
+    return keys
+
+
+def _google(settings: dict[str, Any]) -> Provider | None:
+    settings.pop("project", None)
+    token = settings.pop("session_token", None)
+    if "endpoint" in settings:
+        settings["base_url"] = settings.pop("endpoint")
+    if token == "anon":  # noqa: S105 - not one
+        settings["skip_signature"] = True
+    elif token and token.lstrip().startswith("{"):
+        settings["service_account_key"] = token
+    elif token and Path(token).exists():
+        settings["application_credentials"] = token
+    elif token and token not in ("google_default", "cache", "cloud"):
+        return lambda: {"token": token, "expires_at": None}
+    return None
+
+
+def _azure(settings: dict[str, Any], authority: str) -> Provider | None:
+    if "session_token" in settings:
+        settings["token"] = settings.pop("session_token")
+    stated = str(settings.pop("connection_string", None) or "")
+    stated = stated or os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    parts = dict(part.split("=", 1) for part in stated.split(";") if "=" in part)
+    for name, part in (
+        ("account_name", "AccountName"),
+        ("account_key", "AccountKey"),
+        ("sas_key", "SharedAccessSignature"),
+        ("endpoint", "BlobEndpoint"),
+    ):
+        if part in parts:
+            settings.setdefault(name, parts[part])
+    _, _, host = authority.partition("@")
+    if host:
+        settings.setdefault("account_name", host.partition(".")[0])
+    return None
+
+
+def _is_true(value: object) -> bool:
+    return str(value).strip().lower() == "true"
+
+
+def os_error(error: BaseException) -> OSError:
+    """Return an error of obstore as one with an error number, and without what may be secret.
+
+    What the store answers may hold the session token; of it only status and code are told.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    text = str(error)
+    status = next(iter(re.findall(r"status code: (\d{3})", text)), "")
+    codes = re.findall(r"<Code>(\w+)</Code>|\(code: (\w+)\)", text)
+    code = next(("".join(each) for each in codes), "")
+    number = _NUMBERS.get(type(error).__name__) or _STATUS_NUMBERS.get(status, errno.EIO)
+    if code == "AccessDenied":
+        number = errno.EACCES
+    if status == "409" and code != "BlobAlreadyExists":
+        number = errno.EIO  # S3: another put is under way
+    if code in _BUCKET_MISSING or "bucket does not exist" in text:
+        return OSError(BUCKET_MISSING, "the bucket does not exist")
+    if code in _CREDENTIALS_ENDED and status == "400":
+        number = errno.EACCES
+    if not status:
+        reason = re.findall(r'ConnectError\("([^"]+)"|message: "([^"]+)"', text)
+        code = ", ".join(dict.fromkeys(part for parts in reason for part in parts if part))
+    if "incorrectly configured region" in text:
+        code = "the bucket is in another region: set 's3.region'"
+    told = " ".join(part for part in (status, code) if part)
+    return OSError(number, f"the storage failed ({told or type(error).__name__})")

@@ -1,0 +1,431 @@
+"""ObjectFileIO: S3, Google's and Azure's object stores through obstore.
+
+Messages name paths, never option values, which may be credentials.
+"""
+
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from paimon_assets.engine.errors import (
+    ACCESS_DENIED,
+    AlreadyExistsError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
+from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.object_clients import (
+    BUCKET_MISSING,
+    S3_SCHEMES,
+    client_of,
+    os_error,
+)
+from paimon_assets.engine.fileio.parallel_requests import Together, send
+from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
+
+_MARKER = ".directory"
+_MARK = "paimonpublish"
+"""Metadata key of an object that says which publish made it; Azure takes letters only."""
+_PROVEN: set[tuple[str, str, str]] = set()
+"""(scheme, endpoint, bucket) that was seen to refuse a put of a name that was taken."""
+_ENDS_HELD = 64
+"""Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
+_PART_BYTES = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 4
+_WHOLE_BYTES = 64 * 1024 * 1024
+"""Up to this size bytes at hand go up in one request."""
+
+
+class _Upload:
+    """A file that goes up in parts while it is written; one that fails leaves no parts."""
+
+    mode = "wb"
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+        self._at = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        with self._abort_on_error():
+            written: int = self._writer.write(memoryview(data).cast("B"))
+        self._at += written
+        return written
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        """Nothing: parts go when they are full."""
+
+    def close(self) -> None:
+        if not self.closed:
+            with self._abort_on_error():
+                self.closed = True
+                self._writer.close()
+
+    def discard(self) -> None:
+        """Forget what was written; the object never appears."""
+        if not self.closed:
+            self.closed = True
+            with suppress(Exception):
+                self._writer.__exit__(InterruptedError, InterruptedError(), None)
+
+    @contextmanager
+    def _abort_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - it is told
+            told = os_error(error)
+            self.discard()
+            raise told from None
+
+
+class UploadStream(pa.PythonFile):
+    """An `_Upload` as pyarrow takes it."""
+
+    def __init__(self, upload: _Upload) -> None:
+        self.discard = upload.discard
+
+
+class ObjectFileIO:
+    """FileIO over the buckets of one kind of object store; opened by `fileio.opening`."""
+
+    def __init__(self, spec: FileIOSpec) -> None:
+        self._spec = spec
+        self._open_writer = import_module("obstore").open_writer
+        self._options = {key.partition(".")[2]: value for key, value in spec.options.items()}
+        self._together = Together()
+        self._ends: dict[tuple[str, int], Future[bytes]] = {}
+        """(path, bytes) → the end of the file, on its way."""
+
+    @property
+    def spec(self) -> FileIOSpec:
+        """How to open this storage elsewhere."""
+        return self._spec
+
+    def ahead(
+        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Ask for the content and the existence of files, all at once."""
+        questions: list[tuple[Callable[[str], Any], str]] = [(self._read, path) for path in reads]
+        return self._together.ahead([*questions, *((self._is_file, path) for path in files)])
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Let the small files that a block writes go up side by side."""
+        return self._together.at_once()
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file."""
+        return self._together.answer(self._read, path, self._read)
+
+    def _read(self, path: str) -> bytes:
+        with self._errors(path):
+            store, key = self._at(path)
+            return bytes(store.get(key).bytes())
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """Open a file for random access; the caller closes it."""
+        known = self.file_size(path) if size is None else size
+        sent = self._ends.pop((path, known), None)
+        fetch = partial(self._read_range, path)
+        return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
+
+    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+        """Ask now for the ends of files (path, size) that will be opened soon."""
+        for path, size in files:
+            self._ends[path, size] = send(self._read_range, path, tail_start(size), size)
+        for key in list(self._ends)[:-_ENDS_HELD]:
+            self._ends.pop(key, None)
+
+    def _read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes between; raises only `OSError`, as files do."""
+        try:
+            store, key = self._at(path)
+            return bytes(store.get_range(key, start=start, end=end)) if start < end else b""
+        except Exception as error:  # noqa: BLE001 - it is told
+            raise os_error(error) from None
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Create a new file, which goes up in parts while it is written."""
+        with self._errors(path):
+            store, key = self._at(path)
+            sizes = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
+            return UploadStream(_Upload(self._open_writer(store, key, **sizes)))
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a whole file."""
+        self._together.write(self._write, path, data)
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._errors(path):
+            store, key = self._at(path)
+            store.put(key, data, chunk_size=_WHOLE_BYTES)
+
+    replace = write_hint = write_bytes
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create a file with its whole content, only if there is none of that name.
+
+        A store that is only compatible may take the condition and ignore it; then of two commits
+        one would be lost without a word. So each bucket is asked once a process: the second put of
+        a probe must be refused. Without that proof nothing is published.
+
+        Clients repeat a put whose answer was lost, and then meet their own object. Each object
+        carries a mark of its publish, so "taken" and no answer at all are settled by a look.
+        """
+        with self._errors(path):
+            store, key = self._at(path)
+            self._prove(path, store, key)
+            mark = uuid4().hex
+            try:
+                store.put(key, data, mode="create", attributes={_MARK: mark})
+            except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
+                return self._looked_up(path, mark, os_error(error))
+            return True
+
+    def _looked_up(self, path: str, mark: str, error: OSError) -> bool:
+        """Return whether the object there is ours."""
+        with suppress(Exception):
+            store, key = self._at(path)
+            try:
+                attributes = store.get(key, options={"head": True}).attributes
+            except FileNotFoundError:
+                if isinstance(error, FileExistsError):
+                    return False
+            else:
+                return bool(attributes.get(_MARK) == mark)
+        raise CommitUnknownError(
+            f"The storage gave no answer whether '{path}' was created ({error.strerror}).",
+            details={"path": path},
+        ) from error
+
+    def _prove(self, path: str, store: Any, key: str) -> None:
+        """Raise unless the store was seen to refuse a put of a name that was taken."""
+        bucket = path.partition("://")[2].partition("/")[0]
+        proven = self._spec.scheme, self._options.get("endpoint", ""), bucket
+        if proven in _PROVEN:
+            return
+        parent, _, name = key.rpartition("/")
+        probe = f"{parent}/{temporary_name(name)}"
+        try:
+            # Were the name of the first taken, it would be by its own put, whose answer was lost.
+            is_refused = self._refused(store, probe) or self._refused(store, probe)
+        finally:
+            with suppress(Exception):  # an orphan; it harms nobody
+                store.delete(probe)
+        if not is_refused:
+            raise UnsupportedFeatureError(
+                f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
+                f"), so concurrent commits could be lost. {NEEDS_SERVER}",
+                kind=NO_ATOMIC_PUBLISH,
+                details={"path": path},
+            )
+        _PROVEN.add(proven)
+
+    @staticmethod
+    def _refused(store: Any, probe: str) -> bool:
+        try:
+            store.put(probe, b"probe", mode="create")
+        except Exception as error:
+            told = os_error(error)
+            if isinstance(told, FileExistsError):
+                return True
+            if told.errno == BUCKET_MISSING:
+                raise
+            kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
+            if not isinstance(told, PermissionError):
+                kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
+            raise StorageError(
+                f"{what} ({told.strerror}); nothing was published.", kind=kind
+            ) from told
+        return False
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of this path exists."""
+        return self._together.answer(self._is_file, path, self._is_there)
+
+    def _is_there(self, path: str) -> bool:
+        return self._is_file(path) or self._holds(path)
+
+    def _holds(self, path: str) -> bool:
+        """Whether anything lies below a path."""
+        with self._errors(path):
+            store, key = self._at(path)
+            return bool(next(iter(store.list(key, chunk_size=1)), []))
+
+    def _is_file(self, path: str) -> bool:
+        """Whether there is an object of this name."""
+        try:
+            self.file_size(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def file_size(self, path: str) -> int:
+        """Return the bytes of a file."""
+        with self._errors(path):
+            store, key = self._at(path)
+            if not key:
+                raise FileNotFoundError(errno.ENOENT, "a bucket is no file")
+            return int(store.head(key)["size"])
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """List a directory, not its subdirectories; empty if it does not exist."""
+        base = path.rstrip("/")
+        with self._errors(path):
+            store, key = self._at(path)
+            listed = store.list_with_delimiter(key or None)
+        statuses = [_status(base, each, key) for each in listed["objects"]]
+        statuses += [
+            FileStatus(path=f"{base}/{_name(each)}", size=0, is_directory=True, modified_ms=0)
+            for each in listed["common_prefixes"]
+        ]
+        shown = [each for each in statuses if each.path != base and each.name != _MARKER]
+        return sorted(shown, key=lambda status: status.path)
+
+    def make_directory(self, path: str) -> None:
+        """Make an empty object `.directory` where nothing is: it stands for a directory."""
+        if not self.exists(path):
+            self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file; fine if it does not exist."""
+        with self._errors(path), suppress(FileNotFoundError):
+            store, key = self._at(path, alone=True)
+            store.delete(key)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a directory with all it holds; fine if it does not exist."""
+        with self._errors(path):
+            store, key = self._at(path)
+            self._delete_keys(path, [each["path"] for each in store.list(key).collect()])
+            # What is left are names that end with a slash, of other engines' directories.
+            for each in store.list(key).collect() if self._spec.scheme in S3_SCHEMES else ():
+                self._delete_slash(path, each["path"])
+
+    def _delete_keys(self, path: str, keys: list[str]) -> None:
+        if self._spec.scheme in S3_SCHEMES:
+            if keys:
+                self._at(path)[0].delete(keys)  # 1,000 a request
+            return
+        base = path[: len(path) - len(self._at(path)[1])]
+        for sent in [send(self.delete_file, base + key) for key in keys]:
+            sent.result()
+
+    def _delete_slash(self, path: str, key: str) -> None:
+        """Delete an object whose name ends with a slash, which obstore cannot name."""
+        bucket = path.partition("://")[2].partition("/")[0]
+        client = client_of(self._spec.scheme, bucket, self._options)
+        endpoint = client.config.get("endpoint")
+        if endpoint is None:
+            endpoint = f"https://s3.{client.config['region']}.amazonaws.com"
+        options = {
+            **self._options,
+            "endpoint": f"{endpoint.rstrip('/')}/{bucket}/{key}",
+            "virtual-hosted-style-request": "true",
+            "disable-bulk-delete": "true",
+        }
+        client_of(self._spec.scheme, bucket, options).delete("")
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete the objects that stand for an empty directory; return whether it is gone."""
+        if not self.exists(path) or self.list_directory(path):
+            return False
+        self.delete_file(f"{path.rstrip('/')}/{_MARKER}")
+        if self._spec.scheme in S3_SCHEMES and self._holds(path):
+            with self._errors(path):
+                self._delete_slash(path, self._at(path)[1])
+        return not self.exists(path)
+
+    def rename_directory(self, source: str, target: str) -> None:
+        """Copy all below a directory to a path that does not exist, then delete it.
+
+        Schemas are copied last: they make a table.
+        """
+        if self.exists(target):
+            raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+        with self._errors(source):
+            (store, old), (_, new) = self._at(source), self._at(target)
+            keys = [each["path"] for each in store.list(old).collect()]
+            if not keys:
+                raise NotFoundError(
+                    f"Directory '{source}' does not exist.", details={"path": source}
+                )
+            schemas = [key for key in keys if "/schema/" in key[len(old) :]]
+            for some in (set(keys).difference(schemas), schemas):
+                copies = [send(store.copy, key, new + key[len(old) :]) for key in some]
+                for copy in copies:
+                    copy.result()
+        self.delete_directory(source)
+
+    def _at(self, path: str, *, alone: bool = False) -> tuple[Any, str]:
+        """Return the client of a path's bucket, and the object's name there.
+
+        `alone`: one that deletes by requests of single names.
+        """
+        scheme, found, rest = path.partition("://")
+        if not found or scheme != self._spec.scheme:
+            raise InvalidInputError(
+                f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
+            )
+        bucket, _, key = rest.partition("/")
+        single = {"disable-bulk-delete": "true"} if alone and scheme in S3_SCHEMES else {}
+        return client_of(scheme, bucket, {**self._options, **single}), key.strip("/")
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except PaimonError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is told
+            raise self._named(path, error) from os_error(error)
+
+    def _named(self, path: str, error: Exception) -> PaimonError:
+        told, details = os_error(error), {"path": path}
+        if isinstance(told, FileNotFoundError):
+            return NotFoundError(
+                f"File '{path}' does not exist.", kind="file-not-found", details=details
+            )
+        if isinstance(error, ValueError):
+            return InvalidInputError(
+                f"'{path}' is no path of an object store: it has an empty part, '.' or '..'.",
+                kind="path",
+            )
+        if told.errno == BUCKET_MISSING:
+            return StorageError(
+                f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
+                "storage's own tools; no bucket is created here.",
+                kind="bucket-not-found",
+                details=details,
+            )
+        what = f"Storage '{self._spec.scheme}' failed at '{path}': {told.strerror}."
+        kind = ACCESS_DENIED if isinstance(told, PermissionError) else None
+        return StorageError(what, kind=kind, details=details)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _status(base: str, listed: dict[str, Any], directory: str) -> FileStatus:
+    is_itself = listed["path"] == directory
+    return FileStatus(
+        path=base if is_itself else f"{base}/{_name(listed['path'])}",
+        size=listed["size"],
+        is_directory=False,
+        modified_ms=int(listed["last_modified"].timestamp() * 1000),
+    )

@@ -1,0 +1,188 @@
+"""Clients of object stores: which settings options become, and what their errors tell."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import fsspec  # type: ignore[import-untyped]  # because it ships no types
+import pytest
+
+from paimon_assets.engine.errors import ACCESS_DENIED, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.object_clients import client_of, os_error
+from paimon_assets.engine.fileio.opening import file_io_for
+
+HUSH = "hush-hush"
+KEYS = {"access-key": "AKID", "secret-key": HUSH}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch, tmp_path):
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+def keys(client):
+    found = client.credential_provider()
+    return found["access_key_id"], found["secret_access_key"], found["token"]
+
+
+def test_keys_of_options_are_not_mixed_with_those_of_the_environment(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OTHER")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "other-token")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://elsewhere:1")
+    client = client_of("s3", "mixed", {**KEYS, "endpoint": "http://here:1"})
+    assert keys(client) == ("AKID", HUSH, None)
+    assert client.config["endpoint"] == client.config["endpoint_url_s3"] == "http://here:1"
+    assert client.client_options["allow_http"] == "true"
+    token = client_of("s3", "mixed", {**KEYS, "session-token": "t"})
+    assert keys(token) == ("AKID", HUSH, "t")
+
+
+def test_keys_and_place_of_the_environment_and_of_a_profile(monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OF-ENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HUSH)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://environment:1")
+    client = client_of("s3", "environment", {})
+    assert keys(client) == ("OF-ENVIRONMENT", HUSH, None)
+    assert client.config["endpoint"] == "http://environment:1"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    (tmp_path / "credentials").write_text(
+        f"[night]\naws_access_key_id = OF-PROFILE\naws_secret_access_key = {HUSH}\n"
+    )
+    (tmp_path / "config").write_text(
+        "[profile night]\nregion = eu-north-1\nendpoint_url = http://profile:1\n"
+    )
+    monkeypatch.setenv("AWS_PROFILE", "night")
+    client = client_of("s3", "profile", {})
+    assert keys(client) == ("OF-PROFILE", HUSH, None)
+    assert client.config["region"] == "eu-north-1"
+    assert client.config["endpoint"] == "http://profile:1"
+
+
+def test_without_keys_nothing_is_opened():
+    with pytest.raises(StorageError, match=r"s3\.access-key") as refused:
+        file_io_for("s3://keyless/a").read_bytes("s3://keyless/a")
+    assert refused.value.kind == ACCESS_DENIED
+
+
+def test_settings_of_fsspec_hold_where_options_say_nothing(monkeypatch):
+    own = {"key": "OF-FSSPEC", "secret": HUSH, "client_kwargs": {"endpoint_url": "http://conf:1"}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", own)
+    assert keys(client_of("s3", "conf", {})) == ("OF-FSSPEC", HUSH, None)
+    assert client_of("s3", "conf", {"endpoint": "x:1"}).config["endpoint"] == "https://x:1"
+
+
+@pytest.mark.parametrize(
+    ("options", "bucket", "virtual"),
+    [
+        ({}, "plain", True),
+        ({}, "with.dots", False),
+        ({"path-style-access": "true"}, "plain", False),
+        ({"endpoint": "https://minio:9000"}, "plain", False),
+    ],
+)
+def test_buckets_are_part_of_the_host_where_amazon_serves_them(options, bucket, virtual):
+    config = client_of("s3", bucket, {**KEYS, **options}).config
+    assert bool(config.get("virtual_hosted_style_request")) is virtual
+
+
+def test_google_takes_a_file_a_token_or_nobody(tmp_path):
+    key = tmp_path / "key.json"
+    secret = {"type": "authorized_user", "client_id": "a", "client_secret": HUSH}
+    key.write_text(json.dumps({**secret, "refresh_token": "r"}))
+    config = client_of("gs", "b", {"token": str(key), "project": "p"}).config
+    assert config["application_credentials"] == str(key)
+    assert client_of("gs", "b", {"token": "anon"}).config["skip_signature"]
+    client = client_of("gs", "b", {"token": HUSH, "endpoint-url": "http://here:1"})
+    assert client.credential_provider() == {"token": HUSH, "expires_at": None}
+    assert client.config["base_url"] == "http://here:1"
+
+
+@pytest.mark.parametrize(
+    ("authority", "options"),
+    [
+        ("c", {"account-name": "a", "account-key": "aGk="}),
+        ("c@a.dfs.core.windows.net", {"account-key": "aGk="}),
+        ("c", {"connection-string": "AccountName=a;AccountKey=aGk=;EndpointSuffix=x"}),
+    ],
+)
+def test_azure_takes_an_account_however_it_is_named(authority, options):
+    config = client_of("abfs", authority, options).config
+    assert (config["container_name"], config["account_name"]) == ("c", "a")
+    assert config["account_key"] == "aGk="
+
+
+def test_an_option_that_is_none_is_named_and_its_value_is_not():
+    with pytest.raises(StorageError, match="no-such") as refused:
+        client_of("s3", "b", {**KEYS, "no-such": HUSH})
+    assert HUSH not in f"{refused.value!r} {refused.value.__cause__!r}"
+
+
+@pytest.mark.parametrize("path", ["s3://b/a//b", "s3://b/a/../b"])
+def test_a_path_that_no_object_has_is_refused(path):
+    options = {f"s3.{key}": value for key, value in KEYS.items()}
+    with pytest.raises(InvalidInputError, match="empty part"):
+        file_io_for(path, options).read_bytes(path)
+
+
+def test_a_signature_in_a_request_is_told_nowhere():
+    """Azure's are part of the address."""
+    options = {
+        "az.account-name": "a",
+        "az.sas-token": f"sv=2024&sig={HUSH}",
+        "az.endpoint": "http://127.0.0.1:9",
+    }
+    path = "az://container/file"
+    file_io = file_io_for(path, options)
+    for call in (file_io.read_bytes, file_io.list_directory, file_io.delete_file):
+        with pytest.raises(StorageError) as refused:
+            call(path)
+        assert HUSH not in f"{refused.value!r} {refused.value.__cause__!r}"
+        assert "Connection refused" in str(refused.value)
+
+
+class _AnswerError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "told"),
+    [
+        (
+            "status code: 400 Bad Request: <Code>ExpiredToken</Code>",
+            errno.EACCES,
+            "400 ExpiredToken",
+        ),
+        ("status code: 400 Bad Request", errno.EACCES, "400"),
+        ("status code: 400 Bad Request: <Code>InvalidRequest</Code>", errno.EIO, "InvalidRequest"),
+        ("status code: 409: <Code>ConditionalRequestConflict</Code>", errno.EIO, "409"),
+        ("status code: 403 Forbidden", errno.EACCES, "403"),
+        ("something", errno.EIO, "_AnswerError"),
+    ],
+)
+def test_of_an_answer_status_and_code_are_told_and_nothing_else(text, number, told):
+    found = os_error(_AnswerError(f"{text} <Token-0>{HUSH}</Token-0>"))
+    assert found.errno == number
+    assert told in str(found)
+    assert HUSH not in str(found)
+
+
+def test_a_process_forked_from_one_with_clients_says_so(tmp_path):
+    client_of("s3", "b", KEYS)
+    answer = Path(tmp_path / "answer")
+    child = os.fork()
+    if not child:
+        try:
+            client_of("s3", "b", KEYS)
+        except StorageError as error:
+            answer.write_text(str(error))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert "spawn" in answer.read_text()
