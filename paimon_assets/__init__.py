@@ -13,7 +13,7 @@ first used: importing costs nothing.
 
 from typing import TYPE_CHECKING
 
-from paimon_assets.lazy_door import lazy_door
+from paimon_assets.lazy_door import FRAME_MODULES, lazy_door
 
 if TYPE_CHECKING:
     from paimon_assets.engine.contract.split import DataSplit as DataSplit
@@ -64,4 +64,5 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+FRAME_MODULES["spark"] = "paimon_assets.spark.dataframes.tables"
 __all__, __getattr__, __dir__ = lazy_door(__name__)

@@ -6,6 +6,9 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+FRAME_MODULES: dict[str, str] = {}
+"""Kind of frame that is made above the engine → the module whose `to_<kind>` makes it of a read."""
+
 
 def lazy_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__all__`, the `__getattr__` and the `__dir__` of a package.

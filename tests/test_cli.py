@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from paimon_assets.cli.commands import options_of_file
 from paimon_assets.cli.main import main
-from paimon_assets.cli.settings import options_of_file
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.environment import environment_options
 

@@ -1,17 +1,18 @@
 """Commands on a catalog's names: ls, db, rename, drop, views."""
 
-from collections.abc import Iterator
+import importlib
+import logging
+from pathlib import Path
 from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import Arguments, command, flag, pairs, texts
+from paimon_assets.cli.commands import Arguments, Settings, command, flag, pairs, texts
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.codec.rest.documents import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.api import TableCatalog
 
 db = click.Group("db", help="Create, show, change and drop databases.")
 views = click.Group("views", help="Named queries of a catalog: create, change, show, drop.")
@@ -33,37 +34,28 @@ def ls(args: Arguments) -> None:
     if not args.is_long:
         say(tables, tables)
         return
-    lines = list(_describe(catalog, tables))
-    if not is_json():
-        lines = [
-            {
-                "table": line["table"],
-                "primary key": ", ".join(line["primary_key"]),
-                "partitioned by": ", ".join(line["partition_keys"]),
-                "snapshot": line["snapshot_id"],
-                "files": line["files"],
-                "records": line["records"],
-                "size": size_text(line["bytes"]),
-            }
-            for line in lines
-        ]
-    print_rows_of(lines)
-
-
-def _describe(catalog: TableCatalog, tables: list[str]) -> Iterator[dict[str, Any]]:
+    rows = []
     for name in tables:
         table = catalog.get_table(name)
         snapshot = table.latest_snapshot()
-        yield {
-            "table": name,
-            "path": table.path,
-            "primary_key": list(table.schema.primary_keys),
-            "partition_keys": list(table.schema.partition_keys),
-            "snapshot_id": None if snapshot is None else snapshot.id,
-            "files": len(files := table.state.live_files(snapshot)),
-            "records": sum(entry.file.row_count for entry in files),
-            "bytes": sum(entry.file.file_size for entry in files),
-        }
+        files = table.state.live_files(snapshot)
+        rows.append(
+            {
+                "table": name,
+                "path": table.path,
+                "primary_key": list(table.schema.primary_keys),
+                "partition_keys": list(table.schema.partition_keys),
+                "snapshot_id": None if snapshot is None else snapshot.id,
+                "files": len(files),
+                "records": sum(entry.file.row_count for entry in files),
+                "bytes": sum(entry.file.file_size for entry in files),
+            }
+        )
+    print_rows_of(
+        rows,
+        "table=table, primary key=primary_key, partitioned by=partition_keys, snapshot=snapshot_id,"
+        " files=files, records=records, size=bytes",
+    )
 
 
 @command("NAME", group=db)
@@ -137,12 +129,6 @@ def drop(args: Arguments) -> None:
     if args.if_exists and not catalog.table_exists(target):
         say(f"there is no table {target}", {"dropped": None})
         return
-    args.confirm(f"{_contents(catalog, target)} is dropped for ever.")
-    catalog.drop_table(target)
-    say(f"table {target} is dropped", {"dropped": target})
-
-
-def _contents(catalog: TableCatalog, target: str) -> str:
     if "$" in target:
         raise InvalidInputError(
             f"'{target}' is no table of its own; drop the table, or `branch delete`.", kind="name"
@@ -150,7 +136,12 @@ def _contents(catalog: TableCatalog, target: str) -> str:
     table = catalog.get_table(target)
     files = table.state.live_files()
     size = size_text(sum(entry.file.file_size for entry in files))
-    return f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"
+    args.confirm(
+        f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size}, is"
+        " dropped for ever."
+    )
+    catalog.drop_table(target)
+    say(f"table {target} is dropped", {"dropped": target})
 
 
 @command("DATABASE", group=views)
@@ -221,3 +212,64 @@ def views_drop(args: Arguments) -> None:
     args.confirm(f"View {args.name} is dropped; the tables it reads stay.")
     args.catalog.views.drop(args.name)
     say(f"view {args.name} is dropped", {"dropped": args.name})
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 is any."
+)
+@click.option(
+    "--principals",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of who may do what; it is read again when it changes.",
+)
+@click.option(
+    "--data-tokens",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of the storage's keys that clients get to open the files of tables.",
+)
+@flag("--insecure", help="Ask for no token: everybody may do everything.")
+@flag("--read-only", help="Refuse whatever changes something.")
+@flag(
+    "--sole-writer",
+    help="For a storage without conditional put: keep commits apart in this process. Nobody else "
+    "may write to the warehouse.",
+)
+@texts(
+    "--root",
+    "roots",
+    help="Folder that tables outside the warehouse may lie below; may be repeated.",
+)
+@pairs(
+    "--client-option",
+    "client_options",
+    help="KEY=VALUE handed to clients as a default, such as s3.endpoint=…; no secrets.",
+)
+@click.option(
+    "--table-health",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="Show the health of tables at /metrics, measured again after so long.",
+)
+@click.option("--tls-certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.pass_obj
+def serve(settings: Settings, /, **arguments: Any) -> None:
+    """Serve --warehouse as a Paimon REST catalog, until it is interrupted."""
+    if settings.warehouse is None:
+        raise InvalidInputError("A server needs --warehouse.", kind="target")
+    try:
+        module = importlib.import_module("paimon_assets.server.serve")
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(
+            f"The package '{error.name}' is not installed: install paimon-assets[server].",
+            kind="server-missing",
+        ) from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    module.serve(
+        module.ServeSettings(
+            warehouse=settings.warehouse, storage_options=settings.options, **arguments
+        ),
+        on_start=lambda address: click.echo(f"serving {settings.warehouse} at {address}"),
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
-from paimon_assets.cli.output import is_json, print_rows_of, say, size_text, table_rows
+from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
@@ -168,20 +168,11 @@ def snapshots(args: Arguments) -> None:
     of a table with a primary key a row may be several, until they are compacted.
     """
     rows = _rows(args.table(), "snapshots")
-    chosen = rows[-args.limit :] if args.limit else rows
-    print_rows_of(chosen if is_json() else [_short(row) for row in chosen])
-
-
-def _short(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": row["snapshot_id"],
-        "committed": row["commit_time"],
-        "kind": row["commit_kind"],
-        "records": row["total_record_count"],
-        "added": row["delta_record_count"],
-        "schema": row["schema_id"],
-        "by": row["commit_user"],
-    }
+    print_rows_of(
+        rows[-args.limit :] if args.limit else rows,
+        "id=snapshot_id, committed=commit_time, kind=commit_kind, records=total_record_count,"
+        " added=delta_record_count, schema=schema_id, by=commit_user",
+    )
 
 
 @command("TARGET")
@@ -194,18 +185,12 @@ def files(args: Arguments) -> None:
     options = {} if args.snapshot is None else {SCAN_SNAPSHOT_ID.key: str(args.snapshot)}
     rows = _rows(args.table(options), "files")
     if not is_json():
-        rows = [
-            {
-                "partition": row["partition"],
-                "bucket": row["bucket"],
-                "level": row["level"],
-                "records": row["record_count"],
-                "size": size_text(row["file_size_in_bytes"]),
-                "file": row["file_path"].rpartition("/")[2],
-            }
-            for row in rows
-        ]
-    print_rows_of(rows)
+        rows = [{**row, "file": row["file_path"].rpartition("/")[2]} for row in rows]
+    print_rows_of(
+        rows,
+        "partition=partition, bucket=bucket, level=level, records=record_count,"
+        " size=file_size_in_bytes, file=file",
+    )
 
 
 @command("TARGET")
@@ -215,19 +200,8 @@ def partitions(args: Arguments) -> None:
     rows = _rows(args.table(), "partitions")
     if args.pattern:
         rows = [row for row in rows if fnmatch.fnmatchcase(str(row["partition"]), args.pattern)]
-    if not is_json():
-        rows = [
-            {
-                "partition": row["partition"],
-                "records": row["record_count"],
-                "size": size_text(row["file_size_in_bytes"]),
-                "files": row["file_count"],
-                "last change": _seconds(row["last_update_time"]),
-            }
-            for row in rows
-        ]
-    print_rows_of(rows)
-
-
-def _seconds(moment: dt.datetime | None) -> dt.datetime | None:
-    return None if moment is None else moment.replace(microsecond=0)
+    print_rows_of(
+        rows,
+        "partition=partition, records=record_count, size=file_size_in_bytes, files=file_count,"
+        " last change=last_update_time",
+    )

@@ -1,11 +1,7 @@
-"""paimon-assets: tables on the command line. Stands on `engine.table`; adds no logic.
+"""paimon-assets: the group of all commands. Stands on `engine.table`; adds no logic.
 
-A TARGET is `database.table` of the catalog, which is `--warehouse` or a REST server, or a table
-directory. Nothing here loads the engine: a command's module does.
-
-The group of all commands: errors are one line, and modules are loaded when they are called.
-
-`--help` and the completion of a name need a command's name and summary only, and load no engine.
+Errors are one line. `--help` and the completion of a name need a command's name and summary only:
+the engine is loaded by a command's module, when the command is called.
 """
 
 import errno
@@ -18,7 +14,7 @@ from difflib import get_close_matches
 from typing import IO, Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from paimon_assets.engine.errors import (
     AccessDeniedError,
@@ -121,8 +117,8 @@ class LazyGroup(click.Group):
         module = self._modules.get(cmd_name)
         if module is None:
             return super().get_command(ctx, cmd_name)
-        loaded = importlib.import_module(f"{__package__}.{module}")
-        command: click.Command = getattr(loaded, cmd_name)
+        command: click.Command
+        command = getattr(importlib.import_module(f"{__package__}.{module}"), cmd_name)
         return command
 
     def resolve_command(
@@ -146,13 +142,13 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a name; loads no command."""
-        found = [
+        commands = [
             CompletionItem(name, help=summary)
             for named in self._index.values()
             for name, (_, summary) in named.items()
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, ...]) -> Any:
@@ -166,18 +162,36 @@ def key_values(_ctx: click.Context, _param: click.Parameter, items: tuple[str, .
     return pairs
 
 
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that completes commands in SHELL.
+
+    For bash: eval "$(paimon-assets completion bash)" in ~/.bashrc.
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"There is no completion for {shell}.")
+    script = kind(ctx.find_root().command, {}, "paimon-assets", "_PAIMON_ASSETS_COMPLETE")
+    click.echo(script.source())
+
+
 COMMANDS = {
     "Catalog": {
         "ls": ("catalog_commands", "List the databases, or the tables of DATABASE."),
         "db": ("catalog_commands", "Create, show, change and drop databases."),
         "create": ("tables", "Create TARGET, a database.table, and its database if needed."),
-        "doctor": ("doctor", "Look whether Java, packages and the storage are as they should be."),
+        "doctor": ("upkeep", "Look whether Java, packages and the storage are as they should be."),
         "schema": ("tables", "Print the columns, keys and options of TARGET."),
         "alter": ("tables", "Change the columns and options of TARGET, all changes or none."),
         "rename": ("catalog_commands", "Give the table SOURCE the name TARGET."),
         "drop": ("catalog_commands", "Drop TARGET with all its files."),
         "views": ("catalog_commands", "Named queries of a catalog: create, change, show, drop."),
-        "serve": ("serve", "Serve --warehouse as a Paimon REST catalog, until it is interrupted."),
+        "serve": (
+            "catalog_commands",
+            "Serve --warehouse as a Paimon REST catalog, until it is interrupted.",
+        ),
     },
     "Rows": {
         "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
@@ -207,9 +221,7 @@ COMMANDS = {
         "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),
         "expire": ("upkeep", "Expire by the options of TARGET: snapshots, tags, partitions."),
     },
-    "This command": {
-        "completion": ("completion", "Print the script that completes commands in SHELL.")
-    },
+    "This command": {"completion": ("main", "Print the script that completes commands in SHELL.")},
 }
 
 
@@ -263,5 +275,5 @@ def main(ctx: click.Context, /, **args: object) -> None:
     if args.pop("verbose"):
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("paimon_assets").setLevel(logging.DEBUG)
-    settings = importlib.import_module(f"{__package__}.settings")
+    settings = importlib.import_module(f"{__package__}.commands")
     ctx.obj = settings.settings_of(args)

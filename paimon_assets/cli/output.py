@@ -1,22 +1,34 @@
-"""Output of commands: grids, JSON, bars. Grids fit a terminal; to a pipe nothing is cut."""
+"""Output of commands: grids, JSON, bars; and files that rows are read from and written to.
+
+Grids fit a terminal; to a pipe nothing is cut.
+"""
 
 import base64
 import datetime as dt
+import io
 import json
 import math
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 import click
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pyarrow.types as pat
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
+from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 
 _WIDTH_OF_PIPES = 10_000
@@ -30,12 +42,25 @@ def is_json() -> bool:
     return bool(click.get_current_context().params.get("json"))
 
 
-def print_rows_of(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a grid, with --json as an array of objects; see `print_rows_grid`."""
+def print_rows_of(rows: Sequence[Mapping[str, Any]], shown: str = "") -> None:
+    """Print rows as a grid, with --json as an array of objects; see `print_rows_grid`.
+
+    Args:
+        rows: All columns, for JSON.
+        shown: Columns of the grid, such as `id=snapshot_id, size=bytes`; all by default. Sizes are
+            printed as people read them.
+    """
     if is_json():
         print_json(rows)
-    else:
-        print_rows_grid(rows)
+        return
+    pairs = [tuple(part.split("=")) for part in shown.split(", ") if part]
+    print_rows_grid([{head: _short(head, row[key]) for head, key in pairs} or row for row in rows])
+
+
+def _short(heading: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return size_text(value) if heading == "size" else value
 
 
 def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -68,19 +93,13 @@ def _cell(value: Any) -> Text:
 
 def table_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a system table; texts of JSON are parsed."""
-    return [
-        {name: _parse(value) for name, value in row.items()}
-        for row in table.to_pylist(maps_as_pydicts="strict")
-    ]
-
-
-def _parse(value: Any) -> Any:
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+    rows = table.to_pylist(maps_as_pydicts="strict")
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, str) and value[:1] in ("{", "["):
+                with suppress(ValueError):
+                    row[name] = json.loads(value)
+    return rows
 
 
 def print_json(value: Any) -> None:
@@ -100,15 +119,14 @@ def _plain(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return str(value)
         case Mapping():
-            return {str(_key(key)): _plain(one) for key, one in value.items()}
+            return {
+                str(key if isinstance(key, str | int | float) else _json_value(key)): _plain(one)
+                for key, one in value.items()
+            }
         case list() | tuple():
             return [_plain(one) for one in value]
         case _:
             return value
-
-
-def _key(value: Any) -> Any:
-    return value if isinstance(value, str | int | float) else _json_value(value)
 
 
 def _json_value(value: Any) -> str:
@@ -156,19 +174,6 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
     print_grid(grid)
     shown = min(seen, most)
     click.echo(counted(shown, "row") + (" (use --limit or --out for more)" if seen > most else ""))
-
-
-def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield batches up to `limit` rows."""
-    left = limit
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        if left <= 0:
-            return
-        yield batch.slice(0, left)
-        left -= batch.num_rows
 
 
 @contextmanager
@@ -222,3 +227,178 @@ def size_text(size: int) -> str:
         return f"{size} B"
     power = min((size.bit_length() - 1) // 10, len(_UNITS))
     return f"{size / 1024**power:.1f} {_UNITS[power - 1]}"
+
+
+OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
+_STANDARD_OUTPUT = _STANDARD_INPUT = "-"
+_CSV_OPTIONS = {
+    # As our CSV files are written: null is nothing, an empty text is "".
+    "null_values": [""],
+    "strings_can_be_null": True,
+    "quoted_strings_can_be_null": False,
+}
+
+
+@contextmanager
+def with_standard_input(files: Sequence[str], file_format: str | None) -> Iterator[tuple[str, ...]]:
+    """Return paths of files; - is a copy of the standard input, which footers need, on disk."""
+    if _STANDARD_INPUT not in files:
+        yield tuple(files)
+        return
+    suffix = f".{file_format or RowFormat.JSON}"
+    with tempfile.NamedTemporaryFile(suffix=suffix) as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield tuple(copy.name if file == _STANDARD_INPUT else file for file in files)
+
+
+def read_files(
+    files: Sequence[str], file_format: str | None, columns: pa.Schema | None = None
+) -> pa.RecordBatchReader:
+    """Return the rows of files, file by file, read as they are consumed.
+
+    Cost:
+        One footer, or the first block of a text file, each.
+    """
+    schemas = []
+    for file in files:
+        with _open(file, file_format, columns) as rows:
+            schemas.append(rows.schema)
+        _compare(file, schemas[-1], files[0], schemas[0])
+    names = schemas[0].names
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with _open(file, file_format, columns) as rows:
+                for batch in rows.batches:
+                    yield batch.select(names)
+
+    return pa.RecordBatchReader.from_batches(schemas[0], batches())
+
+
+@contextmanager
+def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iterator[RowFile]:
+    try:
+        row_format = RowFormat(file_format or Path(file).suffix.lstrip(".").lower())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"The format of '{file}' is not known; give --format.", kind="input-format"
+        ) from error
+    with naming(file, row_format), pa.OSFile(file, "rb") as source:
+        yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
+
+
+def _compare(file: str, schema: pa.Schema, first: str, expected: pa.Schema) -> None:
+    differing = [
+        f"{field.name} {field.type}"
+        for one, other in ((schema, expected), (expected, schema))
+        for field in one
+        if field.name not in other.names or other.field(field.name).type != field.type
+    ]
+    if differing:
+        raise InvalidInputError(
+            f"'{file}' and '{first}' differ in columns ({', '.join(differing)}); write them one by "
+            "one, or make them alike.",
+            kind="input-columns",
+        )
+
+
+def write_file(
+    out: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file_format: str | None = None
+) -> int:
+    """Write batches to a new file beside `out`, and put it in place when it is whole."""
+    if out == _STANDARD_OUTPUT:
+        chosen = file_format or "json"
+        _check_format(out, chosen, schema)
+        # A closed sink must not close the standard output.
+        with pa.PythonFile(_Kept(sys.stdout.buffer), "w") as sink:
+            return _write_part(chosen, sink, schema, batches, as_stream=True)
+    path = Path(out)
+    chosen = file_format or path.suffix.lower().lstrip(".")
+    _check_format(out, chosen, schema)
+    if path.is_dir():
+        _refuse(out, "it is a folder.")
+    if not path.parent.is_dir():
+        _refuse(out, f"'{path.parent}' is no folder.")
+    part = path.with_name(path.name + ".part")
+    try:
+        with pa.OSFile(str(part), "wb") as sink:
+            count = _write_part(chosen, sink, schema, batches, as_stream=False)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+class _Kept(io.RawIOBase):
+    """A file that stays open when its user closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+
+    def writable(self) -> bool:
+        """Whether it takes bytes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Pass the rows written so far on."""
+        self._file.flush()
+
+
+def _check_format(out: str, file_format: str, schema: pa.Schema) -> None:
+    if file_format not in OUTPUT_FORMATS:
+        known = ", ".join(f".{name}" for name in OUTPUT_FORMATS)
+        _refuse(out, f"'.{file_format}' is none of {known}; name one, or give --format.")
+    nested = [field.name for field in schema if pat.is_nested(field.type)]
+    if file_format == "csv" and nested:
+        _refuse(
+            out,
+            f"CSV holds no nested columns ({', '.join(nested)}); leave them out with --columns, or "
+            "write another format.",
+        )
+
+
+def _refuse(out: str, reason: str) -> NoReturn:
+    raise InvalidInputError(f"Cannot write '{out}': {reason}", kind="output-file")
+
+
+def _write_part(
+    file_format: str,
+    sink: Any,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    as_stream: bool,
+) -> int:
+    match file_format:
+        case "parquet":
+            opened: Any = pq.ParquetWriter(sink, schema, compression="zstd")
+        case "csv":
+            opened = pyarrow.csv.CSVWriter(sink, schema)
+        case "arrow":
+            opened = (pa.ipc.new_stream if as_stream else pa.ipc.new_file)(sink, schema)
+        case _:
+            opened = nullcontext(_JsonLines(sink))
+    count = 0
+    with opened as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+class _JsonLines:
+    """A writer of one JSON object a line."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows: JSON lines have no columnar writer in Arrow; one Python object a row."""
+        rows = batch.to_pylist(maps_as_pydicts="strict")
+        self._sink.write("".join(f"{json_text(row)}\n" for row in rows).encode())

@@ -5,8 +5,9 @@ Commands that read: read, plan.
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,12 @@ from paimon_assets.cli.commands import (
     names,
     pairs,
     root_option,
+    spark_session,
 )
-from paimon_assets.cli.files import OUTPUT_FORMATS, write_file
 from paimon_assets.cli.output import (
+    OUTPUT_FORMATS,
     counting,
     is_json,
-    limited,
     print_batches,
     print_grid,
     print_json,
@@ -37,8 +38,8 @@ from paimon_assets.cli.output import (
     print_rows_of,
     progress,
     table_rows,
+    write_file,
 )
-from paimon_assets.cli.settings import spark_session
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options.scan_options import (
@@ -51,7 +52,8 @@ from paimon_assets.engine.spec.options.scan_options import (
 )
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.read.plan import first_rows
+from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.segments.segment_sql import CleanFiles, DeleteSegments
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
@@ -62,6 +64,21 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import spark_module
 
 _TERMINAL_ROWS = 50
+_READING_OPTIONS = (
+    names("--columns", help="Comma list of columns."),
+    click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\"."),
+    integer("--snapshot", help="Snapshot id; the newest by default."),
+    click.option("--tag", help="Tag to read."),
+    click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
+    click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
+    click.option("--mode", type=choice(IncrementalMode), help="How --between looks."),
+    pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated."),
+    flag("--row-kinds", help="Also deletes and old values, and the kind of rows."),
+)
+
+
+def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
+    return reduce(lambda decorated, option: option(decorated), reversed(_READING_OPTIONS), run)
 
 
 @command("TARGET", executor=True)
@@ -76,15 +93,7 @@ _TERMINAL_ROWS = 50
     type=click.Choice(OUTPUT_FORMATS),
     help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
 )
-@names("--columns", help="Comma list of columns.")
-@click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\".")
-@integer("--snapshot", help="Snapshot id; the newest by default.")
-@click.option("--tag", help="Tag to read.")
-@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
-@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
-@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
-@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
-@flag("--row-kinds", help="Also deletes and old values, and the kind of rows.")
+@_reading_options
 @click.option(
     "--splits",
     type=click.Path(exists=True, dir_okay=False),
@@ -99,10 +108,18 @@ def read(args: Arguments) -> None:
     executor = args.new_executor()
     system = args.settings.system_table(args.target, _options(args))
     if system is not None:
-        _refuse_for_system_tables(args)
+        for name in ("columns", "where", "row_kinds", "splits"):
+            if getattr(args, name):
+                option = name.replace("_", "-")
+                raise InvalidInputError(
+                    f"A system table is read whole; leave out --{option}.", kind="cli"
+                )
         reader, total = system.to_reader(executor), None
     else:
-        builder = _reading(args.table(), args).with_limit(_most_read(args))
+        limit: int | None = args.limit
+        if args.out is None and not is_json():  # one row more says that there are more
+            limit = 1 + (_TERMINAL_ROWS if limit is None else limit)
+        builder = _reading(args.table(), args).with_limit(limit)
         splits = args.splits
         plan = builder.plan_from(Path(splits).read_bytes()) if splits else builder.plan()
         reader = builder.read(plan, executor)
@@ -115,34 +132,17 @@ def _put(
 ) -> None:
     """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
     out, limit = args.out, args.limit
-    if out is None and is_json():
-        print_json_rows(limited(reader, limit), is_system=is_system)
-        return
-    if out is None:
+    if out is None and not is_json():
         most = _TERMINAL_ROWS if limit is None else limit
-        print_batches(reader.schema, limited(reader, most + 1), most)
+        print_batches(reader.schema, first_rows(iter(reader), most + 1), most)
+        return
+    rows = iter(reader) if limit is None else first_rows(iter(reader), limit)
+    if out is None:
+        print_json_rows(rows, is_system=is_system)
         return
     with progress("reading", total) as advance:
-        rows = counting(limited(reader, limit), advance)
-        count = write_file(out, reader.schema, rows, args.file_format)
+        count = write_file(out, reader.schema, counting(rows, advance), args.file_format)
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
-
-
-def _most_read(args: Arguments) -> int | None:
-    """Return how many rows are read: the terminal says by one more that there are more."""
-    limit: int | None = args.limit
-    if args.out is not None or is_json():
-        return limit
-    return 1 + (_TERMINAL_ROWS if limit is None else limit)
-
-
-def _refuse_for_system_tables(args: Arguments) -> None:
-    for name in ("columns", "where", "row_kinds", "splits"):
-        if getattr(args, name):
-            option = name.replace("_", "-")
-            raise InvalidInputError(
-                f"A system table is read whole; leave out --{option}.", kind="cli"
-            )
 
 
 def _options(args: Arguments) -> dict[str, str]:
@@ -169,15 +169,7 @@ def _reading(table: Table, args: Arguments) -> ReadBuilder:
 
 
 @command("TARGET")
-@names("--columns", help="Comma list of columns.")
-@click.option("--where", help="Filter, as in read.")
-@integer("--snapshot", help="Snapshot id; the newest by default.")
-@click.option("--tag", help="Tag to read.")
-@click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC).")
-@click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A.")
-@click.option("--mode", type=choice(IncrementalMode), help="How --between looks.")
-@pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated.")
-@flag("--row-kinds", help="Also deletes and old values.")
+@_reading_options
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),
@@ -201,7 +193,16 @@ def plan(args: Arguments) -> None:
         return
     if args.out:
         Path(args.out).write_bytes(planned.to_bytes(args.split_version))
-    lines = _lines(table, planned)
+    lines: list[dict[str, Any]] = [
+        {
+            "bucket": split.bucket_path.removeprefix(table.path).lstrip("/"),
+            "files": [file.file_name for file in (*split.before_files, *split.data_files)],
+            "rows": split.row_count,
+            "bytes": split.file_bytes,
+            "merge": not split.raw_convertible,
+        }
+        for split in planned.splits
+    ]
     if is_json():
         snapshot = planned.snapshot
         print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
@@ -222,19 +223,6 @@ def plan(args: Arguments) -> None:
         f"{shown}: {counted(len(lines), 'split')}, {counted(count, 'file')}, "
         f"planned in {millis:.0f} ms"
     )
-
-
-def _lines(table: Table, planned: Plan) -> list[dict[str, Any]]:
-    return [
-        {
-            "bucket": split.bucket_path.removeprefix(table.path).lstrip("/"),
-            "files": [file.file_name for file in (*split.before_files, *split.data_files)],
-            "rows": split.row_count,
-            "bytes": split.file_bytes,
-            "merge": not split.raw_convertible,
-        }
-        for split in planned.splits
-    ]
 
 
 _ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "trigger", "alter")

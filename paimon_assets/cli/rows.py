@@ -8,8 +8,16 @@ import click
 import pyarrow as pa
 
 from paimon_assets.cli.commands import Arguments, choice, command, duration, flag, names, texts
-from paimon_assets.cli.files import read_files, with_standard_input
-from paimon_assets.cli.output import counting, is_json, json_text, progress, say, working
+from paimon_assets.cli.output import (
+    counting,
+    is_json,
+    json_text,
+    progress,
+    read_files,
+    say,
+    with_standard_input,
+    working,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier

@@ -1,8 +1,7 @@
 """Commands on one table's description: create, schema, alter."""
 
 import json
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,20 @@ from paimon_assets.cli.commands import (
     pairs,
     texts,
 )
-from paimon_assets.cli.files import read_files
-from paimon_assets.cli.output import is_json, print_grid, print_json, print_rows_grid, say, working
+from paimon_assets.cli.output import (
+    is_json,
+    print_grid,
+    print_json,
+    print_rows_grid,
+    read_files,
+    say,
+    working,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution import schema_change as change
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.schema_change import changes_from_json
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
@@ -111,7 +117,10 @@ def schema(args: Arguments) -> None:
     table = args.table()
     shown = table.schemas() if args.is_all else [table.schema]
     if is_json():
-        documents = list(map(_document, shown))
+        documents = [
+            {**json.loads(schema_to_json(each)), "options": shown_options(each.options)}
+            for each in shown
+        ]
         print_json(documents if args.is_all else documents[0])
         return
     for one in shown:
@@ -134,11 +143,6 @@ def _print_schema(table: str, shown: TableSchema) -> None:
         click.echo(f"comment = {shown.comment}")
     for option, value in sorted(shown_options(shown.options).items()):
         click.echo(f"{option} = {value}")
-
-
-def _document(shown: TableSchema) -> Any:
-    document = json.loads(schema_to_json(shown))
-    return {**document, "options": shown_options(shown.options)}
 
 
 def _schema_of_file(path: str) -> Schema:
@@ -184,7 +188,7 @@ def alter(args: Arguments) -> None:
     stored values is refused, with a report of them; files are not written anew.
     """
     args.check_options(args.options)
-    changes = list(chain(_column_changes(args), _column_settings(args), _table_changes(args)))
+    changes = _changes(args)
     if not changes:
         raise click.UsageError("Say what to change.")
     table = args.table()
@@ -201,7 +205,7 @@ def alter(args: Arguments) -> None:
         if not args.allow_loss:
             refuse_losses(table.name, plan)
         return
-    overflow = change.OnOverflow.ALLOW if args.allow_loss else change.OnOverflow.REFUSE
+    overflow = sc.OnOverflow.ALLOW if args.allow_loss else sc.OnOverflow.REFUSE
     made = table.alter_checked(
         changes, on_overflow=overflow, executor=args.new_executor, judged=judged
     )
@@ -243,51 +247,24 @@ def _show(plan: SchemaChangePlan) -> None:
             click.echo(f"  {example.lost.value} {example.lost.loss}{becomes}: {example.path}")
 
 
-def _column_changes(args: Arguments) -> Iterator[change.SchemaChange]:
-    for name, new_name in args.renamed.items():
-        yield change.rename_column(name, new_name)
-    for name in args.dropped:
-        yield change.drop_column(name)
-    for text in args.added:
-        yield change.add_column(*name_and_rest(text, "NAME TYPE"))
-    for text in args.typed:
-        yield change.update_column_type(*name_and_rest(text, "NAME TYPE"))
-    for name in args.nullable:
-        yield change.update_column_nullability(name, nullable=True)
-    for name in args.not_null:
-        yield change.update_column_nullability(name, nullable=False)
-
-
-def _column_settings(args: Arguments) -> Iterator[change.SchemaChange]:
-    for name, value in args.defaults.items():
-        yield change.update_column_default_value(name, value or None)
-    for name, text in args.comments.items():
-        yield change.update_column_comment(name, text or None)
-    for text in args.moved:
-        name, place = name_and_rest(text, "NAME PLACE")
-        match place.split():
-            case ["first"]:
-                yield change.move_column(name, first=True)
-            case ["last"]:
-                yield change.move_column(name)
-            case ["after", other]:
-                yield change.move_column(name, after=other)
-            case ["before", other]:
-                yield change.move_column(name, before=other)
-            case _:
-                raise InvalidInputError(
-                    f"'{place}' is no place; say first, last, after NAME or before NAME.",
-                    kind="column",
-                )
-
-
-def _table_changes(args: Arguments) -> Iterator[change.SchemaChange]:
-    for key, value in args.options.items():
-        yield change.set_option(key, value)
-    for key in args.unset:
-        yield change.remove_option(key)
+def _changes(args: Arguments) -> list[sc.SchemaChange]:
+    """Return the changes that the options say, in the order of the help."""
+    steps: list[tuple[Iterable[Any], Callable[[Any], sc.SchemaChange]]] = [
+        (args.renamed.items(), lambda names: sc.rename_column(*names)),
+        (args.dropped, sc.drop_column),
+        (args.added, lambda text: sc.add_column(*name_and_rest(text, "NAME TYPE"))),
+        (args.typed, lambda text: sc.update_column_type(*name_and_rest(text, "NAME TYPE"))),
+        (args.nullable, lambda name: sc.update_column_nullability(name, nullable=True)),
+        (args.not_null, lambda name: sc.update_column_nullability(name, nullable=False)),
+        (args.defaults.items(), lambda it: sc.update_column_default_value(it[0], it[1] or None)),
+        (args.comments.items(), lambda it: sc.update_column_comment(it[0], it[1] or None)),
+        (args.moved, lambda text: _move(*name_and_rest(text, "NAME PLACE"))),
+        (args.options.items(), lambda pair: sc.set_option(*pair)),
+        (args.unset, sc.remove_option),
+    ]
+    changes = [make(value) for values, make in steps for value in values]
     if args.comment is not None:
-        yield change.UpdateComment(comment=args.comment or None)
+        changes.append(sc.UpdateComment(comment=args.comment or None))
     if args.changes is not None:
         try:
             listed = json.loads(Path(args.changes).read_text(encoding="utf-8"))
@@ -295,4 +272,21 @@ def _table_changes(args: Arguments) -> Iterator[change.SchemaChange]:
             raise InvalidInputError(
                 f"'{args.changes}' is no JSON: {error}", kind="schema-change"
             ) from error
-        yield from changes_from_json(listed)
+        changes += changes_from_json(listed)
+    return changes
+
+
+def _move(name: str, place: str) -> sc.SchemaChange:
+    match place.split():
+        case ["first"]:
+            return sc.move_column(name, first=True)
+        case ["last"]:
+            return sc.move_column(name)
+        case ["after", other]:
+            return sc.move_column(name, after=other)
+        case ["before", other]:
+            return sc.move_column(name, before=other)
+        case _:
+            raise InvalidInputError(
+                f"'{place}' is no place; say first, last, after NAME or before NAME.", kind="column"
+            )

@@ -115,11 +115,7 @@ class TableCatalog:
         return Views(self._catalog)
 
     def list_databases(self) -> list[str]:
-        """Return the names of all databases, sorted.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Return the names of all databases, sorted."""
         return self._catalog.list_databases()
 
     def create_database(
@@ -135,7 +131,6 @@ class TableCatalog:
         Raises:
             AlreadyExistsError: It exists, and `ignore_if_exists` is not set.
             InvalidInputError: The name is none of a database, or is `sys`.
-            StorageError: The storage failed.
         """
         _refuse_system(name)
         if options:
@@ -206,7 +201,6 @@ class TableCatalog:
 
         Raises:
             NotFoundError: There is no such database.
-            StorageError: The storage failed.
         """
         if database == SYSTEM_DATABASE:
             return _global_system_tables()
@@ -261,7 +255,6 @@ class TableCatalog:
             NotFoundError: There is no such table or branch.
             UnsupportedFeatureError: It is a view.
             InvalidInputError: The name is not `database.table`, or is that of a system table.
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         name = _identifier(identifier)
         parts = TableName.parse(name)
@@ -373,7 +366,6 @@ class TableCatalog:
 
         Raises:
             InvalidInputError: The name is not `database.table`.
-            StorageError: The storage failed.
         """
         name = _identifier(identifier)
         if name.database == SYSTEM_DATABASE:
@@ -450,14 +442,14 @@ class TableCatalog:
         """
         from paimon_assets.engine.table.sql.query import SqlQuery
 
-        return SqlQuery(
-            text=query, open_table=self._read_of, database=database, external_access=external_access
-        )
+        def read_of(name: str, options: Mapping[str, str]) -> Source:
+            if TableName.parse(_identifier(name)).is_system_table:
+                return self.get_system_table(name, options=options or None)
+            return self.get_table(name).new_read_builder().with_options(options)
 
-    def _read_of(self, name: str, options: Mapping[str, str]) -> Source:
-        if TableName.parse(_identifier(name)).is_system_table:
-            return self.get_system_table(name, options=options or None)
-        return self.get_table(name).new_read_builder().with_options(options)
+        return SqlQuery(
+            text=query, open_table=read_of, database=database, external_access=external_access
+        )
 
     def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
         """Drop a table with all its files.
@@ -476,7 +468,6 @@ class TableCatalog:
             NotFoundError: There is no table `source`, or no database for `target`.
             AlreadyExistsError: There is a table `target`.
             InvalidInputError: A name is not `database.table`, or its database is `sys`.
-            StorageError: The storage failed.
         """
         self._catalog.rename_table(_user_identifier(source), _user_identifier(target))
 
@@ -574,7 +565,6 @@ def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
     Raises:
         NotFoundError: There is no table in the directory, or no such branch.
         InvalidInputError: As `open_catalog`.
-        FormatError, StorageError: Metadata is damaged, or the storage failed.
     """
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.fileio.opening import file_io_for

@@ -9,7 +9,7 @@ Judged is what the newest snapshot stores: of a primary-key table all rows of al
 that a newer row hides, because a read casts them too. Older snapshots and tags are not looked at.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.overflow import OverflowPlan, overflow_tasks, plan_overflow
+from paimon_assets.engine.control.overflow import overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
@@ -152,12 +152,7 @@ class SchemaChangePlan:
 
 
 def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
-    """Return the schema that changes would make; writes nothing.
-
-    Raises:
-        InvalidInputError: A change is refused.
-        UnsupportedFeatureError: Nothing here could read the table any more.
-    """
+    """Return the schema that changes would make; writes nothing."""
     check_own_folders(store, changes)
     new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
     try:
@@ -173,9 +168,6 @@ def plan_schema_changes(
 ) -> SchemaChangePlan:
     """Return the effect of changes, in the order to apply them; writes nothing.
 
-    Raises:
-        InvalidInputError: A change is refused.
-
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
@@ -183,7 +175,18 @@ def plan_schema_changes(
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
     known = plan_overflow(store.with_schema(base), new, snapshot)
-    reports = {column.name: _report(base, column, known) for column in known.columns}
+    reports: dict[str, ColumnReport] = {}
+    for column in known.columns:
+        before, name = base.by_id[column.id].type, column.name
+        reports[name] = ColumnReport(
+            column=name,
+            field_id=column.id,
+            before=str(before),
+            after=str(column.type),
+            cast=_cast_kind(before, column.type),
+            files_kept=known.kept[name],
+            rows=known.kept_rows[name],
+        )
     for found in known.lost:
         reports[found.losses.column].files_lost += 1
         reports[found.losses.column].add(found.path, found.losses)
@@ -217,20 +220,7 @@ def read_losses(
             reports[losses.column].add(requests[number].path, losses)
 
 
-def _report(base: TableSchema, column: DataField, known: OverflowPlan) -> ColumnReport:
-    before = base.by_id[column.id].type
-    return ColumnReport(
-        column=column.name,
-        field_id=column.id,
-        before=str(before),
-        after=str(column.type),
-        cast=cast_kind(before, column.type),
-        files_kept=known.kept[column.name],
-        rows=known.kept_rows[column.name],
-    )
-
-
-def cast_kind(source: DataType, target: DataType) -> str:
+def _cast_kind(source: DataType, target: DataType) -> str:
     """Return `none`, `implicit` or `explicit`, as a report says it."""
     if same_type(source, target):
         return "none"
@@ -245,15 +235,10 @@ def change_schema(
     executor: ExecutorChoice = None,
     judged: Callable[[SchemaChangePlan], None] | None = None,
 ) -> SchemaChangePlan:
-    """Judge changes and make them: one schema, or none.
+    """Judge changes and make them: one schema, or none (`Table.alter_checked`).
 
-    `judged` is called with each plan, before it is refused or made. What others commit between
-    judging and publishing is judged again. A writer that was opened before the change and commits
-    after it is refused, if the new type would change its values.
-
-    Raises:
-        InvalidInputError: A change is refused, or would lose values (kind `schema-overflow`).
-        CommitConflictError: Others were faster too often.
+    What others commit between judging and publishing is judged again. A writer that was opened
+    before the change and commits after it is refused, if the new type would change its values.
     """
     for _ in range(_MOST_TRIES):
         plan = plan_schema_changes(store, changes, executor=executor)
@@ -286,8 +271,7 @@ def change_made_since(
     Who tries again after a failure finds out by it whether the change was made. Schemas published
     before `since_millis` are not looked at.
     """
-    ids = store.schemas.list_ids()
-    for number in reversed(ids[1:]):
+    for number in reversed(store.schemas.list_ids()[1:]):
         made = store.schemas.schema(number)
         if made.time_millis < since_millis:
             return None
@@ -306,18 +290,16 @@ def change_made_since(
 
 
 def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = True) -> None:
-    """Refuse a plan that loses stored values.
-
-    Raises:
-        InvalidInputError: Names the columns, how many values, and one of them with its file,
-            if values may be shown.
-    """
+    """Refuse a plan that loses stored values; shows one of them, if it may."""
     lossy = [column for column in plan.columns if column.lost]
     if not lossy:
         return
-    examples = [item for column in lossy for item in column.examples] if show_values else []
-    example = next(iter(examples), None)
-    shown = "" if example is None else f" For example {_example_text(example)}."
+    shown = ""
+    for example in [item for column in lossy for item in column.examples][:show_values]:
+        lost, file = example.lost, example.path.rpartition("/")[2]
+        becomes = "" if lost.becomes is None else f" (to {lost.becomes})"
+        value = "a null" if lost.value is None else f"'{lost.value}'"
+        shown = f" For example {value} in '{file}' {lost.loss.value}{becomes}."
     raise InvalidInputError(
         f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "
         "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow; on "
@@ -331,13 +313,6 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
             "lost": lossy[0].lost,
         },
     )
-
-
-def _example_text(example: LostExample) -> str:
-    lost = example.lost
-    becomes = "" if lost.becomes is None else f" (to {lost.becomes})"
-    value = "a null" if lost.value is None else f"'{lost.value}'"
-    return f"{value} in '{example.path.rpartition('/')[2]}' {lost.loss.value}{becomes}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,13 +337,19 @@ def judge_pending_files(
     """
     reports: dict[str, ColumnReport] = {}
     asked: list[CastColumn] = []
-    for held, wanted in _retype(schema, waiting.schema):
+    for wanted in schema.fields:
+        if wanted.name not in waiting.schema.names:
+            continue
+        file_type = from_arrow_type(waiting.schema.field(wanted.name).type)
+        if same_type(file_type, wanted.type):
+            continue
+        held = DataField(id=wanted.id, name=wanted.name, type=file_type)
         report = ColumnReport(
             column=wanted.name,
             field_id=wanted.id,
             before=str(held.type),
             after=str(wanted.type),
-            cast=cast_kind(held.type, wanted.type),
+            cast=_cast_kind(held.type, wanted.type),
         )
         reports[wanted.name] = report
         if not isinstance(held.type, AtomicType) or not supports_cast(held.type, wanted.type):
@@ -383,23 +364,16 @@ def judge_pending_files(
         else:
             asked.append(CastColumn(held=held, wanted=wanted))
     requests = [
-        OverflowRequest(path=path, file=_file(path, size), columns=tuple(asked))
+        OverflowRequest(
+            path=path,
+            file=DataFileMeta(
+                file_name=path.rpartition("/")[2], file_size=size, row_count=0, schema_id=0
+            ),
+            columns=tuple(asked),
+        )
         for path, size in zip(waiting.paths, waiting.sizes, strict=True)
         if asked
     ]
     tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
     read_losses(reports, requests, tasks, executor)
     return tuple(reports.values())
-
-
-def _file(path: str, size: int) -> DataFileMeta:
-    name = path.rpartition("/")[2]
-    return DataFileMeta(file_name=name, file_size=size, row_count=0, schema_id=0)
-
-
-def _retype(schema: TableSchema, files: pa.Schema) -> Iterator[tuple[DataField, DataField]]:
-    for wanted in schema.fields:
-        if wanted.name in files.names:
-            data_type = from_arrow_type(files.field(wanted.name).type)
-            if not same_type(data_type, wanted.type):
-                yield DataField(id=wanted.id, name=wanted.name, type=data_type), wanted

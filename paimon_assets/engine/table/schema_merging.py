@@ -37,12 +37,7 @@ _LONGER = {TypeRoot.CHAR: TypeRoot.VARCHAR, TypeRoot.BINARY: TypeRoot.VARBINARY}
 
 
 def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
-    """Return the table with the columns of some rows, if its options ask for that.
-
-    Raises:
-        InvalidInputError: A new column cannot be one; nothing was changed.
-        CommitConflictError: Others changed the schema too often meanwhile.
-    """
+    """Return the table with the columns of some rows, if its options ask for that."""
     if not store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
         return store
     for _ in range(_MOST_TRIES):
@@ -67,57 +62,47 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:
-    """Return the changes by which a table takes rows of an Arrow schema.
-
-    Raises:
-        InvalidInputError: A column's name differs from one of the table in case only, or it has an
-            Arrow type no column can have.
-    """
+    """Return the changes by which a table takes rows of an Arrow schema."""
     widens = schema.typed_options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING)
     fixed = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
     changes: list[SchemaChange] = []
-    for given in rows:
-        column = schema.by_name.get(given.name)
+    for field in rows:
+        column = schema.by_name.get(field.name)
         if column is None:
-            changes.append(_new_column(schema, given, table))
-        elif widens and given.name not in fixed and not pa.types.is_null(given.type):
-            wider = _wider(column.type, given.type)
-            if wider is not None:
+            changes.append(_new_column(schema, field, table))
+        elif widens and field.name not in fixed and not pa.types.is_null(field.type):
+            try:
+                type_of_rows = from_arrow_type(field.type)
+            except InvalidInputError:
+                continue  # the writer says what is wrong with it
+            if _is_wider(column.type, type_of_rows):
                 changes.append(
                     UpdateColumnType(
-                        field_names=(given.name,), new_data_type=wider, keep_nullability=True
+                        field_names=(field.name,), new_data_type=type_of_rows, keep_nullability=True
                     )
                 )
     return changes
 
 
-def _new_column(schema: TableSchema, given: "pa.Field[pa.DataType]", table: str) -> AddColumn:
-    alike = [name for name in schema.field_names if name.lower() == given.name.lower()]
+def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str) -> AddColumn:
+    alike = [name for name in schema.field_names if name.lower() == field.name.lower()]
     reason = f"the table has '{alike[0]}'; rename one of them" if alike else ""
     if not reason:
         try:
-            return AddColumn(field_names=(given.name,), data_type=inferred_type(given.type))
+            return AddColumn(field_names=(field.name,), data_type=inferred_type(field.type))
         except InvalidInputError as error:
             reason = error.message
     raise InvalidInputError(
-        f"Column '{given.name}' cannot be added to table '{table}': {reason}",
+        f"Column '{field.name}' cannot be added to table '{table}': {reason}",
         kind="merge-schema",
-        details={"table": table, "column": given.name},
+        details={"table": table, "column": field.name},
     )
 
 
-def _wider(column: DataType, given: pa.DataType) -> DataType | None:
-    """Return the type that holds the column's values and those of rows; None if it does already."""
-    try:
-        wanted = from_arrow_type(given)
-    except InvalidInputError:
-        return None  # the writer says what is wrong with it
+def _is_wider(column: DataType, wanted: DataType) -> bool:
+    """Whether a type holds the column's values and more."""
     if not isinstance(column, AtomicType) or not isinstance(wanted, AtomicType):
-        return None
-    return wanted if _is_wider(column, wanted) else None
-
-
-def _is_wider(column: AtomicType, wanted: AtomicType) -> bool:
+        return False
     if is_widened_integer(column, wanted):
         return True
     if (column.root, wanted.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):

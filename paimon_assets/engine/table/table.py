@@ -280,13 +280,24 @@ class Table:
         executor: TaskRunner | None = None,
         commit_user: str | None = None,
     ) -> AnalyzeOutcome:
-        """Compute and commit statistics of the rows; see `table.upkeep.analyze.analyze`.
+        """Compute and commit statistics of the rows, as a reader sees them.
+
+        Statistics of the newest data are not computed again.
+
+        Args:
+            columns: To sum up; all by default. Rows are counted in any case.
+            executor: Who reads; this process by default.
+            commit_user: Analyzing again under one name finds the first time.
 
         Raises:
             NotFoundError: There is no such column.
-            CommitConflictError: The schema changed meanwhile, or others were faster too often.
+            CommitConflictError: The schema changed meanwhile (kind `schema-changed`), or others
+                were faster too often.
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
+
+        Cost:
+            One read of the columns; memory of a task is that of a merge and 4096 hashes a column.
         """
         from paimon_assets.engine.table.upkeep.maintenance import analyze
 
@@ -469,10 +480,23 @@ class Table:
         partition: PartitionSpec | None = None,
         commit_user: str | None = None,
     ) -> Snapshot | None:
-        """Give partitions another bucket count; see `table.upkeep.rescale.rescale`.
+        """Give partitions another bucket count, in one snapshot.
+
+        Args:
+            executor: Who reads and writes.
+            buckets: The new count; the table's `bucket` by default. Our writers respect the count
+                of each partition, and take the table's for new ones; Java's refuse partitions whose
+                count is not the table's, so set `bucket`, too, where Java writes.
+            partition: Partition column → value, perhaps of some partition columns only; all
+                partitions by default.
+            commit_user: Rescaling again under one name finds the first time.
+
+        Returns:
+            The snapshot; None if all these partitions have the count and the key types already.
 
         Raises:
-            InvalidInputError: The table cannot be rescaled so (kind `rescale`).
+            InvalidInputError: Kind `rescale`: the table has no fixed bucket count, and no dynamic
+                buckets with files of other key types; or rows wait for a compaction.
             CommitConflictError: Others wrote into these partitions; nothing was committed.
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.

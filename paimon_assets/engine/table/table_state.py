@@ -234,11 +234,7 @@ class TableState:
     def change_made_since(
         self, changes: Sequence[SchemaChange], since_millis: int
     ) -> TableSchema | None:
-        """Return the schema these changes made at or after a time, if they were made then.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
+        """Return the schema these changes made at or after a time, if they were made then."""
         from paimon_assets.engine.table.schema_changes import change_made_since
 
         return change_made_since(self._store, changes, since_millis)

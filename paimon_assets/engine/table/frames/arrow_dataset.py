@@ -41,8 +41,13 @@ class ScanDataset(ds.Dataset):
         both = _both(self._filter, filter)
         needed = self._needed(columns, both)
         reader = self._scan(needed, None if both is None else weaker_filter(both))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with reader:
+                yield from reader
+
         return ds.Scanner.from_batches(
-            _batches(reader), schema=reader.schema, columns=columns, filter=both
+            batches(), schema=reader.schema, columns=columns, filter=both
         )
 
     def _needed(self, columns: Any, filtered: Any) -> list[str] | None:
@@ -119,8 +124,3 @@ def _both(one: Any, other: Any) -> Any:
     if one is None or other is None:
         return one if other is None else other
     return one & other
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    with reader:
-        yield from reader

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from types import ModuleType
 from typing import Any, get_origin
 
@@ -43,6 +44,7 @@ from paimon_assets.engine.table.frames.object_columns import (
     from_objects,
     zones_kept,
 )
+from paimon_assets.lazy_door import FRAME_MODULES
 
 
 def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
@@ -54,10 +56,10 @@ def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
         case [left, right] if expression.meta.eq(left | right):
             sides = [weaker_filter(polars, side) for side in parts]
             return any_of([side for side in sides if side]) if None not in sides else None
-        case [column, literal] if column.meta.is_column() and literal.meta.is_literal():
-            return _comparison(polars, expression, column, literal, is_mirrored=False)
-        case [literal, column] if column.meta.is_column() and literal.meta.is_literal():
-            return _comparison(polars, expression, column, literal, is_mirrored=True)
+        case [left, right] if left.meta.is_column() and right.meta.is_literal():
+            return _comparison(polars, expression, left, right, is_mirrored=False)
+        case [left, right] if left.meta.is_literal() and right.meta.is_column():
+            return _comparison(polars, expression, right, left, is_mirrored=True)
         case [column] if column.meta.is_column():
             name = column.meta.output_name()
             if expression.meta.eq(column.is_null()):
@@ -89,13 +91,6 @@ Frame = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas DataFrame; a polars
 DataFrame or LazyFrame; a duckdb relation, or whatever else has `__arrow_c_stream__`; a Spark
 DataFrame, classic or Connect."""
-
-_SUPPORTED = (
-    "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a pandas DataFrame, a "
-    "polars DataFrame or LazyFrame, a duckdb relation, a Spark DataFrame, or what else has "
-    "__arrow_c_stream__"
-)
-
 
 _REASON = 200
 """Characters of a library's own message."""
@@ -149,7 +144,7 @@ def from_batches(kind: FrameKind, batches: Batches, schema: pa.Schema) -> Frame:
         case FrameKind.PANDAS:
             return to_pandas(batches(None, None).read_all())
         case FrameKind.POLARS:
-            return importlib.import_module("polars").from_arrow(batches(None, None).read_all())
+            return library("polars").from_arrow(batches(None, None).read_all())
         case FrameKind.POLARS_LAZY:
             return to_lazy(batches, schema)
         case _:
@@ -161,22 +156,17 @@ def to_pandas(table: pa.Table) -> Any:
     has_nested = any(map(pat.is_nested, table.schema.types))
     frame = table.to_pandas(integer_object_nulls=has_nested)  # lists of integers stay integers
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if column.null_count and (pat.is_integer(column.type) or pat.is_boolean(column.type)):
-            frame[name] = column.to_pandas(types_mapper=_nullable_dtype)
+        is_boolean = pat.is_boolean(column.type)
+        if column.null_count and (is_boolean or pat.is_integer(column.type)):
+            own = "boolean" if is_boolean else str(column.type).replace("int", "Int")
+            dtype = library("pandas").api.types.pandas_dtype(own)
+            frame[name] = column.to_pandas(types_mapper=partial(lambda own, _: own, dtype))
     return frame
-
-
-def _nullable_dtype(arrow_type: Any) -> Any:
-    """Return pandas' own type of integers or booleans with gaps."""
-    is_boolean = pat.is_boolean(arrow_type)
-    name = "boolean" if is_boolean else str(arrow_type).replace("int", "Int")
-    return importlib.import_module("pandas").api.types.pandas_dtype(name)
 
 
 def to_lazy(batches: Batches, arrow_schema: pa.Schema) -> Any:
     """Return a polars LazyFrame; columns, filters and limit of its query reach the read."""
-    polars = importlib.import_module("polars")
-    plugins = importlib.import_module("polars.io.plugins")
+    polars, plugins = library("polars"), importlib.import_module("polars.io.plugins")
     schema = polars.from_arrow(arrow_schema.empty_table()).schema
 
     def read(
@@ -263,7 +253,12 @@ def _from_arrow(frame: Frame) -> Any:
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame)
     kind = f"{type(frame).__module__}.{type(frame).__qualname__}"
-    raise InvalidInputError(f"The rows are a {kind}; expected {_SUPPORTED}.", kind="frame-type")
+    raise InvalidInputError(
+        f"The rows are a {kind}; expected a pyarrow Table, RecordBatch, RecordBatchReader, Dataset"
+        " or Scanner, a pandas DataFrame, a polars DataFrame or LazyFrame, a duckdb relation, a"
+        " Spark DataFrame, or what else has __arrow_c_stream__.",
+        kind="frame-type",
+    )
 
 
 def _from_polars(frame: Any) -> pa.Table:
@@ -368,11 +363,20 @@ def _convert(column: Any, wanted: Any) -> Any:
             used = (column.cat.codes == mismatch.position).to_numpy()
             mismatch.position = int(used.argmax())
             raise
-    if column.dtype != object:
-        values = _natural(column)
-        return values if wanted is None else _fitted_chunks(values, wanted)
-    objects = column.tolist()
-    return from_objects(objects, _natural_type(objects) if wanted is None else wanted)
+    if column.dtype == object:
+        objects = column.tolist()
+        return from_objects(objects, _natural_type(objects) if wanted is None else wanted)
+    if hasattr(column, "sparse"):
+        column = column.sparse.to_dense()
+    try:
+        values: Any = pa.Array.from_pandas(column)
+    except UnicodeEncodeError as error:
+        bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
+        raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
+    if wanted is None:
+        return values
+    chunked = isinstance(values, pa.ChunkedArray)
+    return fitted(values.combine_chunks() if chunked else values, wanted)
 
 
 def _natural_type(values: Any) -> Any:
@@ -382,23 +386,6 @@ def _natural_type(values: Any) -> Any:
         return to_arrow_type(from_arrow_type(found))
     except InvalidInputError:  # whoever makes or checks the column refuses it, by its name
         return found
-
-
-def _natural(column: Any) -> Any:
-    """Return a column that is none of objects as Arrow has it; sparse ones are filled."""
-    if hasattr(column, "sparse"):
-        column = column.sparse.to_dense()
-    try:
-        return pa.Array.from_pandas(column)
-    except UnicodeEncodeError as error:
-        bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
-        raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
-
-
-def _fitted_chunks(values: Any, wanted: Any) -> Any:
-    if not isinstance(values, pa.ChunkedArray):
-        return fitted(values, wanted)
-    return fitted(values.combine_chunks(), wanted)
 
 
 class FrameResults(ABC):
@@ -459,7 +446,6 @@ class FrameReads(FrameResults):
 
         It is planned for each `collect`: a moment of this read holds for all of them.
         """
-        library("polars")
         return to_lazy(self.narrowed, self.arrow_schema)
 
     def to_dataset(self) -> Any:
@@ -473,8 +459,7 @@ class FrameReads(FrameResults):
 
     def to_spark(self, session: Any) -> Any:
         """Plan now, and return a lazy Spark DataFrame (`paimon_assets.spark.to_spark`)."""
-        module = importlib.import_module("paimon_assets.spark.dataframes.tables")
-        return module.to_spark(self, session)
+        return importlib.import_module(FRAME_MODULES["spark"]).to_spark(self, session)
 
 
 def library(name: str) -> ModuleType:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from threading import RLock
 from typing import Any
 
@@ -83,7 +83,8 @@ def from_objects(values: Objects, wanted: Any) -> Any:
         return _maps(values, wanted)
     if pat.is_list(wanted) or pat.is_fixed_size_list(wanted):
         return _lists(values, wanted)
-    return _leaves(values, wanted)
+    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _convert)
+    return rule(values, wanted)
 
 
 def fitted(values: Any, wanted: Any) -> Any:
@@ -99,26 +100,19 @@ def fitted(values: Any, wanted: Any) -> Any:
         return pa.nulls(len(values))
     if pat.is_timestamp(given) and given.tz is None and pat.is_date(wanted):
         return _exactly(values, wanted, "is no day: it has a time; take .dt.normalize() first")
-    if pat.is_integer(given) and pat.is_floating(wanted):
-        return _cast(values, wanted)
-    if pat.is_floating(given) and pat.is_integer(wanted):
-        return _cast(values, wanted)
     if pat.is_float64(given) and pat.is_float32(wanted):
         return _exactly(values, wanted, "would be rounded; take .astype('float32') first")
-    return values
-
-
-def _cast(values: Any, wanted: Any) -> Any:
-    if pat.is_float16(values.type):
+    to_float = pat.is_integer(given) and pat.is_floating(wanted)
+    if not (to_float or (pat.is_floating(given) and pat.is_integer(wanted))):
+        return values
+    if pat.is_float16(given):
         values = values.cast(pa.float32())
     try:
         return values.cast(wanted)
     except pa.ArrowInvalid as error:
-
-        def attempt(low: int, high: int) -> Any:
-            return values.slice(low, high - low).cast(wanted)
-
-        bad = first_failing(len(values), attempt)
+        bad = first_failing(
+            len(values), lambda low, high: values.slice(low, high - low).cast(wanted)
+        )
         raise Mismatch(bad, values[bad].as_py(), f"does not fit {wanted}") from error
 
 
@@ -132,11 +126,6 @@ def _exactly(values: Any, wanted: Any, reason: str) -> Any:
     if bad >= 0:
         raise Mismatch(bad, values[bad].as_py(), reason)
     return cast
-
-
-def _leaves(values: Objects, wanted: Any) -> Any:
-    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _convert)
-    return rule(values, wanted)
 
 
 def _of(*kinds: type, reason: str, never: tuple[type, ...] = ()) -> Callable[[Objects, Any], Any]:
@@ -185,16 +174,10 @@ def _times(values: Objects, _wanted: Any) -> Any:
 
 def _moments(values: Objects, wanted: Any) -> Any:
     _require(values, (dt.datetime,), "is no timestamp")
+    reason = "has no zone, so it is no instant"
     if wanted.tz is None:
-        _refuse_first(
-            values,
-            lambda value: value.tzinfo is not None,
-            "has a zone, DATE and TIMESTAMP have none",
-        )
-    else:
-        _refuse_first(
-            values, lambda value: value.tzinfo is None, "has no zone, so it is no instant"
-        )
+        reason = "has a zone, DATE and TIMESTAMP have none"
+    _refuse_first(values, lambda value: (value.tzinfo is None) != (wanted.tz is None), reason)
     is_fine = any(getattr(value, "nanosecond", 0) for value in values)
     return _convert(values, pa.timestamp("ns" if is_fine else "us", wanted.tz))
 
@@ -319,19 +302,15 @@ def _maps(values: Objects, wanted: Any) -> Any:
     offsets = [0, *accumulate(map(len, entries))]
     pairs = list(chain.from_iterable(entries))
     with _inside(offsets):
-        _require_pairs(pairs)
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, list | tuple) or len(pair) != 2:
+                raise Mismatch(position, pair, "is no pair of key and value")
         keys = from_objects([pair[0] for pair in pairs], wanted.key_type)
         if keys.null_count:
             at = pc.index(keys.is_null(), True).as_py()
             raise Mismatch(at, None, "is a null key")
         items = from_objects([pair[1] for pair in pairs], wanted.item_type)
     return pa.MapArray.from_arrays(_offsets(offsets, present), keys, items)
-
-
-def _require_pairs(pairs: Objects) -> None:
-    for position, pair in enumerate(pairs):
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise Mismatch(position, pair, "is no pair of key and value")
 
 
 def _lists(values: Objects, wanted: Any) -> Any:
@@ -352,24 +331,22 @@ def _lists(values: Objects, wanted: Any) -> Any:
 
 
 def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[int], Any]:
-    """Return where the elements of each list begin, and all of them."""
-    there = [value for value, is_there in zip(values, present, strict=True) if is_there]
-    lengths = [
-        len(value) if is_there else 0 for value, is_there in zip(values, present, strict=True)
+    """Return where the elements of each list begin, and all of them.
+
+    Numpy arrays of one type are joined without a look at each element.
+    """
+    lists: list[Any] = [
+        value if is_there else () for value, is_there in zip(values, present, strict=True)
     ]
-    offsets = [0, *accumulate(lengths)]
-    with _inside(offsets):
-        return offsets, _flat(there, wanted)
-
-
-def _flat(lists: Objects, wanted: Any) -> Any:
-    """Return the elements of all lists; of numpy arrays of one type without looking at each."""
+    offsets = [0, *accumulate(map(len, lists))]
+    lists = list(compress(lists, present))
     dtypes: set[Any] = {getattr(value, "dtype", None) for value in lists}
-    if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
-        [dtype] = dtypes
-        if dtype.kind in "biufM" and dtype.char != "g":
-            return fitted(pa.array(np.concatenate(lists), from_pandas=True), wanted)
-    return from_objects(list(chain.from_iterable(lists)), wanted)
+    with _inside(offsets):
+        if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
+            [dtype] = dtypes
+            if dtype.kind in "biufM" and dtype.char != "g":
+                return offsets, fitted(pa.array(np.concatenate(lists), from_pandas=True), wanted)
+        return offsets, from_objects(list(chain.from_iterable(lists)), wanted)
 
 
 @contextmanager

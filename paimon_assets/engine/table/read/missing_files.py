@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
-
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import Detail, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import PARTITION_LEGACY_NAME
 from paimon_assets.engine.spec.types.data_types import TypeRoot
-
-_FILE_NOT_FOUND = "file-not-found"
 
 
 @contextmanager
@@ -24,17 +20,9 @@ def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        if error.kind != _FILE_NOT_FOUND or snapshot is None:
+        if error.kind != "file-not-found" or snapshot is None:
             raise
         raise _explain(store, snapshot, error) from error
-
-
-def explained_batches(
-    batches: Iterator[pa.RecordBatch], store: FileStore, snapshot: Snapshot | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a read of a snapshot, with its missing files explained."""
-    with explaining(store, snapshot):
-        yield from batches
 
 
 def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotFoundError:
@@ -42,14 +30,18 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
     file = error.message if path is None else f"file '{path}' is gone"
     details: dict[str, Detail] = {"table": store.label, "snapshot_id": snapshot.id, "path": path}
     earliest = store.snapshots.earliest_id()
-    if _is_held(store, snapshot):
+    now = store.snapshots.snapshot_or_none(snapshot.id)
+    is_there = now is not None and now.delta_manifest_list == snapshot.delta_manifest_list
+    if is_there or any(tag.snapshot.id == snapshot.id for tag in store.tags.list()):
         has_earlier = earliest is not None and earliest < snapshot.id
         way_out = (
             "Read an earlier snapshot, or roll back to one."
             if has_earlier
             else "There is no earlier snapshot: restore the file from a copy of the table."
         )
-        if _has_folders_by_zone(store):
+        fields, options = store.schema.partition_fields, store.schema.typed_options
+        has_instants = any(field.type.root is TypeRoot.TIMESTAMP_LTZ for field in fields)
+        if has_instants and not options.get(PARTITION_LEGACY_NAME):
             way_out = (
                 f"Or a process of another time zone wrote it to a folder named otherwise, which"
                 f" '{PARTITION_LEGACY_NAME.key}' = false allows. {way_out}"
@@ -68,16 +60,3 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
         kind="snapshot-expired",
         details=details,
     )
-
-
-def _has_folders_by_zone(store: FileStore) -> bool:
-    fields, options = store.schema.partition_fields, store.schema.typed_options
-    instants = any(field.type.root is TypeRoot.TIMESTAMP_LTZ for field in fields)
-    return instants and not options.get(PARTITION_LEGACY_NAME)
-
-
-def _is_held(store: FileStore, snapshot: Snapshot) -> bool:
-    now = store.snapshots.snapshot_or_none(snapshot.id)
-    if now is not None and now.delta_manifest_list == snapshot.delta_manifest_list:
-        return True
-    return any(tag.snapshot.id == snapshot.id for tag in store.tags.list())

@@ -1,6 +1,7 @@
 """Plan: the splits of a read, and the context of their readers."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,31 +44,22 @@ def first_splits(
     return tuple(chosen)
 
 
-def first_rows(
-    batches: Iterable[pa.RecordBatch], limit: int
-) -> Generator[pa.RecordBatch, None, None]:
+def first_rows(rows: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
     """Yield the first rows, and read no further."""
     left = limit
-    if left <= 0:
-        return
-    for batch in batches:
+    while left > 0 and (batch := next(rows, None)) is not None:
         yield batch.slice(0, left)
         left -= batch.num_rows
-        if left <= 0:
-            return
 
 
 def fitting_parts(predicate: Predicate | None, schema: TableSchema) -> Predicate | None:
     """Return the conjuncts that look at columns of a table, with values of their types."""
-    return all_of(part for part in conjuncts(predicate) if _fits(part, schema))
-
-
-def _fits(part: Predicate, schema: TableSchema) -> bool:
-    try:
-        bind(part, schema)
-    except InvalidInputError:
-        return False
-    return True
+    fitting = []
+    for part in conjuncts(predicate):
+        with suppress(InvalidInputError):
+            bind(part, schema)
+            fitting.append(part)
+    return all_of(fitting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,12 +185,7 @@ class Plan:
                 kind="split-tied",
                 details={"table": self.context.table},
             )
-        if for_java:
-            self._refuse_texts()
-        return b"".join(dump_split(split, version) for split in self.splits)
-
-    def _refuse_texts(self) -> None:
-        for split in self.splits:
+        for split in self.splits if for_java else ():
             for file in (*split.before_files, *split.data_files):
                 if file.file_format in TEXT_FORMATS:
                     raise InvalidInputError(
@@ -209,6 +196,7 @@ class Plan:
                         kind="split-text",
                         details={"table": self.context.table, "path": split.path_of(file)},
                     )
+        return b"".join(dump_split(split, version) for split in self.splits)
 
     def narrowed(self, columns: Sequence[str] | None, predicate: Predicate | None) -> "Plan":
         """Return the plan for some columns (all for None) and, where it fits, a filter more."""

@@ -1,7 +1,7 @@
 """ReadBuilder: columns, filter, and a snapshot or a range of changes → Plan → rows."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +53,7 @@ from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
-from paimon_assets.engine.table.read.missing_files import explained_batches, explaining
+from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.plan import (
     CountPlan,
     Plan,
@@ -64,35 +64,6 @@ from paimon_assets.engine.table.read.plan import (
     read_context,
 )
 from paimon_assets.engine.table.read.where import Where, as_predicate
-
-
-def authorized(store: FileStore, columns: Callable[[], Iterable[str]]) -> FileStore:
-    """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`.
-
-    Args:
-        store: The table.
-        columns: Returns all columns of the read and of its filter.
-
-    Raises:
-        AccessDeniedError: The catalog does not allow it.
-        UnsupportedFeatureError: The catalog wants rows filtered or values masked, which only its
-            own server can do.
-    """
-    catalog: object = store.environment.catalog
-    identifier = store.environment.identifier
-    needs_permission = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
-    if not needs_permission or identifier is None or not isinstance(catalog, QueryAuth):
-        return store
-    names = set(store.schema.field_names)
-    if not catalog.is_plain_query(identifier, sorted(names.intersection(columns()))):
-        raise UnsupportedFeatureError(
-            f"Cannot read table '{store.label}': its catalog lets you see some rows only, or masked"
-            f" values ('{QUERY_AUTH_ENABLED.key}').",
-            kind="unsupported-query-auth",
-            details={"table": store.label},
-        )
-    return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
-
 
 _FALLBACK = "files of its fallback branch have other schemas; plan each branch by itself"
 _CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"
@@ -106,7 +77,8 @@ class ReadBuilder(FrameReads):
     """Describes a read; every `with_` and `at_` returns a new builder.
 
     `plan` checks options, snapshots and tags. `FrameReads` returns the rows as Arrow, pandas,
-    polars, duckdb or Spark.
+    polars, duckdb or Spark. Methods that look at the table may also raise `StorageError`, if the
+    storage failed, and `FormatError`, if a file is damaged.
 
     >>> table.new_read_builder().with_columns(["id"]).with_filter("dt = '2024-01-01'").to_arrow()
     ... # doctest: +SKIP
@@ -252,9 +224,8 @@ class ReadBuilder(FrameReads):
             InvalidInputError: A literal does not fit its column, or two options of time travel are
                 set.
             UnsupportedFeatureError: The table uses a feature this engine does not read.
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = authorized(self._open(), self._read_columns)
+        store = self._authorized(self._open())
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
         return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
@@ -362,6 +333,24 @@ class ReadBuilder(FrameReads):
     def _open(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store
 
+    def _authorized(self, store: FileStore) -> FileStore:
+        """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`."""
+        catalog: object = store.environment.catalog
+        identifier = store.environment.identifier
+        needs_permission = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
+        if not needs_permission or identifier is None or not isinstance(catalog, QueryAuth):
+            return store
+        schema = self.read_schema()
+        used = fields_of(self._bound(schema)) | set(self._names(schema))
+        if not catalog.is_plain_query(identifier, sorted(used & set(store.schema.field_names))):
+            raise UnsupportedFeatureError(
+                f"Cannot read table '{store.label}': its catalog lets you see some rows only, or"
+                f" masked values ('{QUERY_AUTH_ENABLED.key}').",
+                kind="unsupported-query-auth",
+                details={"table": store.label},
+            )
+        return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
+
     def _between(self, store: FileStore) -> Between | None:
         check_time_travel(store)
         if self.consumer is None:
@@ -396,7 +385,11 @@ class ReadBuilder(FrameReads):
         return between_for_consumer(store, start - 1, newest, keeps_kinds=keeps_kinds)
 
     def _plan_state(self, current: FileStore) -> Plan:
-        store, snapshot = self._travel(current)
+        snapshot, store = travel_by_options(current), current
+        if snapshot is None:
+            snapshot = current.newest()
+        else:
+            store = current.with_schema(schema_at(current, snapshot))
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -460,18 +453,6 @@ class ReadBuilder(FrameReads):
     def _bound(self, schema: TableSchema) -> Predicate | None:
         return None if self.predicate is None else bind(self.predicate, schema)
 
-    def _read_columns(self) -> frozenset[str]:
-        """Return the columns of the rows and of the filter."""
-        predicate = self._bound(schema := self.read_schema())
-        return frozenset(self._names(schema)) | (fields_of(predicate) if predicate else frozenset())
-
-    def _travel(self, store: FileStore) -> tuple[FileStore, Snapshot | None]:
-        """Return the table with the schema of the snapshot to read, and that snapshot."""
-        snapshot = travel_by_options(store)
-        if snapshot is None:
-            return store, store.newest()
-        return store.with_schema(schema_at(store, snapshot)), snapshot
-
     def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:
         """Return the time to read external files and branches as of; None is now."""
         options = time_travel_options(store)
@@ -489,10 +470,14 @@ class ReadBuilder(FrameReads):
             FormatError: By the reader: a file is damaged; names it.
             StorageError: By the reader: the storage failed.
         """
+        store = self._open()
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
-        explained = explained_batches(batches, self._open(), plan.oldest)
-        rows = explained if self.limit is None else first_rows(explained, self.limit)
-        return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows)
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            with explaining(store, plan.oldest):
+                yield from batches if self.limit is None else first_rows(batches, self.limit)
+
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows())
 
     def read_splits(
         self, data: bytes, executor: Executor[ArrowRows] | None = None

@@ -83,21 +83,16 @@ Where = Predicate | str | pc.Expression
 _Built = TypeVar("_Built")
 
 
-def as_predicate(given: object) -> Predicate:
-    """Return a filter as people give it; it is not bound to a schema yet.
-
-    Raises:
-        InvalidInputError: Neither a text this engine takes, nor a `Predicate`, nor an Expression of
-            pyarrow that says what one of them can.
-    """
-    if isinstance(given, str):
-        return parse_where(given)
-    if isinstance(given, Predicate):
-        return given
-    found = exact_filter(given) if isinstance(given, pc.Expression) else None
-    if found is None:
-        raise no_predicate(given)
-    return found
+def as_predicate(where: object) -> Predicate:
+    """Return a filter as people give it; it is not bound to a schema yet."""
+    if isinstance(where, str):
+        return parse_where(where)
+    if isinstance(where, Predicate):
+        return where
+    predicate = exact_filter(where) if isinstance(where, pc.Expression) else None
+    if predicate is None:
+        raise no_predicate(where)
+    return predicate
 
 
 def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
@@ -105,9 +100,6 @@ def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
 
     Names that are no plain words stand in double quotes or backticks; in another dialect, as there.
     ANDs and ORs may be as many as memory takes; parentheses and NOTs lie at most 30 deep.
-
-    Raises:
-        InvalidInputError: Not a filter this engine takes; quotes the part.
 
     >>> parse_where("a >= 3 and b is not null")
     And(children=(Comparison(field='a', op=<CompareOp.GE: '>='>, literal=3), \
@@ -118,9 +110,6 @@ IsNull(field='b', negated=True)))
 
 def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> Expression:
     """Parse the value of an update; it is not bound to a schema yet.
-
-    Raises:
-        InvalidInputError: Not an expression this engine computes; quotes the part.
 
     >>> parse_expression("price * 2")
     Operation(operator=<Operator.MULTIPLY: '*'>, operands=(ColumnValue(name='price'), \
@@ -143,7 +132,12 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
     except RecursionError:
         pass
     except SqlglotError as error:
-        message = f"Cannot parse the {what} '{_short(text)}'{_position(error)}.{_quoting(words)}"
+        # Where it cannot be parsed: the last character that was read.
+        first = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        column, line = first.get("col"), first.get("line") or 1
+        place = f" at character {column}" if column else ""
+        place += f" of line {line}" if column and line > 1 else ""
+        message = f"Cannot parse the {what} '{_short(text)}'{place}.{_quoting(words)}"
         raise InvalidInputError(message, kind=kind) from error
     except InvalidInputError as error:
         raise InvalidInputError(error.message + _quoting(words), kind=kind) from error
@@ -153,15 +147,6 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
         " as an IN, or as ORs side by side.",
         kind=kind,
     )
-
-
-def _position(error: SqlglotError) -> str:
-    """Return where a text cannot be parsed: the last character that was read."""
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    column, line = found.get("col"), found.get("line")
-    if not column:
-        return ""
-    return f" at character {column}" + (f" of line {line}" if line and line > 1 else "")
 
 
 def _depth(words: Iterable[Token]) -> int:
@@ -232,10 +217,10 @@ def _expression(node: exp.Expr) -> Expression:
             return Operation(Operator.COALESCE, parts)
         case exp.Round():
             digits = node.args.get("decimals")
-            given = LiteralValue(0) if digits is None else _expression(digits)
-            if isinstance(given, LiteralValue) and isinstance(given.value, int):
-                return Operation(Operator.ROUND, (_expression(node.this), given))
-            raise _refused_value(node)
+            places = LiteralValue(0) if digits is None else _expression(digits)
+            if not (isinstance(places, LiteralValue) and isinstance(places.value, int)):
+                raise _refused_value(node)
+            return Operation(Operator.ROUND, (_expression(node.this), places))
         case exp.Binary() if type(node) in _OPERATORS:
             sides = (_expression(node.left), _expression(node.right))
             return Operation(_OPERATORS[type(node)], sides)
@@ -296,21 +281,19 @@ def _predicate(node: exp.Expr) -> Predicate:
 
 
 def _comparison(node: exp.Binary) -> Predicate:
-    op = _OPS[type(node)]
-    left, right = node.left.unnest(), node.right.unnest()
-    if isinstance(left, exp.Column):
-        return Comparison(_column(left), op, _literal(right))
-    if isinstance(right, exp.Column):
-        return Comparison(_column(right), op.mirrored, _literal(left))
-    _refuse(node)
+    left, right, op = node.left.unnest(), node.right.unnest(), _OPS[type(node)]
+    if not isinstance(left, exp.Column):
+        left, right, op = right, left, op.mirrored
+    if not isinstance(left, exp.Column):
+        _refuse(node)
+    return Comparison(_column(left), op, _literal(right))
 
 
 def _like(node: exp.Like) -> Predicate:
     column, pattern = _column(node.this), _literal(node.expression)
     if not isinstance(pattern, str):
         _refuse(node)
-    negated = bool(node.args.get("negate"))
-    prefix = pattern.removesuffix("%")
+    prefix, negated = pattern.removesuffix("%"), bool(node.args.get("negate"))
     if negated or prefix == pattern or any(wild in prefix for wild in "%_\\"):
         return Like(column, pattern, negated)
     return StartsWith(column, prefix)
@@ -343,21 +326,15 @@ def _column(node: exp.Expr) -> str:
     _refuse(node)
 
 
-def _is_text_of_time(node: exp.Cast) -> bool:
-    """Whether this is `DATE '…'` or the like: the column's own type parses the text."""
-    text = node.this
-    return isinstance(text, exp.Literal) and bool(
-        text.is_string and node.is_type(*exp.DataType.TEMPORAL_TYPES, exp.DataType.Type.TIME)
-    )
-
-
-def _is_number_of_spark(node: exp.Cast) -> bool:
-    """Whether this is a number such as `10L`, which sqlglot makes a cast of."""
-    if not isinstance(node, exp.TryCast):
+def _is_literal(node: exp.Cast) -> bool:
+    """Whether a cast is a literal: `DATE '…'` and the like, or a number such as `10L`."""
+    literal = node.this
+    if not isinstance(literal, exp.Literal):
         return False
+    if literal.is_string:  # the column's own type parses it
+        return bool(node.is_type(*exp.DataType.TEMPORAL_TYPES, exp.DataType.Type.TIME))
     bits = next((bits for kind, bits in _NUMBERS_OF_SPARK.items() if node.is_type(kind)), 0)
-    number = node.this
-    return isinstance(number, exp.Literal) and number.is_int and int(number.name) < 2**bits
+    return isinstance(node, exp.TryCast) and literal.is_int and int(literal.name) < 2**bits
 
 
 def _instant(node: exp.Expr) -> Literal:
@@ -387,11 +364,11 @@ def _literal(node: exp.Expr) -> Literal:
             if isinstance(value, int | float | Decimal):
                 return -value
             _refuse(node)
-        case exp.Literal() if node.is_string:
-            return node.name
         case exp.RawString():
             return node.name
         case exp.Literal():
+            if node.is_string:
+                return node.name
             return int(node.name) if node.is_int else Decimal(node.name)
         case exp.Boolean():
             return bool(node.this)
@@ -399,7 +376,7 @@ def _literal(node: exp.Expr) -> Literal:
             return None
         case exp.Paren():
             return _literal(node.this)
-        case exp.Cast() if _is_number_of_spark(node) or _is_text_of_time(node):
+        case exp.Cast() if _is_literal(node):
             return _literal(node.this)
         case _:
             return _instant(node)

@@ -8,7 +8,7 @@ rules 1 to 6     the table, the path, segments there are        no file was open
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
@@ -79,9 +79,8 @@ class SegmentSource:
     @property
     def all_options(self) -> Mapping[str, str]:
         """The command's options as texts."""
-        given = {"path": self.path, "format": self.format, "partition": self.partition}
-        named = {key: value for key, value in given.items() if value is not None}
-        return {**self.options, **named}
+        own = {"path": self.path, "format": self.format, "partition": self.partition}
+        return {**self.options, **{key: value for key, value in own.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,22 +121,15 @@ def plan_import(
     held: frozenset[str] = frozenset(),
     roots: SegmentRoots | None = None,
 ) -> ImportPlan:
-    """Look at a folder that is to become segments; what breaks rules 16 to 18 is kept, not raised.
+    """Look at a folder that is to become segments; a broken rule 16 to 18 is kept, not raised.
 
     Args:
         store: The table.
         source: What to add.
         live: The table's live segments.
         executor: Who reads the footers.
-        held: Plain paths of further foreign files that the table reads.
+        held: Plain paths of further external files that the table reads.
         roots: Where files may lie, if not anywhere.
-
-    Raises:
-        InvalidInputError: A rule up to 15 is broken, or a file lies outside `roots`; says what to
-            change.
-        NotFoundError: The folder does not exist.
-        FormatError: A file is not of the format; names it.
-        UnsupportedFeatureError: The table can have no segments, or the format is unknown.
 
     Cost:
         One listing a folder and one footer a file; of text formats every row is read.
@@ -145,34 +137,61 @@ def plan_import(
     check_segment_table(store)
     root = _checked_path(store, source, live, roots)
     check_exists(store.file_io, root)
-    name = _checked_format(source)
+    name = source.format.strip().lower()
+    if name not in PAIMON_FORMATS | TEXT_FORMATS:
+        known = ", ".join(sorted(PAIMON_FORMATS | TEXT_FORMATS))
+        raise UnsupportedFeatureError(
+            f"Format not supported: '{source.format}'; a segment is one of {known}.",
+            kind="segment-format",
+            details={"format": source.format},
+        )
     text_options_of(name, source.options, store.schema)
-    found = walk(store.file_io, root, roots)
+    listed = walk(store.file_io, root, roots)
     held |= {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
     base = plain_path(root)
     files = tuple(
-        file for file in found if not source.only_new or f"{base}/{file.name}" not in held
+        file for file in listed if not source.only_new or f"{base}/{file.name}" not in held
     )
-    if not files and not (source.only_new and found):
+    if not files and not (source.only_new and listed):
         raise InvalidInputError(
             f"no partition data is found: '{root}' holds no file; name the folder above the files.",
             kind="segment-no-data",
             details={"path": root},
         )
-    options = source.all_options
-    check_partition_option(store.label, store.schema, source.partition, options)
-    _refuse_held(store, base, files, held)
+    check_partition_option(store.label, store.schema, source.partition, source.all_options)
+    for file in files:
+        if f"{base}/{file.name}" in held:
+            raise AlreadyExistsError(
+                f"path already exists in table status file: '{base}/{file.name}' is part of a live "
+                f"segment of table {store.label}, and its rows would count twice. Take only new "
+                "files, or delete that segment first.",
+                kind="segment-path-overlap",
+                details={"path": f"{base}/{file.name}"},
+            )
     footers = read_footers(store, root, name, files, executor, options=source.options)
-    plan = ImportPlan(source=source, root=root, files=files, footers=footers)
-    return _judge(store, plan)
+    differences = differences_of(store, files, footers)
+    problem: PaimonError | None = None
+    folders: list[PartitionFolder] = []
+    if differences:
+        problem = schema_problem(store, root, differences, footers)
+    else:
+        try:
+            folders = partition_folders(store, root, files) if files else []
+        except InvalidInputError as error:
+            problem = error
+    return ImportPlan(
+        source=source,
+        root=root,
+        files=files,
+        footers=footers,
+        folders=tuple(folders),
+        differences=differences,
+        problem=problem,
+    )
 
 
 def check_segment_table(store: FileStore) -> None:
-    """Refuse tables that cannot have external files: the analogue of CarbonData's first rule.
-
-    Raises:
-        UnsupportedFeatureError: Says what a table with segments is like.
-    """
+    """Refuse tables that cannot have external files: the analogue of CarbonData's first rule."""
     if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
         raise UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
@@ -209,44 +228,42 @@ def read_footers(
             )
             for chunk in chunks
         ),
-        weights=tuple(_weight(file_format, chunk) for chunk in chunks),
+        weights=tuple(
+            len(chunk) if file_format in PAIMON_FORMATS else sum(file.size for file in chunk)
+            for chunk in chunks
+        ),
         file_io=store.file_io.spec,
         subject=store.label,
     )
-    found: dict[str, FileFooter] = {}
+    footers: dict[str, FileFooter] = {}
     for number, result in executor.map_tasks(batch):
         names = (file.name for file in chunks[number])
-        found.update(zip(names, load_footers(result), strict=True))
-    return found
-
-
-def files_of(
-    segment_id: int, name: str, folder: PartitionFolder, footers: Mapping[str, FileFooter]
-) -> tuple[SegmentFile, ...]:
-    """Return the files of one partition folder, named from that folder."""
-    prefix = f"{folder.name}/" if folder.name else ""
-    inner = [replace(file, name=file.name.removeprefix(prefix)) for file in folder.files]
-    return segment_files(segment_id, name, inner, folder.files, footers)
+        footers.update(zip(names, load_footers(result), strict=True))
+    return footers
 
 
 def segment_files(
     segment_id: int,
     format_name: str,
-    inner: Sequence[FolderFile],
     files: Sequence[FolderFile],
     footers: Mapping[str, FileFooter],
+    *,
+    prefix: str = "",
 ) -> tuple[SegmentFile, ...]:
-    """Return files with names for their entries: never given twice, with the format at the end."""
+    """Return the files of a folder, named from behind a prefix.
+
+    The names of their entries are given once, and end in the format.
+    """
     token = uuid.uuid4().hex[:8]
     return tuple(
         SegmentFile(
-            name=below.name,
+            name=file.name.removeprefix(prefix),
             size=file.size,
             modified_ms=file.modified_ms,
             rows=footers[file.name].rows,
             file_name=f"segment-{segment_id}-{token}-{number}.{format_name}",
         )
-        for number, (below, file) in enumerate(zip(inner, files, strict=True))
+        for number, file in enumerate(files)
     )
 
 
@@ -289,13 +306,10 @@ def _checked_path(
     store: FileStore, source: SegmentSource, live: Sequence[Segment], roots: SegmentRoots | None
 ) -> str:
     """Return the one spelling of the path: rules 4 to 8."""
-    if source.path is None:
+    if source.path is None or not source.path.strip():
+        fault = "is mandatory" if source.path is None else "cannot be empty"
         raise InvalidInputError(
-            "PATH is mandatory: name the folder that holds the files.", kind="segment-path"
-        )
-    if not source.path.strip():
-        raise InvalidInputError(
-            "PATH cannot be empty: name the folder that holds the files.", kind="segment-path"
+            f"PATH {fault}: name the folder that holds the files.", kind="segment-path"
         )
     if roots is not None:
         roots.check(source.path)
@@ -305,8 +319,7 @@ def _checked_path(
     exists = store.file_io.exists(root)
     for segment in live:
         # On storage that distinguishes letter cases another case is another folder, if it exists.
-        same = root == segment.path or (not exists and root.lower() == segment.path.lower())
-        if same:
+        if root == segment.path or (not exists and root.lower() == segment.path.lower()):
             raise AlreadyExistsError(
                 "path already exists in table status file, can not add same segment path "
                 f"repeatedly: {root} is segment {segment.id} of table {store.label}. Delete that "
@@ -315,49 +328,3 @@ def _checked_path(
                 details={"path": root, "segment": segment.id},
             )
     return root
-
-
-def _checked_format(source: SegmentSource) -> str:
-    name = source.format.strip().lower()
-    if name not in PAIMON_FORMATS | TEXT_FORMATS:
-        known = ", ".join(sorted(PAIMON_FORMATS | TEXT_FORMATS))
-        raise UnsupportedFeatureError(
-            f"Format not supported: '{source.format}'; a segment is one of {known}.",
-            kind="segment-format",
-            details={"format": source.format},
-        )
-    return name
-
-
-def _refuse_held(
-    store: FileStore, base: str, files: Sequence[FolderFile], held: frozenset[str]
-) -> None:
-    for file in files:
-        if f"{base}/{file.name}" in held:
-            raise AlreadyExistsError(
-                f"path already exists in table status file: '{base}/{file.name}' is part of a live "
-                f"segment of table {store.label}, and its rows would count twice. Take only new "
-                "files, or delete that segment first.",
-                kind="segment-path-overlap",
-                details={"path": f"{base}/{file.name}"},
-            )
-
-
-def _judge(store: FileStore, plan: ImportPlan) -> ImportPlan:
-    differences = differences_of(store, plan.files, plan.footers)
-    problem: PaimonError | None = None
-    folders: list[PartitionFolder] = []
-    if differences:
-        problem = schema_problem(store, plan.root, differences, plan.footers)
-    else:
-        try:
-            folders = partition_folders(store, plan.root, plan.files) if plan.files else []
-        except InvalidInputError as error:
-            problem = error
-    return replace(plan, folders=tuple(folders), differences=differences, problem=problem)
-
-
-def _weight(file_format: str, files: Sequence[FolderFile]) -> int:
-    if file_format in PAIMON_FORMATS:
-        return len(files)
-    return sum(file.size for file in files)

@@ -65,9 +65,6 @@ SegmentStatement = AddSegment | ShowSegments | DeleteSegments | CleanFiles
 def parse_statement(text: str) -> SegmentStatement:
     """Parse one statement on segments; a semicolon may end it.
 
-    Raises:
-        InvalidInputError: Kind `statement`: it is none of those above; says where it differs.
-
     >>> parse_statement("show segments for table db.t limit 3")
     ShowSegments(table='db.t', limit=3, history=False)
     """

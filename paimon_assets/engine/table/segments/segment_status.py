@@ -1,9 +1,8 @@
-"""The state of segments in the newest snapshot: overwritten, compacted, rolled back."""
+"""Status of segments in the newest snapshot, and messages that add and remove their files."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
@@ -21,7 +20,6 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,
@@ -31,54 +29,6 @@ from paimon_assets.engine.spec.segments.segment import (
     plain_path,
 )
 
-_SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
-"""Which of the two a segment is the newest snapshot says."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Newest:
-    """The newest snapshot, and the names of its live files."""
-
-    store: FileStore
-    snapshot: Snapshot
-    own: frozenset[str]
-    foreign: frozenset[str]
-
-    @classmethod
-    def of(cls, store: FileStore) -> Self | None:
-        """Look; None if there is no snapshot."""
-        latest = store.snapshots.latest()
-        if latest is None:
-            return None
-        names: dict[bool, set[str]] = {False: set(), True: set()}
-        for entry in FileStoreScan(store).live_files(latest):
-            is_others = is_external(store.schema.typed_options, entry.file)
-            names[is_others].add(entry.file.file_name)
-        return cls(
-            store=store,
-            snapshot=latest,
-            own=frozenset(names[False]),
-            foreign=frozenset(names[True]),
-        )
-
-    def segment(self, segment: Segment) -> Segment:
-        """Return a segment with its status."""
-        if segment.status not in _SETTLED:
-            return segment
-        if segment.is_visible_to_paimon:
-            is_live = any(file.file_name in self.foreign for file in segment.files)
-        else:
-            is_live = is_live_in(self.store, segment, self.snapshot)
-        return replace(segment, status=_SETTLED[0] if is_live else _SETTLED[1])
-
-    def load(self, load: Load) -> Load:
-        """Return a load with its status; what took in the rows of one that lives is not said."""
-        if any(file.file_name in self.own for file in load.files):
-            return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
-        is_compacted = load.compacted_into is not None
-        status = SegmentStatus.COMPACTED if is_compacted else SegmentStatus.MARKED_FOR_DELETE
-        return replace(load, status=status)
-
 
 def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     """Return segments with the status that the newest snapshot gives them.
@@ -86,26 +36,43 @@ def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]
     Cost:
         The manifests of the newest snapshot.
     """
-    # What is in progress comes first: its commit must not be newer than the newest snapshot.
-    settled = resolve(store, segments)
-    newest = _Newest.of(store) if settled else None
-    return settled if newest is None else [newest.segment(segment) for segment in settled]
+    items = all_now(store, SegmentList(segments=tuple(segments)))
+    return [item for item in items if isinstance(item, Segment)]
 
 
 def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
     """Return segments and loads by id, as `segments_now`.
 
-    Args:
-        store: The table.
-        listed: With its loads; all snapshots in it must be older than this call.
+    All snapshots in the list must be older than this call.
     """
+    # What is in progress comes first: its commit must not be newer than the newest snapshot.
     settled = resolve(store, listed.segments)
-    newest = _Newest.of(store) if settled or listed.loads else None
-    loads = list(listed.loads)
-    if newest is not None:
-        settled = [newest.segment(segment) for segment in settled]
-        loads = [newest.load(load) for load in loads]
-    now: list[Segment | Load] = [*settled, *loads]
+    latest = store.snapshots.latest() if settled or listed.loads else None
+    if latest is None:
+        return sorted([*settled, *listed.loads], key=lambda item: item.id)
+    names: dict[bool, set[str]] = {False: set(), True: set()}
+    for entry in FileStoreScan(store).live_files(latest):
+        names[is_external(store.schema.typed_options, entry.file)].add(entry.file.file_name)
+
+    def segment_now(segment: Segment) -> Segment:
+        if segment.status not in (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE):
+            return segment
+        if segment.is_visible_to_paimon:
+            is_live = any(file.file_name in names[True] for file in segment.files)
+        else:
+            is_live = is_live_in(store, segment, latest)
+        status = SegmentStatus.SUCCESS if is_live else SegmentStatus.MARKED_FOR_DELETE
+        return replace(segment, status=status)
+
+    def load_now(load: Load) -> Load:
+        if any(file.file_name in names[False] for file in load.files):
+            # What took in the rows of a load that lives is not said.
+            return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
+        is_compacted = load.compacted_into is not None
+        status = SegmentStatus.COMPACTED if is_compacted else SegmentStatus.MARKED_FOR_DELETE
+        return replace(load, status=status)
+
+    now: list[Segment | Load] = [*map(segment_now, settled), *map(load_now, listed.loads)]
     return sorted(now, key=lambda item: item.id)
 
 
@@ -124,11 +91,7 @@ def external_paths(store: FileStore) -> frozenset[str]:
 def refuse_taken(
     store: FileStore, segments: Iterable[Segment], paths: AbstractSet[str], user: str
 ) -> None:
-    """Refuse files that the command of another user has added.
-
-    Raises:
-        AlreadyExistsError: Names the segment.
-    """
+    """Refuse files that the command of another user has added."""
     for segment in segments_now(store, segments):
         is_taken = segment.status is SegmentStatus.SUCCESS and segment.commit_user != user
         if is_taken and not paths.isdisjoint(paths_of([segment])):
@@ -158,11 +121,7 @@ def paths_of(segments: Iterable[Segment]) -> set[str]:
 
 
 def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
-    """Refuse to refresh loads: they have no folder.
-
-    Raises:
-        InvalidInputError: One of the ids is a load of the table's own.
-    """
+    """Refuse to refresh loads: they have no folder."""
     for item in listed:
         if isinstance(item, Load) and item.id in ids:
             raise InvalidInputError(
@@ -174,11 +133,7 @@ def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segme
 
 
 def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
-    """Check that all ids are of live segments.
-
-    Raises:
-        NotFoundError: One is not.
-    """
+    """Refuse ids that are not of live segments."""
     missing = sorted(set(ids) - {segment.id for segment in live})
     if missing:
         raise NotFoundError(
@@ -193,10 +148,7 @@ def additions(
 ) -> list[CommitMessage]:
     """Return the messages that add the files of segments; none for text formats.
 
-    Args:
-        segments: To be added, or read anew.
-        footers: By the plain paths of their files.
-        clock: Says when the entries are made.
+    `footers` has the plain paths of their files as keys.
     """
     created = wall_clock_ms(clock.now_millis())
     return [
@@ -237,9 +189,7 @@ def _data_file(
 def removals(store: FileStore, segments: Iterable[Segment | Load]) -> list[CommitMessage]:
     """Return the messages that remove segments' live files, with their deletion vectors.
 
-    Raises:
-        UnsupportedFeatureError: Kind `segment-own`; an index file holds such a vector beside one of
-            a file that stays.
+    An index file that holds such a vector beside one of a file that stays is refused.
     """
     latest = store.snapshots.latest()
     if latest is None:
@@ -281,11 +231,7 @@ def _going_indexes(
 
 
 def check_loads_deletable(store: FileStore, loads: Sequence[Load]) -> None:
-    """Refuse to take loads away where older rows would come back.
-
-    Raises:
-        UnsupportedFeatureError: Kind `segment-own`; says what to do instead.
-    """
+    """Refuse to take loads away where older rows would come back."""
     if loads and store.schema.has_primary_key:
         raise UnsupportedFeatureError(
             f"Segment {loads[0].id} of table {store.label} is a load of the table's own, which "

@@ -17,23 +17,11 @@ from paimon_assets.engine.spec.segments.segment import (
 
 _NOT_APPLICABLE = "NA"
 
-SHOW_SEGMENTS = pa.schema(
-    {
-        name: pa.string()
-        for name in (
-            "ID",
-            "Status",
-            "Load Start Time",
-            "Load Time Taken",
-            "Partition",
-            "Data Size",
-            "Index Size",
-            "File Format",
-            "Path",
-            "Options",
-        )
-    }
+_COLUMNS = (
+    "ID, Status, Load Start Time, Load Time Taken, Partition, Data Size, Index Size, File Format,"
+    " Path, Options"
 )
+SHOW_SEGMENTS = pa.schema({name: pa.string() for name in _COLUMNS.split(", ")})
 
 
 def show_segments(
@@ -47,29 +35,32 @@ def show_segments(
         history: Add the columns of SHOW HISTORY SEGMENTS.
     """
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
-    rows: list[dict[str, Any]] = [
-        {
-            "ID": str(segment.id),
-            "Status": segment.status.value,
-            "Load Start Time": _time_text(segment.load_start_ms),
-            "Load Time Taken": _taken_text(segment),
-            "Partition": _partition_text(segment),
-            "Data Size": size_text(segment.data_size),
-            "Index Size": _NOT_APPLICABLE,
-            "File Format": segment.format,
-            "Path": segment.path if isinstance(segment, Segment) else _NOT_APPLICABLE,
-            "Options": _options_text(segment) or _NOT_APPLICABLE,
-        }
-        for segment in newest
-    ]
-    shown = pa.Table.from_pylist(rows, schema=SHOW_SEGMENTS)
-    if not history:
-        return shown
-    visible = [str(segment.status is SegmentStatus.SUCCESS).lower() for segment in newest]
-    merged = [_merged_to(segment) for segment in newest]
-    merged_texts = [_NOT_APPLICABLE if number is None else str(number) for number in merged]
-    shown = shown.append_column("Visibility", pa.array(visible, pa.string()))
-    return shown.append_column("Merged To", pa.array(merged_texts, pa.string()))
+    schema, rows = SHOW_SEGMENTS, [_shown_row(segment) for segment in newest]
+    if history:
+        for name in ("Visibility", "Merged To"):
+            schema = schema.append(pa.field(name, pa.string()))
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _shown_row(segment: Segment | Load) -> dict[str, Any]:
+    """Return the words of SHOW HISTORY SEGMENTS on one segment."""
+    taken, merged = _taken_ms(segment), _merged_to(segment)
+    start = dt.datetime.fromtimestamp(segment.load_start_ms / 1000, dt.UTC)
+    partition = f"{{{segment.partition_text}}}{_more_text(segment)}"
+    return {
+        "ID": str(segment.id),
+        "Status": segment.status.value,
+        "Load Start Time": f"{start:%Y-%m-%d %H:%M:%S}.{segment.load_start_ms % 1000:03d} UTC",
+        "Load Time Taken": _NOT_APPLICABLE if taken is None else duration_text(taken),
+        "Partition": partition if segment.partition_text else _NOT_APPLICABLE,
+        "Data Size": size_text(segment.data_size),
+        "Index Size": _NOT_APPLICABLE,
+        "File Format": segment.format,
+        "Path": segment.path if isinstance(segment, Segment) else _NOT_APPLICABLE,
+        "Options": _options_text(segment) or _NOT_APPLICABLE,
+        "Visibility": str(segment.status is SegmentStatus.SUCCESS).lower(),
+        "Merged To": _NOT_APPLICABLE if merged is None else str(merged),
+    }
 
 
 def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
@@ -101,28 +92,12 @@ def _merged_to(segment: Segment | Load) -> int | None:
     return segment.compacted_into if isinstance(segment, Load) and is_compacted else None
 
 
-def _partition_text(segment: Segment | Load) -> str:
-    if not segment.partition_text:
-        return _NOT_APPLICABLE
-    return f"{{{segment.partition_text}}}{_more_text(segment)}"
-
-
 def _more_text(segment: Segment | Load) -> str:
     return ", ..." if isinstance(segment, Load) and segment.partition_count > 1 else ""
 
 
 def _taken_ms(segment: Segment | Load) -> int | None:
     return None if segment.load_end_ms is None else segment.load_end_ms - segment.load_start_ms
-
-
-def _taken_text(segment: Segment | Load) -> str:
-    taken = _taken_ms(segment)
-    return _NOT_APPLICABLE if taken is None else duration_text(taken)
-
-
-def _time_text(millis: int) -> str:
-    moment = dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{millis % 1000:03d} UTC"
 
 
 def _options_text(segment: Segment | Load) -> str:

@@ -54,7 +54,6 @@ from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
     differences_of,
-    files_of,
     plan_import,
     read_footers,
     schema_problem,
@@ -92,7 +91,11 @@ class SegmentOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """The segments of one table."""
+    """The segments of one table.
+
+    Methods may also raise `StorageError`, if the storage failed, and `FormatError`, if metadata is
+    damaged.
+    """
 
     store: FileStore
     clock: Clock = field(default_factory=SystemClock)
@@ -107,9 +110,6 @@ class Segments:
     def listed(self) -> list[Segment | Load]:
         """Return all segments and loads by id, with the status that the newest snapshot gives.
 
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-
         Cost:
             Reads the registry, the manifests of the newest snapshot, and the delta manifests of
             the snapshots since the registry changed; of all snapshots if there is no registry.
@@ -118,9 +118,6 @@ class Segments:
 
     def live(self) -> list[Segment]:
         """Return the segments whose rows a read returns, by id; no loads.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
 
         Cost: the registry, and the manifests of the newest snapshot.
         """
@@ -170,9 +167,10 @@ class Segments:
         """
         user = commit_user or NewUser("segment-add-")
         base = self.store.snapshots.latest()
-        earlier = self._earlier_outcome(user)
+        earlier = self.store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER)
         if earlier is not None:
-            return earlier
+            done = tuple(self._finish(user, earlier))
+            return SegmentOutcome(segments=done, snapshot=earlier, was_already_committed=True)
         start_ms = self.clock.now_millis()
         plan = self.plan(source, executor)
         if plan.problem is not None:
@@ -183,8 +181,12 @@ class Segments:
         with deleted_on_definite_failure(
             lambda: self._change(lambda item: None if item.commit_user == user else item)
         ):
-            if any(segment.is_visible_to_paimon for segment in segments):
-                self._set_write_only()
+            newest = self.store.schemas.latest() or self.store.schema
+            is_visible = any(segment.is_visible_to_paimon for segment in segments)
+            if is_visible and not newest.typed_options.has(WRITE_ONLY):
+                # Other engines would compact external files, and delete them later.
+                change = SetOption(key=WRITE_ONLY.key, value="true")
+                self.store.schemas.commit_changes([change], time_millis=self.clock.now_millis())
             root = plain_path(plan.root)
             footers = {f"{root}/{name}": footer for name, footer in plan.footers.items()}
             messages = additions(segments, footers, self.clock)
@@ -317,11 +319,8 @@ class Segments:
             CommitConflictError, CommitUnknownError: As for every commit.
         """
         items = self._pin()
-        live = [
-            item
-            for item in items
-            if isinstance(item, Segment) and item.status is SegmentStatus.SUCCESS
-        ]
+        segments = (item for item in items if isinstance(item, Segment))
+        live = [item for item in segments if item.status is SegmentStatus.SUCCESS]
         check_folders(self.store, ids, items)
         check_ids(self.store, ids, live)
         footers: dict[str, FileFooter] = {}
@@ -382,7 +381,7 @@ class Segments:
         if differences:
             raise schema_problem(store, segment.folder, differences, read)
         footers.update({f"{base}/{name}": footer for name, footer in read.items()})
-        return replace(segment, files=segment_files(segment.id, segment.format, files, files, read))
+        return replace(segment, files=segment_files(segment.id, segment.format, files, read))
 
     def _begin(self, plan: ImportPlan, user: str, start_ms: int) -> list[Segment]:
         """List the plan's segments as in progress, with new ids.
@@ -407,7 +406,13 @@ class Segments:
                     format=name,
                     partition=folder.partition,
                     partition_text=folder.text,
-                    files=files_of(listed.next_id + number, name, folder, plan.footers),
+                    files=segment_files(
+                        listed.next_id + number,
+                        name,
+                        folder.files,
+                        plan.footers,
+                        prefix=f"{folder.name}/" if folder.name else "",
+                    ),
                     schema_id=self.store.schema.id,
                     commit_user=user,
                     load_start_ms=start_ms,
@@ -439,14 +444,6 @@ class Segments:
 
         return [item for item in self._change(finish) if item.commit_user == user]
 
-    def _earlier_outcome(self, user: str) -> SegmentOutcome | None:
-        """Return the outcome of an earlier command of this user, if it was committed."""
-        snapshot = self.store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER)
-        if snapshot is None:
-            return None
-        segments = tuple(self._finish(user, snapshot))
-        return SegmentOutcome(segments=segments, snapshot=snapshot, was_already_committed=True)
-
     def _pin(self) -> list[Segment | Load]:
         """Store the ids of loads, and return all segments and loads as `listed` does."""
         if self.store.paths.branch != MAIN_BRANCH:
@@ -457,14 +454,6 @@ class Segments:
                 details={"table": self.store.label, "branch": self.store.paths.branch},
             )
         return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
-
-    def _set_write_only(self) -> None:
-        """Set `write-only`: other engines would compact external files, and delete them later."""
-        schemas = self.store.schemas
-        newest = schemas.latest() or self.store.schema
-        if not newest.typed_options.has(WRITE_ONLY):
-            change = SetOption(key=WRITE_ONLY.key, value="true")
-            schemas.commit_changes([change], time_millis=self.clock.now_millis())
 
     def _commit(
         self,

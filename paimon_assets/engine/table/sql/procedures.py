@@ -24,6 +24,7 @@ from paimon_assets.engine.control.compact.plan import CompactStrategy
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -32,7 +33,7 @@ from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_in
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import parse_where
-from paimon_assets.engine.table.sql.show import Columns, answer, texts
+from paimon_assets.engine.table.sql.show import answer, texts
 from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog
 from paimon_assets.engine.table.sql_words import SparkSql, Words
 from paimon_assets.engine.table.table import Table
@@ -128,12 +129,9 @@ class _Parameter:
 
 def _partitions(text: str | None) -> Predicate | None:
     """Parse `a=1,b=2;a=3`: the comma is AND, the semicolon OR."""
-    parts = [
-        all_of(equal(name, value) for name, value in _pairs(part).items())
-        for part in (text or "").split(";")
-    ]
-    chosen = [part for part in parts if part is not None]
-    return any_of(chosen) if chosen else None
+    specs = filter(None, map(_pairs, (text or "").split(";")))
+    parts = [all_of(equal(name, value) for name, value in spec.items()) for spec in specs]
+    return any_of([part for part in parts if part is not None]) if parts else None
 
 
 def _compact(args: _Arguments) -> None:
@@ -179,7 +177,7 @@ def _expire_snapshots(args: _Arguments) -> pa.Table:
         count = len(expire_snapshots(maintenance.store).snapshot_ids)
     else:
         count = maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS).count
-    return answer([("deleted_snapshots_count", pa.int32())], [[count]])
+    return answer("deleted_snapshots_count INT", [[count]])
 
 
 def _expire_partitions(args: _Arguments) -> pa.Table:
@@ -213,28 +211,18 @@ def _create_tag_from_timestamp(args: _Arguments) -> pa.Table:
             f"Table '{table.name}' has no snapshot at or after {after}.", kind="snapshot-not-found"
         )
     table.tags.create(args.tag, snapshot.id, time_retained=args.time_retained)
-    columns: Columns = [
-        ("tagName", pa.string()),
-        ("snapshot", pa.int64()),
-        ("commit_time", pa.int64()),
-    ]
-    return answer(columns, [[args.tag, snapshot.id, snapshot.time_millis]])
+    row = [args.tag, snapshot.id, snapshot.time_millis]
+    return answer("tagName STRING, snapshot BIGINT, commit_time BIGINT", [row])
 
 
 def _replace_tag(args: _Arguments) -> None:
-    table = args.open()
-    snapshot = table.snapshot(args.snapshot)
-    if snapshot is None:
-        raise NotFoundError(f"Table '{table.name}' has no snapshot.", kind="snapshot-not-found")
-    table.tags.replace(args.tag, snapshot, time_retained=args.time_retained)
+    args.open().tags.replace(args.tag, args.snapshot, time_retained=args.time_retained)
 
 
 def _create_or_replace_tag(args: _Arguments) -> None:
-    table = args.open()
-    if table.tags.get_or_none(args.tag) is not None:
-        _replace_tag(args)
-    else:
-        table.tags.create(args.tag, args.snapshot, time_retained=args.time_retained)
+    tags = args.open().tags
+    write = tags.create if tags.get_or_none(args.tag) is None else tags.replace
+    write(args.tag, args.snapshot, time_retained=args.time_retained)
 
 
 def _rename_tag(args: _Arguments) -> None:
@@ -242,13 +230,11 @@ def _rename_tag(args: _Arguments) -> None:
 
 
 def _delete_tag(args: _Arguments) -> None:
-    table = args.open()
-    if not args.if_exists:
-        for name in args.tag:
-            table.tags.get(name)
-    for name in args.tag:
-        if table.tags.get_or_none(name) is not None:
-            table.tags.delete(name)
+    tags = args.open().tags
+    look = tags.get_or_none if args.if_exists else tags.get
+    for tag in list(map(look, dict.fromkeys(args.tag))):
+        if tag is not None:
+            tags.delete(tag.name)
 
 
 def _expire_tags(args: _Arguments) -> pa.Table:
@@ -256,12 +242,13 @@ def _expire_tags(args: _Arguments) -> pa.Table:
     if older is None:
         gone = [each.tag.name for each in expire_tags(table.maintenance().store)]
         return texts("expired_tags", gone)
-    gone = []
-    for tag in table.tags.list():
-        made = tag.create_time
-        if made is not None and tag.time_retained and made.timestamp() * 1000 < older:
-            table.tags.delete(tag.name)
-            gone.append(tag.name)
+    gone = [
+        tag.name
+        for tag in table.tags.list()
+        if tag.create_time and tag.time_retained and tag.create_time.timestamp() * 1000 < older
+    ]
+    for name in gone:
+        table.tags.delete(name)
     return texts("expired_tags", gone)
 
 
@@ -270,22 +257,20 @@ def _trigger_tag_automatic_creation(args: _Arguments) -> None:
 
 
 def _rollback(args: _Arguments) -> pa.Table:
-    version = args.version
-    if version is not None and version.isdecimal():
-        version = int(version)
-    targets = [each for each in (version, args.snapshot, args.tag) if each is not None]
+    targets = [each for each in (args.version, args.snapshot, args.tag) if each is not None]
     if len(targets) != 1:
         raise InvalidInputError(
             "rollback takes one of version, snapshot and tag.", kind="procedure"
         )
-    return _rolled_back(args.open(), targets[0])
+    is_id = args.version is not None and args.version.isdecimal()
+    return _rolled_back(args.open(), int(args.version) if is_id else targets[0])
 
 
 def _rolled_back(table: Table, target: int | str) -> pa.Table:
     before = table.latest_snapshot()
     done = table.rollback_to(target)
-    columns = [("previous_snapshot_id", pa.int64()), ("current_snapshot_id", pa.int64())]
-    return answer(columns, [[None if before is None else before.id, done.snapshot.id]])
+    row = [None if before is None else before.id, done.snapshot.id]
+    return answer("previous_snapshot_id BIGINT, current_snapshot_id BIGINT", [row])
 
 
 def _rollback_to_timestamp(args: _Arguments) -> pa.Table:
@@ -299,19 +284,18 @@ def _rollback_to_timestamp(args: _Arguments) -> pa.Table:
 
 
 def _remove_orphan_files(args: _Arguments) -> pa.Table:
-    older, name, files, size = args.older_than, args.table, 0, 0
+    name, files, size, age_ms = args.table, 0, 0, DAY_MS
+    if args.older_than is not None:
+        age_ms = max(0, SystemClock().now_millis() - args.older_than)
     tables = [name]
     if name.endswith(".*"):
         tables = [f"{name[:-1]}{each}" for each in args.catalog.list_tables(name[:-2])]
     for each in tables:
-        upkeep = replace(args.of(each).open().maintenance(), dry_run=args.dry_run)
-        if older is not None:
-            age = max(0, SystemClock().now_millis() - older)
-            upkeep = replace(upkeep, orphans_older_than_ms=age)
+        upkeep = args.of(each).open().maintenance()
+        upkeep = replace(upkeep, dry_run=args.dry_run, orphans_older_than_ms=age_ms)
         report = upkeep.run(MaintenanceTask.CLEAN_ORPHANS)
         files, size = files + report.files, size + report.total_bytes
-    columns = [("deletedFileCount", pa.int64()), ("deletedFileTotalLenInBytes", pa.int64())]
-    return answer(columns, [[files, size]])
+    return answer("deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT", [[files, size]])
 
 
 def _compact_manifest(args: _Arguments) -> None:
@@ -424,7 +408,7 @@ def call(
     literals = _by_name(statement, parameters)
     values = {one.name: one.typed(literals.get(one.name)) for one in parameters}
     shown = run(_Arguments(catalog=catalog, names=names, executor=executor, **values))
-    return answer([("result", pa.bool_())], [[True]]) if shown is None else shown
+    return answer("result BOOLEAN", [[True]]) if shown is None else shown
 
 
 def _by_name(statement: Call, parameters: list[_Parameter]) -> dict[str, Literal]:

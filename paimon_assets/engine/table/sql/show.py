@@ -11,36 +11,31 @@ import pyarrow as pa
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.catalog_options import shown_options
+from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.table.sql.sql_types import spark_text
 from paimon_assets.engine.table.sql.statements import Describe, Show, Shown, SqlCatalog, view_exists
+from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.views import View
 
-Columns = Sequence[tuple[str, pa.DataType]]
-_OUTCOME_COLUMNS: Columns = [
-    ("statement", pa.string()),
-    ("name", pa.string()),
-    ("snapshot_id", pa.int64()),
-    ("commit_user", pa.string()),
-    ("rows_written", pa.int64()),
-    ("rows_matched", pa.int64()),
-    ("rows_inserted", pa.int64()),
-]
-_OUTCOME = pa.schema(_OUTCOME_COLUMNS)
+_OUTCOME = columns(
+    "statement STRING, name STRING, snapshot_id BIGINT, commit_user STRING, rows_written BIGINT,"
+    " rows_matched BIGINT, rows_inserted BIGINT"
+)
+_DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"
 
 
-def answer(
-    columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[Sequence[object]]
-) -> pa.Table:
-    """Return a small table, row by row."""
-    names = [name for name, _ in columns]
-    dicts = [dict(zip(names, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(dicts, schema=pa.schema(list(columns)))
+def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
+    """Return a small table, row by row; its columns are written as in CREATE TABLE."""
+    schema = columns(names)
+    dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(dicts, schema=schema)
 
 
-def texts(name: str, values: Sequence[str]) -> pa.Table:
+def texts(name: str, values: Iterable[str]) -> pa.Table:
     """Return one column of texts."""
-    return answer([(name, pa.string())], [[value] for value in values])
+    return answer(f"{name} STRING", [[value] for value in values])
 
 
 def outcome(
@@ -53,19 +48,9 @@ def outcome(
     inserted: int | None = None,
 ) -> pa.Table:
     """Return the result of a statement, in one row."""
-    row = {
-        "statement": statement,
-        "name": str(name),
-        "snapshot_id": None if snapshot is None else snapshot.id,
-        "commit_user": None if snapshot is None else snapshot.commit_user,
-        "rows_written": written,
-        "rows_matched": matched,
-        "rows_inserted": inserted,
-    }
-    return pa.Table.from_pylist([row], schema=_OUTCOME)
-
-
-_TEXT = pa.string()
+    made = (None, None) if snapshot is None else (snapshot.id, snapshot.commit_user)
+    row = (statement, str(name), *made, written, matched, inserted)
+    return pa.Table.from_pylist([dict(zip(_OUTCOME.names, row, strict=True))], schema=_OUTCOME)
 
 
 def show(catalog: SqlCatalog, statement: Show) -> pa.Table:
@@ -75,11 +60,9 @@ def show(catalog: SqlCatalog, statement: Show) -> pa.Table:
         case Shown.DATABASES:
             return texts("namespace", _like(catalog.list_databases(), statement.pattern))
         case Shown.TABLES:
-            found = _like(catalog.list_tables(database), statement.pattern)
-            return _list(database, "tableName", found)
+            return _list(database, "tableName", catalog.list_tables(database), statement)
         case Shown.VIEWS:
-            found = _like(catalog.views.list(database), statement.pattern)
-            return _list(database, "viewName", found)
+            return _list(database, "viewName", catalog.views.list(database), statement)
         case _:
             return _of_table(catalog, statement)
 
@@ -88,7 +71,7 @@ def _of_table(catalog: SqlCatalog, statement: Show) -> pa.Table:
     name = statement.table
     assert name is not None  # noqa: S101 - the parser gives one
     if statement.shown is Shown.CREATE and view_exists(catalog, name):
-        return texts("createtab_stmt", [_create_view(catalog, name)])
+        return texts("createtab_stmt", [_create_view(name, catalog.views.get(str(name)))])
     table = catalog.get_table(name)
     match statement.shown:
         case Shown.CREATE:
@@ -99,23 +82,20 @@ def _of_table(catalog: SqlCatalog, statement: Show) -> pa.Table:
             return texts("tag", [tag.name for tag in table.tags.list()])
         case Shown.PROPERTIES:
             options = sorted(shown_options(table.schema.options).items())
-            return answer([("key", _TEXT), ("value", _TEXT)], options)
+            return answer("key STRING, value STRING", options)
         case _:
-            return texts("partition", _partitions(table, statement))
-
-
-def _partitions(table: Table, statement: Show) -> list[str]:
-    wanted = {
-        name: to_internal(value, table.schema.column(name).type, name)
-        for name, value in statement.partition
-    }
-    parts = {entry.partition for entry in table.state.live_files()}
-    found = []
-    for part in parts:
-        values = table.state.partition_values(part)
-        if all(values[name] == value for name, value in wanted.items()):
-            found.append(table.state.partition_text(part))
-    return sorted("/".join(f"{name}={value}" for name, value in each.items()) for each in found)
+            fixed = {
+                name: to_internal(value, table.schema.column(name).type, name)
+                for name, value in statement.partition
+            }
+            parts = {entry.partition for entry in table.state.live_files()}
+            chosen = [
+                table.state.partition_text(part).items()
+                for part in parts
+                if fixed.items() <= table.state.partition_values(part).items()
+            ]
+            names = ("/".join(f"{name}={value}" for name, value in each) for each in chosen)
+            return texts("partition", sorted(names))
 
 
 def _like(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -123,41 +103,42 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
     if pattern is None:
         return list(names)
     choices = [re.escape(each.strip()).replace(r"\*", ".*") for each in pattern.split("|")]
-    taken = re.compile("|".join(f"(?:{each})" for each in choices), re.IGNORECASE)
-    return [name for name in names if taken.fullmatch(name)]
+    regex = re.compile("|".join(f"(?:{each})" for each in choices), re.IGNORECASE)
+    return [name for name in names if regex.fullmatch(name)]
 
 
-def _list(database: str, column: str, names: Iterable[str]) -> pa.Table:
-    columns: Columns = [("namespace", _TEXT), (column, _TEXT), ("isTemporary", pa.bool_())]
-    return answer(columns, [[database, name, False] for name in names])
+def _list(database: str, column: str, names: Iterable[str], statement: Show) -> pa.Table:
+    rows = [[database, name, False] for name in _like(names, statement.pattern)]
+    return answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
 
 
 def describe(catalog: SqlCatalog, statement: Describe) -> pa.Table:
     """Run a DESCRIBE: columns, then those of the partition; EXTENDED says more of the table."""
     name = statement.table
-    columns = [("col_name", _TEXT), ("data_type", _TEXT), ("comment", _TEXT)]
     if view_exists(catalog, name):
         view = catalog.views.get(str(name))
-        rows = [[f.name, spark_text(f.type).lower(), f.description] for f in view.fields]
+        rows = _column_rows(view.fields)
         if statement.extended:
             rows += [["", "", ""], ["# Detailed View Information", "", ""]]
             rows += [["Name", str(name), ""], ["View Text", view.query_for("spark"), ""]]
-        return answer(columns, rows)
+        return answer(_DESCRIPTION, rows)
     table = catalog.get_table(name)
     schema = table.schema
-    rows = [[f.name, spark_text(f.type).lower(), f.description] for f in schema.fields]
+    rows = _column_rows(schema.fields)
     if schema.partition_keys:
         rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
-        rows += [
-            [f.name, spark_text(f.type).lower(), f.description] for f in schema.partition_fields
-        ]
+        rows += _column_rows(schema.partition_fields)
     if statement.extended:
         options = ",".join(f"{k}={v}" for k, v in sorted(shown_options(schema.options).items()))
         rows += [["", "", ""], ["# Detailed Table Information", "", ""], ["Name", table.name, ""]]
         rows += [["Comment", schema.comment or "", ""], ["Location", table.path, ""]]
         rows += [["Provider", "paimon", ""], ["Primary Keys", ",".join(schema.primary_keys), ""]]
         rows += [["Table Properties", f"[{options}]", ""]]
-    return answer(columns, rows)
+    return answer(_DESCRIPTION, rows)
+
+
+def _column_rows(fields: Iterable[DataField]) -> list[list[str | None]]:
+    return [[f.name, spark_text(f.type).lower(), f.description] for f in fields]
 
 
 def _create_table(table: Table) -> str:
@@ -169,7 +150,7 @@ def _create_table(table: Table) -> str:
             f"  {_quote(field.name)} {spark_text(field.type)}"
             + ("" if field.type.nullable else " NOT NULL")
             + ("" if default is None else f" DEFAULT {_string(default)}")
-            + ("" if field.description is None else f" COMMENT {_string(field.description)}")
+            + _comment(field.description)
         )
     text = f"CREATE TABLE {_quoted_name(table.name)} (\n" + ",\n".join(lines) + ")\nUSING paimon\n"
     if schema.partition_keys:
@@ -185,17 +166,15 @@ def _create_table(table: Table) -> str:
     return text
 
 
-def _create_view(catalog: SqlCatalog, name: Identifier) -> str:
-    view = catalog.views.get(str(name))
-    columns = ", ".join(
-        _quote(field.name)
-        + ("" if field.description is None else f" COMMENT {_string(field.description)}")
-        for field in view.fields
-    )
-    comment = "" if view.comment is None else f"COMMENT {_string(view.comment)}\n"
-    return (
-        f"CREATE VIEW {_quoted_name(str(name))} ({columns})\n{comment}AS {view.query_for('spark')}"
-    )
+def _create_view(name: Identifier, view: View) -> str:
+    columns = ", ".join(_quote(f.name) + _comment(f.description) for f in view.fields)
+    head = f"CREATE VIEW {_quoted_name(str(name))} ({columns})\n"
+    comment = f"{_comment(view.comment)}\n".lstrip()
+    return f"{head}{comment}AS {view.query_for('spark')}"
+
+
+def _comment(text: str | None) -> str:
+    return "" if text is None else f" COMMENT {_string(text)}"
 
 
 def _quoted_name(name: str) -> str:

@@ -4,7 +4,7 @@ Source: `org.apache.paimon.table.system.FilesTable`, `FileKeyRangesTable`, `Mani
 `PartitionsTable`, `BucketsTable`, `TableIndexesTable`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -82,15 +82,9 @@ def manifests(store: FileStore) -> Rows:
     types = [field.type for field in store.partitions.fields]
     for meta in () if snapshot is None else store.manifests.manifests_of(snapshot):
         yield {
-            "file_name": meta.file_name,
-            "file_size": meta.file_size,
-            "num_added_files": meta.num_added_files,
-            "num_deleted_files": meta.num_deleted_files,
-            "schema_id": meta.schema_id,
+            **{name: getattr(meta, name, None) for name in MANIFESTS.names},
             "min_partition_stats": _row_text(meta.partition_stats.min_values, types, "{}"),
             "max_partition_stats": _row_text(meta.partition_stats.max_values, types, "{}"),
-            "min_row_id": meta.min_row_id,
-            "max_row_id": meta.max_row_id,
         }
 
 
@@ -179,8 +173,18 @@ def _group(
 
 
 def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
-    grouped = _group(_live(store), lambda entry: entry.partition)
-    named = [(_partition_name(store, partition), members) for partition, members in grouped]
+    """Return partitions by name: values as casts to text write them, blanks as nulls.
+
+    Directories may have older names.
+    """
+    fields = store.partitions.fields
+    types = [field.type for field in fields]
+    of_null = store.schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    named = []
+    for partition, members in _group(_live(store), lambda entry: entry.partition):
+        pairs = zip(fields, _values(partition, types), strict=True)
+        texts = (f"{f.name}={text if text and text.strip() else of_null}" for f, text in pairs)
+        named.append(("/".join(texts), members))
     return sorted(named, key=lambda group: group[0])
 
 
@@ -196,16 +200,16 @@ def _sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
 
 def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
     """Return partition → rows that deletion vectors delete, None if some vector does not say."""
-    found: dict[bytes, int | None] = {}
+    deleted: dict[bytes, int | None] = {}
     for entry in _index_entries(store):
         if entry.file.index_type != DELETION_VECTORS_INDEX:
             continue
         counts = [vector.cardinality for vector in entry.file.deletion_vectors or ()]
         known = [count for count in counts if count is not None]
-        before = found.get(entry.partition, 0)
+        before = deleted.get(entry.partition, 0)
         total = None if before is None or len(known) < len(counts) else before + sum(known)
-        found[entry.partition] = total
-    return found
+        deleted[entry.partition] = total
+    return deleted
 
 
 def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
@@ -254,17 +258,14 @@ def _value_stats(store: FileStore, file: DataFileMeta) -> tuple[Texts, Texts, Te
     types = [field.type for field in held]
     lows, highs = (_values(row, types) for row in (stats.min_values, stats.max_values))
     places = {field.id: place for place, field in enumerate(held)}
-    low: Texts = {}
-    high: Texts = {}
-    null: Texts = {}
+    low: Texts = dict.fromkeys(store.schema.field_names)
+    high, null = low.copy(), low.copy()
     for column in store.schema.fields:
         place = places.get(column.id)
-        absent = column.id not in source.by_id
-        low[column.name] = None if place is None else lows[place]
-        high[column.name] = None if place is None else highs[place]
-        count = file.row_count if absent else None
-        if place is not None and place < len(stats.null_counts):
-            count = stats.null_counts[place]
+        count = None if column.id in source.by_id else file.row_count
+        if place is not None:
+            low[column.name], high[column.name] = lows[place], highs[place]
+            count = stats.null_counts[place] if place < len(stats.null_counts) else count
         null[column.name] = None if count is None else str(count)
     return low, high, null
 
@@ -273,13 +274,10 @@ def _values(row: bytes, types: Sequence[DataType]) -> list[str | None]:
     if int.from_bytes(row[:4], "big") != len(types):
         return [None] * len(types)  # some writers leave statistics out
     values = deserialize_row(row, types)
-    return [_text(value, data_type) for value, data_type in zip(values, types, strict=True)]
-
-
-def _text(value: Any, data_type: DataType) -> str | None:
-    if isinstance(value, bytes):
-        return value.hex()
-    return value_text(value, data_type, legacy=False)
+    return [
+        value.hex() if isinstance(value, bytes) else value_text(value, data_type, legacy=False)
+        for value, data_type in zip(values, types, strict=True)
+    ]
 
 
 def _row_text(row: bytes, types: Sequence[DataType], brackets: str) -> str:
@@ -287,7 +285,7 @@ def _row_text(row: bytes, types: Sequence[DataType], brackets: str) -> str:
     return f"{brackets[0]}{texts}{brackets[1]}"
 
 
-def _map_text(values: Mapping[str, str | None]) -> str:
+def _map_text(values: Texts) -> str:
     """Return a map as Java prints a sorted one."""
     pairs = (f"{name}={'null' if text is None else text}" for name, text in sorted(values.items()))
     return "{" + ", ".join(pairs) + "}"
@@ -295,14 +293,3 @@ def _map_text(values: Mapping[str, str | None]) -> str:
 
 def _partition_text(store: FileStore, partition: bytes) -> str:
     return _row_text(partition, [field.type for field in store.partitions.fields], "{}")
-
-
-def _partition_name(store: FileStore, partition: bytes) -> str:
-    """Return the values as casts to text write them, blanks as nulls; directories may be older."""
-    fields = store.partitions.fields
-    of_null = store.schema.typed_options.get(PARTITION_DEFAULT_NAME)
-    texts = _values(partition, [field.type for field in fields])
-    pairs = zip(fields, texts, strict=True)
-    return "/".join(
-        f"{field.name}={text if text and text.strip() else of_null}" for field, text in pairs
-    )

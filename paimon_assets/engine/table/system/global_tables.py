@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -172,7 +172,8 @@ class GlobalSystemTable:
             return
         with ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="sys") as pool:
             databases = self.catalog.list_databases()
-            for names in _steps(pool.map(self._identifiers, databases)):
+            tables = chain.from_iterable(pool.map(self._identifiers, databases))
+            while names := list(islice(tables, _TABLES_A_STEP)):
                 for rows in pool.map(self._rows_of, names):
                     if rows:
                         yield pa.RecordBatch.from_pylist(rows, schema=self.arrow_schema)
@@ -199,12 +200,6 @@ class GlobalSystemTable:
                 return []  # dropped since its database was listed
             _warn(str(identifier), error)
             return [names] if self.kind in ("tables", "table_health") else []
-
-
-def _steps(listed: Iterator[Sequence[Identifier]]) -> Iterator[list[Identifier]]:
-    names = (identifier for found in listed for identifier in found)
-    while step := list(islice(names, _TABLES_A_STEP)):
-        yield step
 
 
 def _warn(name: str, error: PaimonError) -> None:

@@ -73,27 +73,14 @@ def snapshot_of(store: FileStore) -> Snapshot | None:
 
 def snapshots(store: FileStore) -> Rows:
     """Yield one row a snapshot, oldest first."""
-    yield from map(_snapshot_row, store.snapshots.all())
-
-
-def _snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "snapshot_id": snapshot.id,
-        "schema_id": snapshot.schema_id,
-        "commit_user": snapshot.commit_user,
-        "commit_identifier": snapshot.commit_identifier,
-        "commit_kind": str(snapshot.commit_kind),
-        "commit_time": snapshot.time_millis,
-        "base_manifest_list": snapshot.base_manifest_list,
-        "delta_manifest_list": snapshot.delta_manifest_list,
-        "changelog_manifest_list": snapshot.changelog_manifest_list,
-        "total_record_count": snapshot.total_record_count,
-        "delta_record_count": snapshot.delta_record_count,
-        "changelog_record_count": snapshot.changelog_record_count,
-        "watermark": snapshot.watermark,
-        "next_row_id": snapshot.next_row_id,
-        "operation": snapshot.unknown.get("operation"),
-    }
+    for snapshot in store.snapshots.all():
+        yield {
+            **{name: getattr(snapshot, name, None) for name in SNAPSHOTS.names},
+            "snapshot_id": snapshot.id,
+            "commit_kind": str(snapshot.commit_kind),
+            "commit_time": snapshot.time_millis,
+            "operation": snapshot.unknown.get("operation"),
+        }
 
 
 def schemas(store: FileStore) -> Rows:

@@ -23,6 +23,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
+from operator import not_
 from typing import ClassVar
 
 from paimon_assets.engine.contract.commit_message import (
@@ -71,30 +73,25 @@ from paimon_assets.engine.table.write.write_builder import CommitBuilder
 def postponed_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
     """Return the tasks that give the waiting rows of a plan their buckets."""
     splits = [unit.task.split for unit in plan.waiting]
-    read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
-    context = PostponeContext(read=read, write=_write_context(store, plan))
-    return TaskBatch(
-        name=POSTPONE_TASK,
-        shared=dump(context),
-        payloads=tuple(map(dump_split, splits)),
-        weights=tuple(split.file_bytes for split in splits),
-        parallelism=parallelism,
-        file_io=store.file_io.spec,
-        subject=plan.subject,
-    )
-
-
-def _write_context(store: FileStore, plan: CompactionPlan) -> WriteContext:
-    """Return how rows are written that get their bucket at once."""
     schema = rewriting_schema(store.schema, {POSTPONE_WRITE_FIXED.key: "true"})
     state = writer_state(store, plan.snapshot)
-    return WriteContext(
+    write = WriteContext(
         table=store.label,
         table_path=store.table_path,
         schema=schema,
         bucket_states=state.bucket_states,
         partition_buckets=state.differing_from(schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS)),
         file_io=store.file_io.spec,
+    )
+    read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
+    return TaskBatch(
+        name=POSTPONE_TASK,
+        shared=dump(PostponeContext(read=read, write=write)),
+        payloads=tuple(map(dump_split, splits)),
+        weights=tuple(split.file_bytes for split in splits),
+        parallelism=parallelism,
+        file_io=store.file_io.spec,
+        subject=plan.subject,
     )
 
 
@@ -105,11 +102,7 @@ def cluster_unit(
     order: ClusterOrder,
     executor: TaskRunner,
 ) -> CommitMessage:
-    """Write the rows of a unit in order; its files are gone once the message is committed.
-
-    Raises:
-        InvalidInputError: Kind `cluster-order`; the executor runs tasks only.
-    """
+    """Write the rows of a unit in order; its files are gone once the message is committed."""
     if not isinstance(executor, ClusteringExecutor):
         raise InvalidInputError(
             f"Table '{store.label}' cannot be sorted by {type(executor).__name__}: it has no "
@@ -309,7 +302,6 @@ class CompactionBuilder(CommitBuilder):
             UnsupportedFeatureError: The table is not one this engine compacts.
             InvalidInputError: The strategy `sort` does not fit the table or the order
                 (`cluster-order`).
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
         return plan_compaction(self.store.current(), self.scope(), self.clock)
 
@@ -329,8 +321,6 @@ class CompactionBuilder(CommitBuilder):
             InvalidInputError: As `plan`; or the executor cannot sort (kind `cluster-order`).
             UnsupportedFeatureError: As `plan`.
             NotFoundError: The table was dropped or renamed meanwhile.
-            FormatError, StorageError: A file is damaged, or the storage failed; nothing was
-                committed.
         """
         committed = self.find_committed()
         if committed is not None:
@@ -372,11 +362,16 @@ class _Run:
 
     def run(self, on_progress: OnProgress | None) -> CompactionOutcome:
         try:
-            return self._outcome(self._until_committed(on_progress))
+            snapshot = self._until_committed(on_progress)
         except BaseException:
             if not self.may_be_committed:
                 self._discard(self.messages)
             raise
+        return CompactionOutcome(
+            snapshot=snapshot or self.placed_at,
+            buckets=tuple(map(CompactedBucket.of, (*self.placed, *self.messages))),
+            left_out=self.left_out,
+        )
 
     def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
         plan, number = self._with_postponed_placed(self.builder.plan()), 1
@@ -428,10 +423,8 @@ class _Run:
         builder, order = self.builder, self.builder.order
         if builder.strategy is CompactStrategy.SORT and order is not None:
             for number, unit in enumerate(plan.units):
-                yield (
-                    number,
-                    [cluster_unit(builder.store, plan.context, unit, order, self.executor)],
-                )
+                message = cluster_unit(builder.store, plan.context, unit, order, self.executor)
+                yield number, [message]
             return
         batch = TaskBatch(
             name=COMPACT_TASK,
@@ -465,10 +458,8 @@ class _Run:
         """Drop the messages that no longer fit, and plan their buckets again."""
         builder = self.builder
         conflicting = affected_messages(builder.store, self.messages)
-        gone = [m for m, is_gone in zip(self.messages, conflicting, strict=True) if is_gone]
-        self.messages = [
-            m for m, is_gone in zip(self.messages, conflicting, strict=True) if not is_gone
-        ]
+        gone = list(compress(self.messages, conflicting))
+        self.messages = list(compress(self.messages, map(not_, conflicting)))
         self._discard(gone)
         logger.warning(
             "table %s: %d buckets were changed by others while they were compacted: %s",
@@ -490,10 +481,3 @@ class _Run:
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         discard(self.builder.store, messages, "a compaction")
-
-    def _outcome(self, snapshot: Snapshot | None) -> CompactionOutcome:
-        return CompactionOutcome(
-            snapshot=snapshot or self.placed_at,
-            buckets=tuple(map(CompactedBucket.of, (*self.placed, *self.messages))),
-            left_out=self.left_out,
-        )

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, join
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
@@ -63,24 +64,11 @@ def analyze(
     executor: TaskRunner | None = None,
     commit_user: str | None = None,
 ) -> AnalyzeOutcome:
-    """Compute and commit statistics of a table's rows, as a reader sees them.
+    """Compute and commit statistics (`Table.analyze`).
 
-    Statistics of the newest data are not computed again.
+        plan ─▶ one task a split ─▶ summaries, added up ─▶ statistics file ─▶ snapshot (ANALYZE)
 
-    Args:
-        store: The table.
-        columns: To sum up; all by default. Rows are counted in any case.
-        executor: Who reads; this process by default.
-        commit_user: Analyzing again under one name finds the first time.
-
-    Raises:
-        NotFoundError: There is no such column.
-        CommitConflictError: The schema changed meanwhile (kind `schema-changed`), or others were
-            faster too often.
-        CommitUnknownError: It may have been committed.
-
-    Cost:
-        One read of the columns; memory of a task is that of a merge and 4096 hashes a column.
+    Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
     """
     user = commit_user or NewUser()
     done = store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER, [CommitKind.ANALYZE])
@@ -119,18 +107,15 @@ def analyze(
 
 
 def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str]) -> bool:
-    """Whether a snapshot names statistics of its rows, with all these columns.
-
-    A file that is lost or damaged is as good as none.
-    """
+    """Whether a snapshot names statistics of its rows, with all these columns."""
     if snapshot.statistics is None:
         return False
     try:
-        found = json.loads(store.file_io.read_bytes(store.paths.statistics(snapshot.statistics)))
-        analyzed_id, schema_id = int(found["snapshotId"]), int(found["schemaId"])
-        is_complete = schema_id == store.schema.id and set(columns) <= set(found["colStats"])
+        document = json.loads(store.file_io.read_bytes(store.paths.statistics(snapshot.statistics)))
+        analyzed_id, schema_id = int(document["snapshotId"]), int(document["schemaId"])
+        is_complete = schema_id == store.schema.id and set(columns) <= set(document["colStats"])
     except (NotFoundError, ValueError, TypeError, LookupError, RecursionError):
-        return False
+        return False  # it is lost or damaged
     return is_complete and int(data_version(store, snapshot).partition("-")[0]) <= analyzed_id
 
 
@@ -236,7 +221,7 @@ class Maintenance:
             MaintenanceTask.ANALYZE: self._analyze,
             MaintenanceTask.EXPIRE_TAGS: self._expire_tags,
             MaintenanceTask.EXPIRE_SNAPSHOTS: self._expire_snapshots,
-            MaintenanceTask.EXPIRE_CHANGELOGS: self._expire_changelogs,
+            MaintenanceTask.EXPIRE_CHANGELOGS: lambda: self._in_pieces(task, expire_changelogs),
             MaintenanceTask.DROP_REFUSED: self._drop_rejected,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
         }
@@ -302,12 +287,7 @@ class Maintenance:
     def _expire_snapshots(self) -> MaintenanceReport:
         retention = Retention.of_snapshots(self.store.schema.typed_options)
         retention = replace(retention, before=self.expire_before)
-
-        def piece() -> ExpiredSnapshots:
-            return expire_snapshots(
-                self.store, retention=retention, clock=self.clock, dry_run=self.dry_run
-            )
-
+        piece = partial(expire_snapshots, retention=retention)
         report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
         if not report.is_complete:
             return report
@@ -316,19 +296,13 @@ class Maintenance:
         note = "; ".join(filter(None, notes))
         return replace(report, files=report.files + segments.files, note=note)
 
-    def _expire_changelogs(self) -> MaintenanceReport:
-        def piece() -> ExpiredSnapshots:
-            return expire_changelogs(self.store, clock=self.clock, dry_run=self.dry_run)
-
-        return self._in_pieces(MaintenanceTask.EXPIRE_CHANGELOGS, piece)
-
     def _in_pieces(
-        self, task: MaintenanceTask, piece: Callable[[], ExpiredSnapshots]
+        self, task: MaintenanceTask, piece: Callable[..., ExpiredSnapshots]
     ) -> MaintenanceReport:
         """Expire as often as `snapshot.expire.limit` needs; a dry run reports the first piece."""
         count = files = total_bytes = 0
         while True:
-            expired = piece()
+            expired = piece(self.store, clock=self.clock, dry_run=self.dry_run)
             count += len(expired.snapshot_ids)
             files += expired.data_files + expired.metadata_files
             total_bytes += expired.data_bytes

@@ -55,31 +55,11 @@ def rescale(
     partition: PartitionSpec | None = None,
     commit_user: str | None = None,
 ) -> Snapshot | None:
-    """Give partitions another bucket count, in one snapshot.
-
-    Args:
-        store: A table with a fixed bucket count; with dynamic buckets, if key columns have another
-            type in some files.
-        executor: Who reads and writes.
-        buckets: The new count; the table's `bucket` by default. Our writers respect the count of
-            each partition, and take the table's for new ones; Java's refuse partitions whose count
-            is not the table's, so set `bucket`, too, where Java writes.
-        partition: Partition column → value, perhaps of some partition columns only; all
-            partitions by default.
-        commit_user: Rescaling again under one name finds the first time.
-
-    Returns:
-        The snapshot; None if all these partitions have the count and the key types already.
-
-    Raises:
-        InvalidInputError: Kind `rescale`; the table has no fixed bucket count, or rows of it wait
-            for a compaction.
-        CommitConflictError: Others wrote into these partitions meanwhile; nothing was committed.
-    """
+    """Give partitions another bucket count, in one snapshot (`Table.rescale`)."""
     if commit_user is not None:
-        found = store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
-        if found is not None:
-            return found
+        committed = store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
+        if committed is not None:
+            return committed
     store = store.current()
     check_writable(store.label, store.schema)
     target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
@@ -104,7 +84,20 @@ def rescale(
         way_out = merging if retyped else "compact it first"
         raise _refused(store, f"some of its rows wait for a compaction; {way_out}")
     splits = [split for split in plan.splits if split.partition in changed]
-    result = executor.rewrite(plan.context, splits, _write_context(store, target))
+    # Merged rows: each one adds, none is logged, all are seen.
+    options = {
+        BUCKET.key: str(target),
+        CHANGELOG_PRODUCER.key: ChangelogProducer.NONE.value,
+        ROWKIND_FIELD.key: "",
+        WRITE_ONLY.key: "true",
+    }
+    context = WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=rewriting_schema(store.schema, options),
+        file_io=store.file_io.spec,
+    )
+    result = executor.rewrite(plan.context, splits, context)
     messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
     with deleted_on_definite_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(
@@ -120,22 +113,6 @@ def _refused(store: FileStore, reason: str) -> InvalidInputError:
         f"The buckets of table '{store.label}' cannot be rescaled: {reason}.",
         kind="rescale",
         details={"table": store.label},
-    )
-
-
-def _write_context(store: FileStore, buckets: int) -> WriteContext:
-    """Return how to write merged rows: each one adds, none is logged, all are seen."""
-    options = {
-        BUCKET.key: str(buckets),
-        CHANGELOG_PRODUCER.key: ChangelogProducer.NONE.value,
-        ROWKIND_FIELD.key: "",
-        WRITE_ONLY.key: "true",
-    }
-    return WriteContext(
-        table=store.label,
-        table_path=store.table_path,
-        schema=rewriting_schema(store.schema, options),
-        file_io=store.file_io.spec,
     )
 
 
@@ -155,7 +132,7 @@ def _deletions(
             bucket=bucket,
             total_buckets=total,
             data_increment=DataIncrement(
-                deleted_files=tuple(found),
+                deleted_files=tuple(deleted),
                 deleted_index_files=tuple(
                     index.file
                     for index in indexes
@@ -163,7 +140,7 @@ def _deletions(
                 ),
             ),
         )
-        for (partition, bucket, total), found in files.items()
+        for (partition, bucket, total), deleted in files.items()
     ]
 
 
@@ -181,8 +158,7 @@ def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitM
             )
             for file in message.data_increment.new_files
         )
-        options = store.schema.typed_options
-        top = upgrade(entries, CommitChecks(store).key_range, options)
+        top = upgrade(entries, CommitChecks(store).key_range, store.schema.typed_options)
         increment = replace(message.data_increment, new_files=tuple(entry.file for entry in top))
         lifted.append(replace(message, data_increment=increment))
     return lifted

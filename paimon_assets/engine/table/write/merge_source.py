@@ -125,14 +125,17 @@ class ArrowSource:
         on: Sequence[str],
         executor: MergeExecutor,
     ) -> "ArrowSource":
-        """Check source rows.
-
-        Raises:
-            NotFoundError, InvalidInputError: As `MergeOn.of` and `MergeSource.predicate`.
-        """
+        """Check source rows; raises as `MergeOn.of` and `MergeSource.predicate`."""
         checked = MergeOn.of(table, schema, on, rows.column_names)
         cast = checked.converted(rows)
-        _check_unique(cast, checked)
+        names = list(checked.names)
+        keys = cast.select(names).drop_null()
+        counts = keys.append_column("__rows", pa.repeat(pa.scalar(1), keys.num_rows))
+        grouped: Any = counts.group_by(names).aggregate([("__rows", "sum")])
+        double = grouped.filter(pc.field("__rows_sum") > 1)
+        if double.num_rows:
+            example = shown_rows(double.select(names).slice(0, 1))[0]
+            raise duplicates(checked, double.num_rows, example)
         names = [name for name in rows.column_names if name in schema.by_name]
         return cls(on=checked, rows=cast, insertable=rows.select(names), executor=executor)
 
@@ -185,24 +188,8 @@ def run_row_change(
         yield load(RowChangeResult, answer)
 
 
-def _check_unique(rows: pa.Table, on: MergeOn) -> None:
-    keys = rows.select(list(on.names)).drop_null()
-    counts = keys.append_column("__rows", pa.repeat(pa.scalar(1), keys.num_rows))
-    grouped: Any = counts.group_by(list(on.names)).aggregate([("__rows", "sum")])
-    double = grouped.filter(pc.field("__rows_sum") > 1)
-    if double.num_rows:
-        example = shown_rows(double.select(list(on.names)).slice(0, 1))[0]
-        raise duplicates(on, double.num_rows, example)
-
-
 def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidInputError:
-    """Return the error for source rows that are equal in the columns `on`.
-
-    Args:
-        on: The columns.
-        count: How many keys occur several times.
-        example: One of them.
-    """
+    """Return the error for source rows that are equal in the columns `on`: so many keys."""
     return InvalidInputError(
         f"The rows to merge into table '{on.table}' hold {counted(count, 'key')} several times, "
         f"for example {example}; which of them counts is not known. Keep one of each.",

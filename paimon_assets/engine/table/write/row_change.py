@@ -128,7 +128,6 @@ class RowChangeBuilder(CommitBuilder):
             CommitUnknownError: The storage's answer was lost; run again as the same user with the
                 same identifier, which finds the commit if it happened.
             NotFoundError: The table was dropped or renamed meanwhile.
-            StorageError: The storage failed; nothing was committed.
         """
         newest = self._on_newest()
         if newest is not self:
@@ -162,7 +161,6 @@ class RowChangeBuilder(CommitBuilder):
             InvalidInputError: Columns or values do not fit the table.
             UnsupportedFeatureError: The table does not take updates; names the option.
             CommitConflictError, CommitUnknownError: As in `delete`.
-            StorageError: As in `delete`.
         """
         if not assignments:
             raise InvalidInputError("An update needs a column to set.", kind="update-column")
@@ -203,7 +201,6 @@ class RowChangeBuilder(CommitBuilder):
                 columns and values that do not fit the table.
             UnsupportedFeatureError: The table does not take such changes; names the option.
             CommitConflictError, CommitUnknownError: As in `delete`.
-            StorageError: As in `delete`.
 
         Cost:
             The source is sent to every task.

@@ -100,15 +100,9 @@ def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
 
 
 def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> StagedBatch:
-    """Show the rows of messages on a branch of their own.
+    """Show the rows of messages, which can still be committed, on a branch of their own.
 
-    Args:
-        store: The table.
-        messages: The messages of one write; they can still be committed.
-        branch: Name of the branch without its prefix; one of an earlier try is replaced.
-
-    Raises:
-        StorageError: The storage failed.
+    One of an earlier try is replaced.
 
     Cost:
         A copy of the schemas, and one small commit.
@@ -119,17 +113,18 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
         branches.delete(name)
     branches.create(name)
     staged = store.with_options({BRANCH.key: name})
+    rows_only = [
+        replace(
+            message,
+            data_increment=DataIncrement(new_files=message.data_increment.new_files),
+            compact_increment=CompactIncrement(),
+        )
+        for message in messages
+    ]
     snapshot = FileStoreCommit(staged).commit(
-        [_rows_only(message) for message in messages],
-        commit_user=NewUser(),
-        commit_identifier=FIRST_SNAPSHOT_ID,
+        rows_only, commit_user=NewUser(), commit_identifier=FIRST_SNAPSHOT_ID
     )
     return StagedBatch(store=staged, snapshot=snapshot)
-
-
-def _rows_only(message: CommitMessage) -> CommitMessage:
-    files = DataIncrement(new_files=message.data_increment.new_files)
-    return replace(message, data_increment=files, compact_increment=CompactIncrement())
 
 
 def unstage(store: FileStore, batch: StagedBatch) -> None:

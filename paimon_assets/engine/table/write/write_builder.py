@@ -53,7 +53,11 @@ from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedErr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitBuilder:
-    """A commit being described; every `with_` returns a new builder."""
+    """A commit being described; every `with_` returns a new builder.
+
+    What plans or commits may also raise `StorageError`, if the storage failed, and `FormatError`,
+    if a file is damaged; nothing was committed.
+    """
 
     commit_kinds: ClassVar[tuple[CommitKind, ...]] = tuple(CommitKind)
     """Which snapshots count as made before."""
@@ -79,11 +83,7 @@ class CommitBuilder:
         return replace(self, properties={**self.properties, **properties})
 
     def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any.
-
-        Raises:
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
-        """
+        """Return the snapshot this user and identifier made before, if any."""
         if self.commit_user is None:
             return None
         return self.store.snapshots.find_commit(
@@ -237,7 +237,6 @@ class WriteBuilder(CommitBuilder):
             UnsupportedFeatureError: The table is not one this engine writes, or not so.
             BatchRefusedError: The audit kept the rows out; they stay readable on a branch.
             NotFoundError: The table was dropped or renamed meanwhile.
-            StorageError: The storage failed; nothing was committed.
         """
         committed = self.find_committed()
         if committed is not None:
@@ -246,15 +245,12 @@ class WriteBuilder(CommitBuilder):
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
         with self.store.ahead():
-            return self._write_frame(frame, chosen)
-
-    def _write_frame(self, frame: Frame, chosen: Executor[Any]) -> WriteOutcome:
-        builder = self._plan_again()
-        shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
-        rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
-        if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
-            builder = builder.with_schema_of(chosen.row_schema(rows))
-        return builder.write_as_is(rows, chosen)
+            builder = self._plan_again()
+            shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
+            rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
+            if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+                builder = builder.with_schema_of(chosen.row_schema(rows))
+            return builder.write_as_is(rows, chosen)
 
     def _plan_again(self) -> "WriteBuilder":
         """Return the write by the newest schema, where that would change the values."""
@@ -300,25 +296,27 @@ class WriteBuilder(CommitBuilder):
     def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         context = self.prepare()
         with self.store.file_io.ahead():  # what was asked ahead was for the plan
-            return self._write_planned(context, rows, executor)
+            result = executor.map_rows(context, rows)
+            try:
+                if self.last_check is not None:
+                    self.last_check()
+            except BaseException:
+                self.abort(result.messages)
+                raise
+            empties = self.overwrites is not None and not self.overwrites.is_dynamic
+            if not result.messages and not self.commit_empty and not empties:
+                return WriteOutcome(snapshot=None, report=result.report)
+            if self.audit is None:
+                snapshot = self.commit(result.messages)
+            else:
+                snapshot = self._commit_audited(result.messages, self.audit)
+            return WriteOutcome(snapshot=snapshot, report=result.report)
 
-    def _write_planned(
-        self, context: WriteContext, rows: RowsT, executor: Executor[RowsT]
-    ) -> WriteOutcome:
-        result = executor.map_rows(context, rows)
-        self._check_last(result.messages)
-        empties = self.overwrites is not None and not self.overwrites.is_dynamic
-        if not result.messages and not self.commit_empty and not empties:
-            return WriteOutcome(snapshot=None, report=result.report)
-        commit = self.commit if self.audit is None else self._commit_audited
-        return WriteOutcome(snapshot=commit(result.messages), report=result.report)
-
-    def _commit_audited(self, messages: Sequence[CommitMessage]) -> Snapshot:
+    def _commit_audited(self, messages: Sequence[CommitMessage], audit: Audit) -> Snapshot:
         with deleted_on_definite_failure(lambda: self.abort(messages)):
             batch = stage(self.store, messages, self.audit_branch)
         try:
-            if self.audit is not None:
-                self.audit(batch)
+            audit(batch)
         except BatchRefusedError:
             raise
         except BaseException:
@@ -330,28 +328,26 @@ class WriteBuilder(CommitBuilder):
         unstage(self.store, batch)
         return snapshot
 
-    def _check_last(self, messages: Sequence[CommitMessage]) -> None:
-        if self.last_check is None:
-            return
-        try:
-            self.last_check()
-        except BaseException:
-            self.abort(messages)
-            raise
-
     def prepare(self) -> WriteContext:
         """Return the writer's context, read from the newest snapshot.
 
         Raises:
             UnsupportedFeatureError: The table is not one this engine writes, or it is only
                 overwritten as a whole (kind `overwrite-cross-partition`).
-            FormatError, StorageError: Metadata is damaged, or the storage failed.
         """
-        store = self.store
+        store, over = self.store, self.overwrites
         check_writable(store.label, store.schema)
-        self._check_crossing()
+        mode = store.schema.bucket_mode
+        if over and mode is BucketMode.KEY_DYNAMIC and (over.is_dynamic or over.predicate):
+            raise UnsupportedFeatureError(
+                f"Table '{store.label}' is overwritten as a whole only: keys may change partition,"
+                " and rows of other partitions may have the new rows' keys.",
+                kind="overwrite-cross-partition",
+                details={"table": store.label},
+            )
         # Of what an overwrite replaces, nothing counts: neither numbers nor bucket counts.
-        latest = None if self.overwrites else store.snapshots.latest()
+        latest = None if over else store.snapshots.latest()
+        newest_id = 0 if latest is None else latest.id
         state = writer_state(store, latest)
         return WriteContext(
             table=store.label,
@@ -361,45 +357,37 @@ class WriteBuilder(CommitBuilder):
             partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
             hash_indexes=hash_indexes(store, latest),
             key_read=key_bootstrap(store, latest),
-            keys_known_at=self._keys_known_at(latest),
-            partitions=self.overwrites.predicate if self.overwrites else None,
+            keys_known_at=newest_id if mode in _LOOKED_UP and not over else None,
+            partitions=over.predicate if over else None,
             file_io=store.file_io.spec,
         )
 
-    def _keys_known_at(self, latest: Snapshot | None) -> int | None:
-        if self.overwrites is not None or self.store.schema.bucket_mode not in _LOOKED_UP:
-            return None
-        return 0 if latest is None else latest.id
-
-    def _check_crossing(self) -> None:
-        """Refuse to replace some partitions if the new rows may hold keys of others."""
-        over, schema = self.overwrites, self.store.schema
-        if over is None or schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
-            return
-        if over.is_dynamic or over.predicate is not None:
-            raise UnsupportedFeatureError(
-                f"Table '{self.store.label}' is overwritten as a whole only: keys may change "
-                "partition, and rows of other partitions may have the new rows' keys.",
-                kind="overwrite-cross-partition",
-                details={"table": self.store.label},
-            )
-
     def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        """Commit messages as one snapshot; on a sure failure their files are removed.
+        """Commit messages as one snapshot; on a definite failure their files are removed.
 
         Raises:
             CommitConflictError: Another commit is in the way, or was faster too often.
             CommitUnknownError: It may have been committed; no file was removed.
             NotFoundError: The table was dropped or renamed meanwhile.
             UnsupportedFeatureError: The table is not one this engine writes.
-            StorageError: The storage failed; nothing was committed.
             InvalidInputError: Kind `removed-files`: an earlier call failed, and removed them.
         """
-        self._refuse_removed(messages)
+        gone = self.removed and self.removed.intersection(made_paths(self.store, messages))
+        if gone:
+            raise InvalidInputError(
+                f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
+                " they could not be committed before, or were given up. Write the rows again.",
+                kind="removed-files",
+                details={"table": self.store.label, "path": min(gone)},
+            )
         with deleted_on_definite_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
         if self.overwrites is not None:
-            self._drop_changelogs(messages)
+            try:
+                delete_changelogs(self.store, messages)  # no snapshot names them
+            except StorageError:
+                message = "table %s: changelog files of an overwrite are left"
+                logger.warning(message, self.store.label, exc_info=True)
         return snapshot
 
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
@@ -423,17 +411,6 @@ class WriteBuilder(CommitBuilder):
             properties=self.properties,
         )
 
-    def _drop_changelogs(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete changelog files no snapshot names; on failure they stay as orphans."""
-        try:
-            delete_changelogs(self.store, messages)
-        except StorageError:
-            logger.warning(
-                "table %s: changelog files of an overwrite are left",
-                self.store.label,
-                exc_info=True,
-            )
-
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove the files of messages that will never be committed.
 
@@ -442,16 +419,6 @@ class WriteBuilder(CommitBuilder):
         """
         self.removed.update(made_paths(self.store, messages))
         abort(self.store, messages)
-
-    def _refuse_removed(self, messages: Sequence[CommitMessage]) -> None:
-        gone = self.removed and self.removed.intersection(made_paths(self.store, messages))
-        if gone:
-            raise InvalidInputError(
-                f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
-                " they could not be committed before, or were given up. Write the rows again.",
-                kind="removed-files",
-                details={"table": self.store.label, "path": min(gone)},
-            )
 
 
 def drop_partitions(
