@@ -61,6 +61,7 @@ _EXPIRING = (
     help="What is compacted.",
 )
 @click.option("--where", help="Only partitions for which this filter is true.")
+@click.option("--buckets", help="Only buckets of these numbers, such as 0-99,205.")
 @names("--order-by", help="Comma list of columns to sort by, without a key.")
 @click.option(
     "--curve",
@@ -77,7 +78,7 @@ def compact(args: Arguments) -> None:
     """
     table = args.table(args.options)
     builder = table.new_compaction_builder().with_strategy(args.strategy)
-    builder = builder.with_filter(args.where)
+    builder = builder.with_filter(args.where).with_buckets(args.buckets)
     if args.order_by:
         builder = builder.with_order(args.order_by, args.curve)
     if args.dry_run:

@@ -7,11 +7,9 @@ import pytest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import (
-    PartitionTime,
-    expire_partitions,
-)
+from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags
+from paimon_assets.engine.control.partition_age import PartitionTime
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.options.option import Options

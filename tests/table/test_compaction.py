@@ -9,8 +9,11 @@ import pytest
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
+from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
 from tests.testkit.compacting import (
+    COLUMNS,
     EXECUTOR,
     changelog_of,
     compact,
@@ -417,3 +420,53 @@ def test_every_file_can_be_written_anew(catalog, keyed):
 
 def full_plan(table):
     return table.new_compaction_builder().with_strategy("full").plan()
+
+
+def test_only_the_buckets_that_are_named_are_compacted(catalog):
+    table = catalog.create_table(
+        "db.many", Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "4"})
+    )
+    for _ in range(3):
+        table.upsert(pa.table({"id": list(range(40))}))
+    builder = table.new_compaction_builder().with_strategy("full")
+    before = rows_of(table)
+    outcome = builder.with_buckets("0-1, 3").run()
+    assert sorted(bucket.bucket for bucket in outcome.buckets) == [0, 1, 3]
+    files = {entry.bucket: 0 for entry in table.state.live_files()}
+    for entry in table.state.live_files():
+        files[entry.bucket] += 1
+    assert files == {0: 1, 1: 1, 2: 3, 3: 1}
+    assert [unit.task.split.bucket for unit in builder.plan().units] == [2]
+    assert not builder.with_buckets([9]).plan().units
+    assert rows_of(table) == before
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-9999999999", "1,,2"])
+def test_a_text_that_names_no_buckets_is_refused(text):
+    with pytest.raises(InvalidInputError, match="names no buckets"):
+        bucket_numbers(text)
+
+
+@pytest.mark.parametrize("strategy", ["values-time", "update-time"])
+def test_partitions_about_to_expire_are_left_out_if_asked(catalog, strategy):
+    options = {
+        "bucket": "1",
+        "partition.expiration-time": "30 d",
+        "partition.expiration-strategy": strategy,
+    }
+    table = create(
+        catalog, "days", options, partition_keys=["dt"], columns={"dt": "STRING", **COLUMNS}
+    )
+    young = dt.datetime.now(dt.UTC).date().isoformat()
+    for _ in range(3):
+        rows = some_rows(np.random.default_rng(0), 10, 5)
+        for day in ("2001-01-01", young):
+            write(table, rows.append_column("dt", pa.array([day] * rows.num_rows)))
+
+    def compacted(**more):
+        plan = table.copy(more).new_compaction_builder().with_strategy("full").plan()
+        return sorted(unit.task.split.partition for unit in plan.units)
+
+    both, skipping = compacted(), compacted(**{"compaction.skip-expired-partitions": "true"})
+    # By update-time both partitions are new.
+    assert (len(both), len(skipping)) == (2, 1 if strategy == "values-time" else 2)

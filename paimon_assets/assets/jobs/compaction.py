@@ -47,6 +47,7 @@ from paimon_assets.engine.table.upkeep.compaction import (
     CompactionBuilder,
     CompactionOutcome,
     CompactionProgress,
+    bucket_numbers,
 )
 
 _LINES_SHOWN = 200
@@ -234,6 +235,9 @@ class CompactionConfig(dg.Config):
         default="",
         description="Only partitions that got no file for so long, such as 1 d; empty takes all.",
     )
+    buckets: str = Field(
+        default="", description="Only buckets of these numbers, such as 0-99, 205; empty for all."
+    )
     strategy: StrategyChoice = Field(
         default=StrategyChoice.minor,
         description="minor: what is due by the table's options. full: every bucket to one sorted "
@@ -266,6 +270,8 @@ class CompactionConfig(dg.Config):
         if (self.strategy is StrategyChoice.sort) != bool(self.sort_columns):
             raise _refused("the strategy sort and sort_columns go together")
         self.idle_time()
+        if self.buckets.strip():
+            bucket_numbers(self.buckets)
 
     def idle_time(self) -> dt.timedelta | None:
         """Return `partition_idle_time`, None if it is empty.
@@ -511,6 +517,7 @@ def _builder(
     return (
         builder.with_filter(config.partitions.strip() or None)
         .with_partition_idle_time(config.idle_time())
+        .with_buckets(config.buckets.strip() or None)
         .with_parallelism(config.parallelism or None)
         .with_commit_user(f"dagster:{context.run.run_id}:{step}:{table.name}")
         .with_properties(properties)

@@ -12,6 +12,7 @@ Concept → modules:
     the registry of segments                                      segments/
     values that a change of schema would lose                     overflow
     ledgers of ingested files                                     ledgers
+    how old partitions are, and which have expired                partition_age
     refused features                                              features
     time                                                          clock
 """

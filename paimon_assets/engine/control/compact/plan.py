@@ -39,6 +39,7 @@ from paimon_assets.engine.control.compact.buckets import (
 )
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
@@ -61,6 +62,7 @@ from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
     COMPACTION_REWRITE_ALL_FILES,
+    COMPACTION_SKIP_EXPIRED_PARTITIONS,
     COMPACTION_SMALL_FILE_RATIO,
 )
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
@@ -373,6 +375,8 @@ class CompactScope:
     """Only partitions whose newest file is older."""
     buckets: frozenset[BucketKey] | None = None
     """Only these."""
+    bucket_numbers: frozenset[int] | None = None
+    """Only buckets of these numbers."""
     compacted_files: frozenset[str] = frozenset()
     """Names of files that are compacted already, though not committed yet."""
 
@@ -412,8 +416,16 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     now_ms = clock.now_millis()
     if scope.idle_ms is not None:
         entries = _idle(entries, wall_clock_ms(now_ms) - scope.idle_ms)
-    places = scope.buckets
-    chosen = [e for e in entries if places is None or (e.partition, e.bucket) in places]
+    if store.schema.typed_options.get(COMPACTION_SKIP_EXPIRED_PARTITIONS):
+        expired = set(expired_partitions(store, entries, now_ms))
+        entries = [entry for entry in entries if entry.partition not in expired]
+    places, numbers = scope.buckets, scope.bucket_numbers
+    chosen = [
+        entry
+        for entry in entries
+        if (places is None or (entry.partition, entry.bucket) in places)
+        and (numbers is None or entry.bucket in numbers)
+    ]
     store.refuse_retyped("compact", {entry.file.schema_id for entry in chosen})
     placed = [entry for entry in chosen if entry.bucket >= 0]
     units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))

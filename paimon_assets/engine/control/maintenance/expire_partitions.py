@@ -2,110 +2,21 @@
 
 Their files go when the snapshots before the commit expire. By update-time a partition that gets a
 file between the decision and the commit is emptied all the same, as other engines do.
-Source: `org.apache.paimon.operation.PartitionExpire`, `org.apache.paimon.partition`.
-
-The time a partition's values mean: pattern and format of the table → local time.
-
-Source: `org.apache.paimon.partition.PartitionTimeExtractor`, `java.time.format.DateTimeFormatter`.
+Source: `org.apache.paimon.operation.PartitionExpire`.
 """
 
-import datetime as dt
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_assets.engine.spec.options.maintenance_options import (
     PARTITION_EXPIRATION_MAX_NUM,
-    PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
-    PARTITION_TIMESTAMP_FORMATTER,
-    PARTITION_TIMESTAMP_PATTERN,
-    PartitionExpiration,
 )
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.partition import partition_spec
-
-_LETTERS = {
-    "yyyy": r"(?P<year>\d{4})",
-    "MM": r"(?P<month>\d{2})",
-    "M": r"(?P<month>\d{1,2})",
-    "dd": r"(?P<day>\d{2})",
-    "d": r"(?P<day>\d{1,2})",
-    "HH": r"(?P<hour>\d{2})",
-    "H": r"(?P<hour>\d{1,2})",
-    "mm": r"(?P<minute>\d{2})",
-    "m": r"(?P<minute>\d{1,2})",
-    "ss": r"(?P<second>\d{2})",
-    "s": r"(?P<second>\d{1,2})",
-}
-_TOKEN = re.compile(r"'([^']*)'|([A-Za-z])\2*|.", re.DOTALL)
-_DEFAULT = re.compile(
-    r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
-    r"(?: (?P<hour>\d{1,2}):(?P<minute>\d{1,2}):(?P<second>\d{1,2})(?:\.\d{1,9})?)?"
-)
-
-
-class PartitionTime:
-    """Reads the time of partitions of one table.
-
-    >>> options = Options({"partition.timestamp-formatter": "yyyyMMdd"})
-    >>> PartitionTime(options).of({"day": "20240131"})
-    datetime.datetime(2024, 1, 31, 0, 0)
-    """
-
-    def __init__(self, options: Options) -> None:
-        self._pattern = options.get(PARTITION_TIMESTAMP_PATTERN)
-        formatter = options.get(PARTITION_TIMESTAMP_FORMATTER)
-        self._expected = _DEFAULT if formatter is None else _compile(formatter)
-
-    def of(self, spec: Mapping[str, str]) -> dt.datetime | None:
-        """Return the local time a partition means, None if its values mean none."""
-        if self._pattern is None:
-            text = next(iter(spec.values()), "")
-        else:
-            text = self._pattern
-            for name in sorted(spec, key=len, reverse=True):  # `$hour` before `$h`
-                text = text.replace(f"${name}", spec[name])
-        match = self._expected.fullmatch(text)
-        if match is None:
-            return None
-        parts = {name: int(digits) for name, digits in match.groupdict().items() if digits}
-        try:
-            return dt.datetime(**{"month": 1, "day": 1, **parts})  # type: ignore[arg-type]  # noqa: DTZ001  # local, as values are
-        except (ValueError, TypeError):
-            return None
-
-
-def _compile(formatter: str) -> re.Pattern[str]:
-    expression = ""
-    for token in _TOKEN.finditer(formatter):
-        text = token[0]
-        if token[2] is None:
-            expression += re.escape(token[1] if token[1] is not None else text)
-            continue
-        if text not in _LETTERS:
-            raise InvalidInputError(
-                f"'{PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}': '{text}' is not known; "
-                f"use {', '.join(_LETTERS)}, and quotes around other letters.",
-                kind="partition-time",
-            )
-        expression += _LETTERS[text]
-    try:
-        return re.compile(expression)
-    except re.error as error:
-        raise InvalidInputError(
-            f"'{PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}' names a part twice.",
-            kind="partition-time",
-        ) from error
-
-
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files say theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,19 +41,14 @@ def expire_partitions(
     Cost:
         Reads the manifests of the newest snapshot.
     """
-    options = store.schema.typed_options
-    time_ms, latest = options.get(PARTITION_EXPIRATION_TIME), store.snapshots.latest()
-    if time_ms is None or latest is None or not store.schema.partition_keys:
+    options, latest = store.schema.typed_options, store.snapshots.latest()
+    if latest is None or options.get(PARTITION_EXPIRATION_TIME) is None:
         return ExpiredPartitions(snapshot=None, partitions=(), files=0, total_bytes=0)
-    now_ms = (clock or SystemClock()).now_millis()
-    now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # values say the local time
-    ages = _times(store, latest)
-    oldest = sorted(ages, key=lambda partition: (ages[partition], partition))
-    before = now - dt.timedelta(milliseconds=time_ms)
-    limit = options.get(PARTITION_EXPIRATION_MAX_NUM)
-    going = [partition for partition in oldest if ages[partition] < before][:limit]
+    live = FileStoreScan(store).live_files(latest)
+    expired = expired_partitions(store, live, (clock or SystemClock()).now_millis())
+    going = expired[: options.get(PARTITION_EXPIRATION_MAX_NUM)]
     wanted = frozenset(going)
-    gone = [e for e in FileStoreScan(store).live_files(latest) if e.partition in wanted]
+    gone = [entry for entry in live if entry.partition in wanted]
     snapshot = None
     if going and not dry_run:
         snapshot = FileStoreCommit(store).overwrite(
@@ -160,29 +66,3 @@ def expire_partitions(
         files=len(gone),
         total_bytes=sum(entry.file.file_size for entry in gone),
     )
-
-
-def _times(store: FileStore, snapshot: Snapshot) -> dict[bytes, dt.datetime]:
-    """Return partition → its local time, of those that have one."""
-    options = store.schema.typed_options
-    live = FileStoreScan(store).live_files(snapshot)
-    times: dict[bytes, dt.datetime] = {}
-    if options.get(PARTITION_EXPIRATION_STRATEGY) is PartitionExpiration.UPDATE_TIME:
-        newest: dict[bytes, int] = {}
-        unknown = {entry.partition for entry in live if entry.file.creation_time is None}
-        for entry in live:
-            created = entry.file.creation_time or 0
-            newest[entry.partition] = max(newest.get(entry.partition, 0), created)
-        return {
-            partition: _EPOCH + dt.timedelta(milliseconds=created)
-            for partition, created in newest.items()
-            if partition not in unknown
-        }
-    reader = PartitionTime(options)
-    for partition in {entry.partition for entry in live}:
-        values = store.partitions.values(partition)
-        spec = partition_spec(store.partitions.fields, values, default_name="", legacy=False)
-        time = reader.of(spec)
-        if time is not None:
-            times[partition] = time
-    return times

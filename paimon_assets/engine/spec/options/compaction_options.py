@@ -79,6 +79,11 @@ COMPACTION_SMALL_FILE_RATIO = Option(
     "Part of the target file size below which a file is small.",
     parse=parse_ratio,
 )
+COMPACTION_SKIP_EXPIRED_PARTITIONS = Option(
+    "compaction.skip-expired-partitions",
+    False,
+    "Whether compactions leave out partitions that 'partition.expiration-time' empties soon.",
+)
 CHANGELOG_ROW_DEDUPLICATE = Option(
     "changelog-producer.row-deduplicate",
     False,

@@ -142,7 +142,7 @@ def _compact(args: _Arguments) -> None:
     else:
         builder = builder.with_strategy(args.compact_strategy)
     builder = builder.with_partition_idle_time(args.partition_idle_time)
-    builder = builder.with_filter(_partitions(args.partitions))
+    builder = builder.with_buckets(args.buckets).with_filter(_partitions(args.partitions))
     if args.where:
         builder = builder.with_filter(parse_where(args.where, SparkSql))
     builder.run(args.executor)
@@ -358,7 +358,7 @@ _Run = Callable[[_Arguments], pa.Table | None]
 _TAG = "table! tag! snapshot:int time_retained:duration"
 _DECLARED: Mapping[_Run, str] = {
     _compact: "table! partitions compact_strategy:strategy=full order_strategy=none"
-    " order_by:names where options:pairs partition_idle_time:duration",
+    " order_by:names where options:pairs partition_idle_time:duration buckets",
     _compact_database: "including_databases:pattern=.* including_tables:pattern=.*"
     " excluding_tables:pattern=(?!) options:pairs",
     _expire_snapshots: "table! retain_max retain_min older_than:moment max_deletes:int"

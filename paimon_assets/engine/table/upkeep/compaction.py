@@ -21,7 +21,7 @@ Source: `org.apache.paimon.flink.postpone.PostponeBucketCompactSplitSource`.
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import not_
@@ -133,6 +133,8 @@ def cluster_unit(
 
 logger = logging.getLogger(__name__)
 
+MOST_BUCKETS = 1 << 20
+"""Above any number of a bucket; a larger number in a text is a slip."""
 _MOST_PLANS = 5
 """How often buckets are planned again that others changed meanwhile."""
 _WAITING_SUFFIX = "-waiting"
@@ -240,6 +242,25 @@ class CompactionOutcome:
         return sum(bucket.rows_after for bucket in self.buckets)
 
 
+def bucket_numbers(text: str) -> frozenset[int]:
+    """Return the numbers of buckets that a text names.
+
+    >>> sorted(bucket_numbers("0-2, 7"))
+    [0, 1, 2, 7]
+    """
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) < MOST_BUCKETS):
+            raise InvalidInputError(
+                f"'{text}' names no buckets: write numbers and ranges, such as 0-99, 205.",
+                kind="buckets",
+            )
+        numbers.update(range(int(first), int(last) + 1))
+    return frozenset(numbers)
+
+
 OnProgress = Callable[[CompactionProgress], None]
 
 
@@ -256,6 +277,7 @@ class CompactionBuilder(CommitBuilder):
     order: ClusterOrder | None = None
     predicate: Predicate | None = None
     idle: dt.timedelta | None = None
+    buckets: frozenset[int] | None = None
     parallelism: int | None = None
     clock: Clock = field(default_factory=SystemClock)
 
@@ -289,6 +311,19 @@ class CompactionBuilder(CommitBuilder):
     def with_partition_idle_time(self, idle: dt.timedelta | None) -> "CompactionBuilder":
         """Compact only partitions that got no file for so long."""
         return replace(self, idle=idle)
+
+    def with_buckets(self, buckets: str | Iterable[int] | None) -> "CompactionBuilder":
+        """Compact only buckets of these numbers, such as `0-99, 205`; None compacts all.
+
+        A table of many buckets is compacted in several runs this way. Postponed rows, which have
+        no bucket yet, wait for a run without it.
+
+        Raises:
+            InvalidInputError: The text names no buckets (kind `buckets`).
+        """
+        if isinstance(buckets, str):
+            buckets = bucket_numbers(buckets)
+        return replace(self, buckets=None if buckets is None else frozenset(buckets))
 
     def with_parallelism(self, parallelism: int | None) -> "CompactionBuilder":
         """Run so many tasks at a time at most; None leaves it to the executor."""
@@ -342,6 +377,7 @@ class CompactionBuilder(CommitBuilder):
             order=self.order,
             predicate=None if self.predicate is None else bind(self.predicate, schema),
             idle_ms=None if self.idle is None else int(self.idle.total_seconds() * 1000),
+            bucket_numbers=self.buckets,
         )
 
 
