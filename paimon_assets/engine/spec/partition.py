@@ -43,8 +43,13 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
-        case TypeRoot.DATE | TypeRoot.TIME if not legacy and isinstance(data_type, AtomicType):
-            return _date_or_time_text(int(value), data_type)
+        case TypeRoot.DATE if not legacy:
+            return str(dt.date(1970, 1, 1) + dt.timedelta(days=int(value)))
+        case TypeRoot.TIME if not legacy and isinstance(data_type, AtomicType):
+            seconds, fraction = divmod(int(value), 1000)
+            clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+            digits = f"{fraction:03d}"[: data_type.precision or 0].rstrip("0") or "0"
+            return f"{clock}.{digits}" if data_type.precision else clock
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if isinstance(data_type, AtomicType):
             return _timestamp_text(int(value), data_type, legacy=legacy)
         case TypeRoot.DECIMAL if isinstance(value, Decimal):
@@ -61,16 +66,6 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
             return value.decode(errors="replace")
         case _:
             return str(value)
-
-
-def _date_or_time_text(value: int, data_type: AtomicType) -> str:
-    """Write `yyyy-mm-dd`, or `hh:mm:ss` and, if the precision is not 0, a digit of it or more."""
-    if data_type.root is TypeRoot.DATE:
-        return str(dt.date(1970, 1, 1) + dt.timedelta(days=value))
-    seconds, fraction = divmod(value, 1000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    digits = f"{fraction:03d}"[: data_type.precision or 0].rstrip("0") or "0"
-    return f"{clock}.{digits}" if data_type.precision else clock
 
 
 def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
@@ -165,7 +160,12 @@ def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
     used = _FRACTION + 1 - zeros
     tiny = max(0, used - exponent - 1)
     if not tiny and exponent <= _WHOLE_BITS:
-        return _whole_digits(fraction << exponent >> _FRACTION, exponent - significant - 1)
+        # A whole number, but for the digits that its lowest bits do not tell.
+        unknown_bits = exponent - significant - 1
+        dropped = math.floor(unknown_bits * _LOG_2) if unknown_bits > 1 else 0
+        kept, rest = divmod(fraction << exponent >> _FRACTION, 10**dropped)
+        text = str(kept + (dropped > 0 and rest >= 10**dropped // 2))
+        return text.rstrip("0"), len(text) + dropped
     decimal = math.floor(
         (fraction / (1 << _FRACTION) - 1.5) * 0.289529654 + 0.176091259 + exponent * _LOG_2
     )
@@ -234,12 +234,3 @@ def _wrap(number: int, word: int | None) -> int:
         return number
     limit = 1 << (word - 1)
     return (number + limit) % (2 * limit) - limit
-
-
-def _whole_digits(number: int, unknown_bits: int) -> tuple[str, int]:
-    """Return the digits of a whole number, but for those that its lowest bits do not tell."""
-    dropped = math.floor(unknown_bits * _LOG_2) if unknown_bits > 1 else 0
-    kept, rest = divmod(number, 10**dropped)
-    kept += dropped > 0 and rest >= 10**dropped // 2
-    text = str(kept)
-    return text.rstrip("0"), len(text) + dropped

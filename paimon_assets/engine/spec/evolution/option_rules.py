@@ -8,8 +8,9 @@ Source: `org.apache.paimon.schema.SchemaValidation`, `CoreOptions.IMMUTABLE_OPTI
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -76,6 +77,7 @@ _CODECS = (
     *("bzip2", "deflate", "lz4_raw", "lzo", "null", "uncompressed", "xz", "zlib", ""),
 )
 _STATS = re.compile(r"none|counts|full|truncate\(0*[1-9]\d*\)|")
+_STATS_MODES = "expected none, counts, full or truncate(n)"
 _RETAINED: Mapping[Option[Any], Option[int]] = {
     SNAPSHOT_NUM_RETAINED_MIN: SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_NUM_RETAINED_MAX: SNAPSHOT_NUM_RETAINED_MAX,
@@ -102,10 +104,6 @@ def _one_of(names: Collection[str]) -> Callable[[str], str | None]:
     return problem
 
 
-def _stats_problem(text: str) -> str | None:
-    return None if _STATS.fullmatch(text) else "expected none, counts, full or truncate(n)"
-
-
 _CHECKS: Mapping[str, Callable[[str], str | None]] = {
     option.key: problem
     for problem, options in (
@@ -115,7 +113,7 @@ _CHECKS: Mapping[str, Callable[[str], str | None]] = {
             (FILE_COMPRESSION, CHANGELOG_FILE_COMPRESSION, FILE_COMPRESSION_PER_LEVEL),
         ),
         (
-            _stats_problem,
+            lambda text: None if _STATS.fullmatch(text) else _STATS_MODES,
             (STATS_MODE, CHANGELOG_FILE_STATS_MODE, STATS_MODE_PER_LEVEL, COLUMN_STATS_MODE),
         ),
     )
@@ -136,7 +134,12 @@ def check_options(schema: TableSchema, old: Mapping[str, str]) -> None:
     new = schema.options
     changed = {key for key in (*old, *new) if old.get(key) != new.get(key)}
     for key in sorted(changed & set(new)):
-        _check_value(key, schema.typed_options)
+        found = _declare(key)
+        if found is not None:
+            value, check = schema.typed_options.get(found[0]), _CHECKS.get(found[1].key)
+            for text in value.values() if isinstance(value, Mapping) else (value,):
+                if check is not None and (problem := check(text)):
+                    _refuse(f"'{key}' has the value '{text}': {problem}", key)
         _check_columns(key, schema)
     _check_together(schema.typed_options, changed)
 
@@ -156,8 +159,17 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     >>> key_hints(["bucke", "my.own"])
     {'bucke': 'bucket'}
     """
-    unknown = (key for key in options if _declare(key) is None and key not in _OTHERS)
-    return {key: known for key in unknown for known in _candidates(key) if _is_slip(key, known)}
+    hints = {}
+    for key in options:
+        if _declare(key) is not None or key in _OTHERS:
+            continue
+        for known in (*_BY_KEY, *(_named(key, pattern).key for pattern in _PATTERNS)):
+            one = key.lower().replace("_", "-")
+            start = _alike(one, known)
+            one, other = one[start:], known[start:]
+            if max(len(one), len(other)) - _alike(one[::-1], other[::-1]) <= _SLIP:
+                hints[key] = known
+    return hints
 
 
 def _named(key: str, pattern: Option[Any]) -> Option[Any]:
@@ -173,41 +185,15 @@ def _declare(key: str) -> tuple[Option[Any], Option[Any]] | None:
     return next((pair for pair in pairs if pair[0].key == key), None)
 
 
-def _candidates(key: str) -> Iterator[str]:
-    yield from _BY_KEY
-    for pattern in _PATTERNS:
-        yield _named(key, pattern).key
-
-
-def _is_slip(key: str, known: str) -> bool:
-    given = key.lower().replace("_", "-")
-    start = _alike(given, known)
-    given, known = given[start:], known[start:]
-    return max(len(given), len(known)) - _alike(given[::-1], known[::-1]) <= _SLIP
-
-
 def _alike(one: str, other: str) -> int:
     """Return how many letters two texts begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _refuse(message: str, key: str, **details: str) -> NoReturn:
     raise InvalidInputError(
         f"Table option {message}.", kind="option-value", details={"option": key, **details}
     )
-
-
-def _check_value(key: str, options: Options) -> None:
-    found = _declare(key)
-    if found is None:
-        return
-    option, declared = found
-    value = options.get(option)
-    check = _CHECKS.get(declared.key)
-    for text in value.values() if isinstance(value, Mapping) else (value,):
-        if check is not None and (problem := check(text)):
-            _refuse(f"'{key}' has the value '{text}': {problem}", key)
 
 
 _WRITTEN_INDEXES = frozenset(
@@ -325,18 +311,23 @@ def _refuse_change(key: str, reason: str) -> NoReturn:
 
 def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: bool) -> None:
     """Refuse to set an option that must stay as it is."""
-    _check_always(key)
+    _check_changeable(key, has_snapshots=has_snapshots)
     if not has_snapshots:
         return
-    _check_mutable(key)
     options, wanted = old.typed_options, Options({key: value})
     if key == BUCKET.key:
         if options.get(BUCKET) == -1:
             _refuse_change(key, "it is -1, and the rows there are lie in no fixed buckets")
         if wanted.get(BUCKET) == -1:
             _refuse_change(key, "the rows there are lie in fixed buckets, so it cannot become -1")
-    if key == DELETION_VECTORS_ENABLED.key:
-        _check_deletion_vectors(options, wanted)
+    switched = options.get(DELETION_VECTORS_ENABLED) != wanted.get(DELETION_VECTORS_ENABLED)
+    may_switch = not switched or options.get(DELETION_VECTORS_MODIFIABLE)
+    if key == DELETION_VECTORS_ENABLED.key and not may_switch:
+        _refuse_change(
+            key,
+            "without a full compaction rows would be read twice. If you are sure, set "
+            f"'{DELETION_VECTORS_MODIFIABLE.key}' to true first",
+        )
     for switch in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         if key == switch.key and options.get(switch) and not wanted.get(switch):
             _refuse_change(key, "records were dropped that nobody can bring back; it stays true")
@@ -344,47 +335,32 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
         _refuse_change(key, f"'{PK_CLUSTERING_OVERRIDE.key}' is set")
 
 
-def _check_deletion_vectors(options: Options, wanted: Options) -> None:
-    switched = options.get(DELETION_VECTORS_ENABLED) != wanted.get(DELETION_VECTORS_ENABLED)
-    if switched and not options.get(DELETION_VECTORS_MODIFIABLE):
-        _refuse_change(
-            DELETION_VECTORS_ENABLED.key,
-            "without a full compaction rows would be read twice. If you are sure, set "
-            f"'{DELETION_VECTORS_MODIFIABLE.key}' to true first",
-        )
-
-
 def check_option_removed(key: str, *, has_snapshots: bool) -> None:
     """Refuse to reset an option that must stay as it is."""
-    _check_always(key)
-    if has_snapshots:
-        _check_mutable(key)
-        if key == BUCKET.key:
-            _refuse_change(key, "the rows there are lie in the buckets it counts")
+    _check_changeable(key, has_snapshots=has_snapshots)
+    if has_snapshots and key == BUCKET.key:
+        _refuse_change(key, "the rows there are lie in the buckets it counts")
 
 
-def _check_always(key: str) -> None:
+def _check_changeable(key: str, *, has_snapshots: bool) -> None:
     if key.lower() == "path":
         _refuse_change(key, "a table is moved by renaming it")
     if key in _KEY_LISTS:
         _refuse_change(key, "keys are chosen when a table is created")
-
-
-def _check_mutable(key: str) -> None:
-    if key in IMMUTABLE_OPTIONS:
+    if has_snapshots and key in IMMUTABLE_OPTIONS:
         _refuse_change(key, "the table has been written to, with the value it has")
 
 
 def options_naming(options: Mapping[str, str], column: str) -> list[str]:
     """Return the keys of the options that name a column, in their key or in their value."""
-    return [key for key, value in options.items() if column in _columns_named(key, value)]
-
-
-def _columns_named(key: str, value: str) -> tuple[str, ...]:
-    if key in _NAME_COLUMNS or (key.startswith(_INDEX) and key.endswith(_COLUMNS)):
-        return parse_names(value)
-    names, suffix = _split(key)
-    return (*names, *parse_names(value)) if suffix == _GROUP else names
+    naming = []
+    for key, value in options.items():
+        names, suffix = _split(key)
+        is_index = key.startswith(_INDEX) and key.endswith(_COLUMNS)
+        listed = key in _NAME_COLUMNS or is_index or suffix == _GROUP
+        if column in names or (listed and column in parse_names(value)):
+            naming.append(key)
+    return naming
 
 
 def _split(key: str) -> tuple[tuple[str, ...], str]:

@@ -12,7 +12,7 @@ are ignored. Source: `org.apache.paimon.schema.SchemaChange`, `org.apache.paimon
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import option_text
@@ -255,31 +255,17 @@ def _move(name: str, *, after: str | None, before: str | None, first: bool) -> M
     return Move(field_name=name, type=MoveType.LAST)
 
 
-_ACTIONS: Mapping[type[SchemaChange], str] = {
-    SetOption: "setOption",
-    RemoveOption: "removeOption",
-    UpdateComment: "updateComment",
-    AddColumn: "addColumn",
-    RenameColumn: "renameColumn",
-    DropColumn: "dropColumn",
-    UpdateColumnType: "updateColumnType",
-    UpdateColumnNullability: "updateColumnNullability",
-    UpdateColumnComment: "updateColumnComment",
-    UpdateColumnDefaultValue: "updateColumnDefaultValue",
-    UpdateColumnPosition: "updateColumnPosition",
-    DropPrimaryKey: "dropPrimaryKey",
-}
-"""Kind of change → its name in JSON."""
+def _action(kind: type[Any]) -> str:
+    return kind.__name__[0].lower() + kind.__name__[1:]
 
 
 def change_to_json(change: SchemaChange) -> dict[str, Json]:
     """Write a change as REST catalogs take it.
 
-    >>> from paimon_assets.engine.spec.evolution.schema_change import rename_column
     >>> change_to_json(rename_column("a", "b"))
     {'action': 'renameColumn', 'fieldNames': ['a'], 'newName': 'b'}
     """
-    return {"action": _ACTIONS[type(change)], **_members(change)}
+    return {"action": _action(type(change)), **_members(change)}
 
 
 def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
@@ -299,10 +285,8 @@ def _to_json(value: Any) -> Json:
             return _members(value)
         case MoveType():
             return value.value
-        case tuple():
-            return list(value)
         case _:
-            return cast("Json", value)
+            return list(value) if isinstance(value, tuple) else cast("Json", value)
 
 
 def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
@@ -336,117 +320,85 @@ def change_from_json(json: object) -> SchemaChange:
     if kind is None:
         known = ", ".join(_KINDS)
         raise _wrong(f"unknown action {action!r}; there are {known}")
-    return _read(kind, _Members(str(action), cast("Mapping[str, Json]", json)))
-
-
-def _read(kind: type[SchemaChange], members: "_Members") -> SchemaChange:
-    """Read the members of a kind of change; a member with a default may be missing."""
-    found: dict[str, Any] = {}
+    values = {}
     for field in fields(kind):
         name = camel_case(field.name)
-        if field.default is MISSING or members.has(name, or_null=field.default is not None):
-            found[field.name] = _READERS[field.name](members, name)
-    return kind(**found)
+        if field.default is MISSING:
+            if name not in json:
+                raise _wrong(f"'{action}' needs '{name}'")
+        elif name not in json or (field.default is None and json[name] is None):
+            continue
+        values[field.name] = _READERS[field.name](json[name], f"'{name}' of '{action}'")
+    change: SchemaChange = kind(**values)
+    return change
 
 
 def _wrong(reason: str) -> InvalidInputError:
     return InvalidInputError(f"No schema change: {reason}.", kind="schema-change")
 
 
-class _Members:
-    """The members of one change, by name."""
-
-    def __init__(self, action: str, json: Mapping[str, Json]) -> None:
-        self._action = action
-        self._json = json
-
-    def given(self, name: str) -> Json:
-        """Return a member that must be there, be it null."""
-        if name not in self._json:
-            raise _wrong(f"'{self._action}' needs '{name}'")
-        return self._json[name]
-
-    def optional_text(self, name: str) -> str | None:
-        """Return a text that must be named, but may be null."""
-        value = self.given(name)
-        if value is None:
-            return None
-        if isinstance(value, bool):
-            return str(value).lower()
-        if not isinstance(value, str | int | float):
-            raise _wrong(f"'{name}' of '{self._action}' must be a text, not {value!r}")
-        return str(value)
-
-    def text(self, name: str) -> str:
-        """Return a text."""
-        value = self.optional_text(name)
-        if value is None:
-            raise _wrong(f"'{name}' of '{self._action}' must not be null")
-        return value
-
-    def has(self, name: str, *, or_null: bool) -> bool:
-        """Whether there is a member of this name, and not null unless that is a value."""
-        return name in self._json and (or_null or self._json[name] is not None)
-
-    def boolean(self, name: str) -> bool:
-        """Return true or false, perhaps as a text."""
-        value = self.given(name)
-        match str(value).lower():
-            case "true":
-                return True
-            case "false":
-                return False
-            case _:
-                raise _wrong(f"'{name}' of '{self._action}' must be true or false, not {value!r}")
-
-    def path(self, member: str) -> Path:
-        """Return the column."""
-        value = self.given(member)
-        names = [value] if isinstance(value, str) else value
-        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-            raise _wrong(f"'{member}' of '{self._action}' must list names, not {value!r}")
-        return tuple(str(name) for name in names)
-
-    def data_type(self, name: str) -> DataType:
-        """Return a type."""
-        value = self.given(name)
-        try:
-            return parse_type(value)
-        except (FormatError, KeyError, TypeError, ValueError) as error:
-            shown = error.message if isinstance(error, FormatError) else repr(value)
-            raise _wrong(f"'{name}' of '{self._action}' is no data type: {shown}") from error
-
-    def move(self, name: str) -> Move:
-        """Return a column's new place."""
-        value = self.given(name)
-        if not isinstance(value, Mapping):
-            raise _wrong(f"'{name}' of '{self._action}' must be an object, not {value!r}")
-        inner = _Members("move", value)
-        kind = inner.text("type").upper()
-        if kind not in MoveType.__members__:
-            raise _wrong(f"'type' of 'move' must be one of {', '.join(MoveType)}, not {kind!r}")
-        reference = value.get("referenceFieldName")
-        return Move(
-            field_name=inner.text("fieldName"),
-            reference_field_name=None if reference is None else str(reference),
-            type=MoveType(kind),
-        )
+def _optional_text(value: Json, where: str) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float | None):
+        raise _wrong(f"{where} must be a text, not {value!r}")
+    return None if value is None else str(value)
 
 
-_KINDS = {name: kind for kind, name in _ACTIONS.items()}
+def _text(value: Json, where: str) -> str:
+    text = _optional_text(value, where)
+    if text is None:
+        raise _wrong(f"{where} must not be null")
+    return text
 
-_READERS: Mapping[str, Callable[[_Members, str], Any]] = {
-    "key": _Members.text,
-    "value": _Members.text,
-    "new_name": _Members.text,
-    "comment": _Members.optional_text,
-    "new_comment": _Members.optional_text,
-    "new_default_value": _Members.optional_text,
-    "field_names": _Members.path,
-    "data_type": _Members.data_type,
-    "new_data_type": _Members.data_type,
-    "keep_nullability": _Members.boolean,
-    "new_nullability": _Members.boolean,
-    "move": _Members.move,
+
+def _boolean(value: Json, where: str) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise _wrong(f"{where} must be true or false, not {value!r}")
+    return str(value).lower() == "true"
+
+
+def _path(value: Json, where: str) -> Path:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise _wrong(f"{where} must list names, not {value!r}")
+    return tuple(map(str, names))
+
+
+def _data_type(value: Json, where: str) -> DataType:
+    try:
+        return parse_type(value)
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        shown = error.message if isinstance(error, FormatError) else repr(value)
+        raise _wrong(f"{where} is no data type: {shown}") from error
+
+
+def _read_move(value: Json, where: str) -> Move:
+    if not isinstance(value, Mapping):
+        raise _wrong(f"{where} must be an object, not {value!r}")
+    texts = {}
+    for name in ("type", "fieldName"):
+        if name not in value:
+            raise _wrong(f"'move' needs '{name}'")
+        texts[name] = _text(value[name], f"'{name}' of 'move'")
+    kind = texts["type"].upper()
+    if kind not in MoveType.__members__:
+        raise _wrong(f"'type' of 'move' must be one of {', '.join(MoveType)}, not {kind!r}")
+    reference = value.get("referenceFieldName")
+    return Move(
+        field_name=texts["fieldName"],
+        reference_field_name=None if reference is None else str(reference),
+        type=MoveType(kind),
+    )
+
+
+_KINDS: Mapping[str, type[Any]] = {_action(kind): kind for kind in get_args(SchemaChange)}
+_READERS: Mapping[str, Callable[[Json, str], Any]] = {
+    **dict.fromkeys(("key", "value", "new_name"), _text),
+    **dict.fromkeys(("comment", "new_comment", "new_default_value"), _optional_text),
+    "field_names": _path,
+    **dict.fromkeys(("data_type", "new_data_type"), _data_type),
+    **dict.fromkeys(("keep_nullability", "new_nullability"), _boolean),
+    "move": _read_move,
 }
 """Field of a change → how its member is read."""

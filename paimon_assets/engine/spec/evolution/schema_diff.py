@@ -6,7 +6,7 @@ has one that nobody declares, and these two alone have their type: dropping woul
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from paimon_assets.engine.errors import PaimonError
@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type
-from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField, bare_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class SchemaDifference:
 
 def schema_diff(old: TableSchema, new: TableSchema) -> tuple[SchemaDifference, ...]:
     """Return the differences: columns in the order of the new schema, dropped ones, the rest."""
-    return (*_columns(old, new), *_drop(old, new), *_rest(old, new))
+    return (*_columns(old, new), *_rest(old, new))
 
 
 def _columns(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
@@ -64,15 +64,20 @@ def _columns(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
                 after=describe(field),
                 field_id=field.id,
             )
+    for field in old.fields:
+        if field.id not in new.by_id:
+            before_it = describe(field)
+            yield SchemaDifference(
+                subject="column", change="dropped", before=before_it, after=None, field_id=field.id
+            )
 
 
 def _changes(old: DataField, new: DataField, *, is_moved: bool) -> Iterator[str]:
-    nullability = old.type.nullable != new.type.nullable
     if old.name != new.name:
         yield "renamed"
-    if _plain(old) != _plain(new):
+    if bare_text(old.type) != bare_text(new.type):
         yield "type"
-    if nullability:
+    if old.type.nullable != new.type.nullable:
         yield "nullability"
     if is_moved:
         yield "moved"
@@ -80,19 +85,6 @@ def _changes(old: DataField, new: DataField, *, is_moved: bool) -> Iterator[str]
         yield "comment"
     if old.default_value != new.default_value:
         yield "default"
-
-
-def _plain(field: DataField) -> str:
-    return str(field.type).removesuffix(" NOT NULL")
-
-
-def _drop(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
-    for field in old.fields:
-        if field.id not in new.by_id:
-            before = describe(field)
-            yield SchemaDifference(
-                subject="column", change="dropped", before=before, after=None, field_id=field.id
-            )
 
 
 def _rest(old: TableSchema, new: TableSchema) -> Iterator[SchemaDifference]:
@@ -121,9 +113,8 @@ def first_unkept(older: TableSchema, newer: TableSchema) -> DataField | None:
     """
     for field in older.fields:
         now = newer.by_id.get(field.id)
-        if now is None or (field.type.nullable and not now.type.nullable):
-            return field
-        if not keeps_all(field.type, now.type):
+        refuses_nulls = now is not None and field.type.nullable and not now.type.nullable
+        if now is None or refuses_nulls or not keeps_all(field.type, now.type):
             return field
     return None
 
@@ -142,26 +133,23 @@ def describe(field: DataField) -> str:
 
 
 def _shift(old: TableSchema, new: TableSchema) -> set[int]:
-    """Return the fewest columns that, moved alone, explain the new order."""
+    """Return the fewest columns that, moved alone, explain the new order.
+
+    The others are a longest rising subsequence of the places that columns had.
+    """
     position = {field.id: index for index, field in enumerate(old.fields)}
     common = [field.id for field in new.fields if field.id in position]
-    stayed = _longest_rising([position[field_id] for field_id in common])
-    return {field_id for field_id in common if position[field_id] not in stayed}
-
-
-def _longest_rising(numbers: Sequence[int]) -> set[int]:
-    """Return the numbers of a longest rising subsequence; numbers are distinct."""
     tails: list[int] = []
     before: dict[int, int | None] = {}
-    for number in numbers:
+    for number in (position[field_id] for field_id in common):
         at = bisect_left(tails, number)
         before[number] = tails[at - 1] if at else None
         tails[at : at + 1] = [number]
-    found, last = set(), tails[-1] if tails else None
+    stayed, last = set(), tails[-1] if tails else None
     while last is not None:
-        found.add(last)
+        stayed.add(last)
         last = before[last]
-    return found
+    return {field_id for field_id in common if position[field_id] not in stayed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,60 +169,61 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
 
     Options that the table has beyond the declared ones stay.
     """
-    wanted = first_table_schema(declared, time_millis=0)
-    found = _Draft(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
-    for old, new in _rename(stored, wanted):
-        found.take(rename_column(old, new))
-    for name in found.schema.field_names:
-        if name not in wanted.by_name:
-            found.take(drop_column(name))
-    for field in wanted.fields:
-        _column(found, field)
-    _order(found, wanted)
-    _take_rest(found, wanted)
-    return found.all()
+    draft = _Draft.of(stored, declared)
+    for old, new in _renames(stored, draft.target):
+        draft.take(rename_column(old, new))
+    for name in draft.schema.field_names:
+        if name not in draft.target.by_name:
+            draft.take(drop_column(name))
+    for field in draft.target.fields:
+        draft.take_column(field)
+    names = [name for name in draft.target.field_names if name in draft.schema.by_name]
+    for position, name in enumerate(names):
+        if draft.schema.field_names[position] != name:
+            after = names[position - 1] if position else None
+            draft.take(move_column(name, after=after, first=not position))
+    return draft.finish()
 
 
 def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Reconciliation:
     """Return the changes that add the declared columns and options, and remove nothing."""
-    wanted = first_table_schema(declared, time_millis=0)
-    found = _Draft(schema=stored, changes=[], unreachable=list(_keys(stored, wanted)))
-    for field in wanted.fields:
+    draft = _Draft.of(stored, declared)
+    for field in draft.target.fields:
         have = stored.by_name.get(field.name)
         if have is None:
-            found.take(_add(field))
+            draft.add(field)
             continue
         wider = keeps_all(have.type, field.type)
         if widens and wider and not same_type(have.type, field.type):
-            found.take(update_column_type(field.name, field.type))
+            draft.take(update_column_type(field.name, field.type))
         if widens and field.type.nullable and not have.type.nullable:
-            found.take(update_column_nullability(field.name, nullable=True))
+            draft.take(update_column_nullability(field.name, nullable=True))
         if have.description != field.description:
-            found.take(update_column_comment(field.name, field.description))
-    _take_rest(found, wanted)
-    return found.all()
-
-
-def _take_rest(found: "_Draft", wanted: TableSchema) -> None:
-    for key, value in wanted.options.items():
-        if found.schema.options.get(key) != value:
-            found.take(SetOption(key=key, value=value))
-    if wanted.comment != found.schema.comment:
-        found.take(UpdateComment(comment=wanted.comment))
+            draft.take(update_column_comment(field.name, field.description))
+    return draft.finish()
 
 
 @dataclass(slots=True)
 class _Draft:
+    target: TableSchema
     schema: TableSchema
     """As the changes so far would make it."""
     changes: list[SchemaChange]
     unreachable: list[str]
 
-    def all(self) -> Reconciliation:
-        """Return the result."""
-        return Reconciliation(
-            changes=tuple(self.changes), result=self.schema, unreachable=tuple(self.unreachable)
-        )
+    @staticmethod
+    def of(stored: TableSchema, declared: Schema) -> "_Draft":
+        target, unreachable = first_table_schema(declared, time_millis=0), []
+        for keys, old, new in (
+            ("primary key", stored.primary_keys, target.primary_keys),
+            ("partition keys", stored.partition_keys, target.partition_keys),
+        ):
+            if old != new:
+                unreachable.append(
+                    f"The {keys} cannot change from ({', '.join(old)}) to ({', '.join(new)}):"
+                    " create the table again."
+                )
+        return _Draft(target, stored, [], unreachable)
 
     def take(self, change: SchemaChange) -> None:
         """Add a change, or say why it cannot be made."""
@@ -245,56 +234,44 @@ class _Draft:
         else:
             self.changes.append(change)
 
+    def add(self, field: DataField) -> None:
+        nullable, comment = replace(field.type, nullable=True), field.description
+        self.take(AddColumn(field_names=(field.name,), data_type=nullable, comment=comment))
 
-def _keys(stored: TableSchema, wanted: TableSchema) -> Iterator[str]:
-    for what, have, want in (
-        ("primary key", stored.primary_keys, wanted.primary_keys),
-        ("partition keys", stored.partition_keys, wanted.partition_keys),
-    ):
-        if have != want:
-            yield (
-                f"The {what} cannot change from ({', '.join(have)}) to ({', '.join(want)}): create "
-                "the table again."
-            )
+    def take_column(self, field: DataField) -> None:
+        name = field.name
+        if name not in self.schema.by_name:
+            self.add(field)
+        have = self.schema.by_name.get(name)
+        if have is None:
+            return
+        if not same_type(have.type, field.type):
+            self.take(update_column_type(name, field.type))
+        if have.type.nullable != field.type.nullable:
+            self.take(update_column_nullability(name, nullable=field.type.nullable))
+        if have.description != field.description:
+            self.take(update_column_comment(name, field.description))
+        if have.default_value != field.default_value:
+            self.take(update_column_default_value(name, field.default_value))
+
+    def finish(self) -> Reconciliation:
+        """Take options and comment, and return the result."""
+        for key, value in self.target.options.items():
+            if self.schema.options.get(key) != value:
+                self.take(SetOption(key=key, value=value))
+        if self.target.comment != self.schema.comment:
+            self.take(UpdateComment(comment=self.target.comment))
+        return Reconciliation(
+            changes=tuple(self.changes), result=self.schema, unreachable=tuple(self.unreachable)
+        )
 
 
-def _rename(stored: TableSchema, wanted: TableSchema) -> Iterator[tuple[str, str]]:
+def _renames(stored: TableSchema, declared: TableSchema) -> Iterator[tuple[str, str]]:
     """Yield (name, new name) where only one pair of unknown columns has a type."""
-    extra = [field for field in stored.fields if field.name not in wanted.by_name]
-    missing = [field for field in wanted.fields if field.name not in stored.by_name]
+    extra = [field for field in stored.fields if field.name not in declared.by_name]
+    missing = [field for field in declared.fields if field.name not in stored.by_name]
     for have in extra:
         matches = [field for field in missing if same_type(have.type, field.type)]
         rivals = [field for field in extra if same_type(have.type, field.type)]
         if len(matches) == len(rivals) == 1:
             yield have.name, matches[0].name
-
-
-def _column(found: _Draft, field: DataField) -> None:
-    name = field.name
-    have = found.schema.by_name.get(name)
-    if have is None:
-        found.take(_add(field))
-        have = found.schema.by_name.get(name)
-        if have is None:
-            return
-    if not same_type(have.type, field.type):
-        found.take(update_column_type(name, field.type))
-    if have.type.nullable != field.type.nullable:
-        found.take(update_column_nullability(name, nullable=field.type.nullable))
-    if have.description != field.description:
-        found.take(update_column_comment(name, field.description))
-    if have.default_value != field.default_value:
-        found.take(update_column_default_value(name, field.default_value))
-
-
-def _add(field: DataField) -> AddColumn:
-    data_type = replace(field.type, nullable=True)
-    return AddColumn(field_names=(field.name,), data_type=data_type, comment=field.description)
-
-
-def _order(found: _Draft, wanted: TableSchema) -> None:
-    names = [name for name in wanted.field_names if name in found.schema.by_name]
-    for position, name in enumerate(names):
-        if found.schema.field_names[position] != name:
-            after = names[position - 1] if position else None
-            found.take(move_column(name, after=after, first=not position))

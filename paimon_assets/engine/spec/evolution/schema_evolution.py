@@ -18,7 +18,6 @@ from typing import NoReturn
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution.option_rules import (
@@ -58,11 +57,11 @@ from paimon_assets.engine.spec.schema.schema import (
     TableSchema,
     all_field_ids,
     assign_ids,
+    column_not_found,
 )
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import default_refusal
-from paimon_assets.engine.spec.words import did_you_mean
 
 
 def apply_changes(
@@ -95,7 +94,12 @@ def apply_changes(
     check_options(new, old.options)
     _check_named_columns(old, new)
     validate_schema(new)
-    _check_defaults(old, new)
+    for field in new.fields:
+        if field.default_value is None or field == old.by_id.get(field.id):
+            continue
+        refusal = default_refusal(field.type, field.default_value)
+        if refusal is not None:
+            _refuse(field.name, f"Column '{field.name}' cannot have this default: {refusal}.")
     return new
 
 
@@ -121,12 +125,7 @@ class _Draft:
         names = [field.name for field in self.fields]
         if name in names:
             return names.index(name)
-        raise NotFoundError(
-            f"Column '{name}' does not exist; the table has {', '.join(names)}."
-            f"{did_you_mean(name, names)}",
-            kind="column-not-found",
-            details={"column": name},
-        )
+        raise column_not_found(name, names)
 
     def check_free(self, name: str) -> None:
         """Refuse a name that a column has."""
@@ -198,21 +197,18 @@ def _add_column(change: AddColumn, draft: _Draft) -> None:
     data_type = assign_ids(change.data_type, count(column_id + 1))
     field = DataField(id=column_id, name=name, type=data_type, description=change.comment)
     draft.highest_field_id = max(all_field_ids([field]))
-    draft.fields.insert(_place_of_new(change.move, draft), field)
-
-
-def _place_of_new(move: Move | None, draft: _Draft) -> int:
-    match move:
+    match change.move:
         case Move(type=MoveType.FIRST):
-            return 0
-        case Move(type=MoveType.AFTER | MoveType.BEFORE as kind):
-            return draft.position(_reference(move)) + (kind is MoveType.AFTER)
+            place = 0
+        case Move(type=MoveType.AFTER | MoveType.BEFORE as kind) as move:
+            place = draft.position(_reference(move)) + (kind is MoveType.AFTER)
         case None if draft.old.typed_options.get(ADD_COLUMN_BEFORE_PARTITION):
             keys = draft.old.partition_keys
-            first = (index for index, field in enumerate(draft.fields) if field.name in keys)
-            return next(first, len(draft.fields))
+            first = (index for index, each in enumerate(draft.fields) if each.name in keys)
+            place = next(first, len(draft.fields))
         case _:
-            return len(draft.fields)
+            place = len(draft.fields)
+    draft.fields.insert(place, field)
 
 
 def _reference(move: Move) -> str:
@@ -320,11 +316,19 @@ def _update_default(change: UpdateColumnDefaultValue, draft: _Draft) -> None:
 @_apply.register
 def _update_position(change: UpdateColumnPosition, draft: _Draft) -> None:
     move = change.move
-    source, target = draft.position(move.field_name), _target(move, draft)
+    source, reference = draft.position(move.field_name), move.reference_field_name
+    match move.type:
+        case MoveType.FIRST:
+            target = 0
+        case MoveType.LAST:
+            target = len(draft.fields) - 1
+        case _:
+            target = draft.position(_reference(move))
     if source == target:
+        place = str(move.type) if reference is None else f"{move.type} '{reference}'"
         _refuse(
             move.field_name,
-            f"Column '{move.field_name}' cannot go {_move_text(move)}: it is that column, or is "
+            f"Column '{move.field_name}' cannot go {place}: it is that column, or is "
             "there already.",
         )
     if move.type is MoveType.AFTER and source > target:
@@ -332,21 +336,6 @@ def _update_position(change: UpdateColumnPosition, draft: _Draft) -> None:
     if move.type is MoveType.BEFORE and source < target:
         target -= 1
     draft.fields.insert(target, draft.fields.pop(source))
-
-
-def _target(move: Move, draft: _Draft) -> int:
-    match move.type:
-        case MoveType.FIRST:
-            return 0
-        case MoveType.LAST:
-            return len(draft.fields) - 1
-        case _:
-            return draft.position(_reference(move))
-
-
-def _move_text(move: Move) -> str:
-    reference = move.reference_field_name
-    return str(move.type) if reference is None else f"{move.type} '{reference}'"
 
 
 @_apply.register
@@ -377,13 +366,3 @@ def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
                 f"Column '{column.name}' cannot be {verb}: the option '{keys[0]}' names it. Remove "
                 "or change the option, too.",
             )
-
-
-def _check_defaults(old: TableSchema, new: TableSchema) -> None:
-    """Refuse defaults that are no values of their column, where column or default changed."""
-    for field in new.fields:
-        if field.default_value is None or field == old.by_id.get(field.id):
-            continue
-        refusal = default_refusal(field.type, field.default_value)
-        if refusal is not None:
-            _refuse(field.name, f"Column '{field.name}' cannot have this default: {refusal}.")

@@ -69,20 +69,14 @@ def _refuse(message: str) -> NoReturn:
 
 def validate_schema(schema: TableSchema) -> None:
     """Check a schema as Java does at creation, and the rules of sequence padding."""
-    _validate_options(schema)
+    for option in ALL_OPTIONS:
+        schema.typed_options.get(option)
     _validate_columns(schema)
     _validate_keys(schema)
-    _validate_folders(schema)
     _validate_formats(schema)
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
-
-
-def _validate_options(schema: TableSchema) -> None:
-    """Parse every known option; unknown ones belong to other readers and are kept."""
-    for option in ALL_OPTIONS:
-        schema.typed_options.get(option)
 
 
 def _validate_columns(schema: TableSchema) -> None:
@@ -111,24 +105,20 @@ def _validate_keys(schema: TableSchema) -> None:
             root = schema.column(name).type.root
             if root in _NOT_A_KEY:
                 _refuse(f"{kind} column '{name}' must not be of type {root}.")
-    if schema.has_primary_key and not schema.trimmed_primary_keys:
-        _refuse(
-            f"Primary key {list(schema.primary_keys)} must hold more than the partition columns "
-            f"{list(schema.partition_keys)}."
-        )
-
-
-def _validate_folders(schema: TableSchema) -> None:
-    """Refuse partitions of instants whose folders Java names by the zone of each process."""
-    if schema.typed_options.get(PARTITION_LEGACY_NAME):
-        return
     for field in schema.partition_fields:
-        if field.type.root is TypeRoot.TIMESTAMP_LTZ:
+        # Java names the folders of instants by the zone of each process.
+        is_instant = field.type.root is TypeRoot.TIMESTAMP_LTZ
+        if is_instant and not schema.typed_options.get(PARTITION_LEGACY_NAME):
             _refuse(
                 f"'{PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
                 f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
                 "and others do not find them. Leave the option true, or take a TIMESTAMP."
             )
+    if schema.has_primary_key and not schema.trimmed_primary_keys:
+        _refuse(
+            f"Primary key {list(schema.primary_keys)} must hold more than the partition columns "
+            f"{list(schema.partition_keys)}."
+        )
 
 
 def _validate_formats(schema: TableSchema) -> None:

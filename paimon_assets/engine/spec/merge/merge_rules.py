@@ -145,7 +145,11 @@ def merge_rules_of(schema: TableSchema) -> MergeRules:
     )
     match traits.columns:
         case ColumnRules.FUNCTIONS:
-            return _with_functions(rules, schema)
+            functions = {column.name: _of_aggregation(schema, column) for column in schema.fields}
+            ignoring = [name for name, each in functions.items() if each.ignore_retract]
+            if rules.remove_on_delete and ignoring:
+                _refuse(f"'{_delete_key(rules)}' excludes 'fields.{ignoring[0]}.ignore-retract'.")
+            return replace(rules, aggregations=functions)
         case ColumnRules.GROUPS:
             return _with_groups(rules, schema)
         case ColumnRules.ONE_RECORD:
@@ -154,14 +158,6 @@ def merge_rules_of(schema: TableSchema) -> MergeRules:
 
 def _refuse(message: str) -> NoReturn:
     raise InvalidInputError(message, kind="merge-rules")
-
-
-def _with_functions(rules: MergeRules, schema: TableSchema) -> MergeRules:
-    aggregations = {column.name: _of_aggregation(schema, column) for column in schema.fields}
-    ignoring = [name for name, each in aggregations.items() if each.ignore_retract]
-    if rules.remove_on_delete and ignoring:
-        _refuse(f"'{_delete_key(rules)}' excludes 'fields.{ignoring[0]}.ignore-retract'.")
-    return replace(rules, aggregations=aggregations)
 
 
 def _delete_key(rules: MergeRules) -> str:
@@ -177,10 +173,9 @@ def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
         )
     if column.name in schema.primary_keys:
         return FieldAggregation(column=column.name, function=AggregateFunction.PRIMARY_KEY)
-    named = _named_function(schema.typed_options, column.name)
-    return _aggregation(
-        schema.typed_options, column, named or AggregateFunction.LAST_NON_NULL_VALUE
-    )
+    options = schema.typed_options
+    named = _named_function(options, column.name) or AggregateFunction.LAST_NON_NULL_VALUE
+    return _aggregation(options, column, named)
 
 
 def _with_groups(rules: MergeRules, schema: TableSchema) -> MergeRules:

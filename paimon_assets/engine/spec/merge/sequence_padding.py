@@ -111,7 +111,16 @@ def validate_padding(schema: TableSchema) -> None:
     steps = options.get(SEQUENCE_AUTO_PADDING)
     own_layout = options.get(SEQUENCE_PADDING_LAYOUT) is PaddingLayout.SEQUENCE_NUMBER
     if own_layout:
-        _validate_own_layout(schema)
+        name = options.get(SEQUENCE_PADDING_FIELD)
+        if not name:
+            _refuse("'sequence.padding.layout' = sequence-number needs 'sequence.padding-field'.")
+        if options.get(SEQUENCE_FIELD):
+            _refuse(
+                "'sequence.padding.layout' = sequence-number excludes 'sequence.field': other"
+                " engines would compare it first."
+            )
+        if name not in schema.by_name:
+            _refuse(f"Sequence padding field '{name}' can not be found in table schema.")
     elif options.has(SEQUENCE_PADDING_FIELD):
         _refuse("'sequence.padding-field' needs 'sequence.padding.layout' = sequence-number.")
     if not steps and not own_layout:
@@ -140,20 +149,6 @@ def validate_padding(schema: TableSchema) -> None:
             kind="sequence-padding",
             details={"column": field.name, "type": str(field.type)},
         )
-
-
-def _validate_own_layout(schema: TableSchema) -> None:
-    options = schema.typed_options
-    name = options.get(SEQUENCE_PADDING_FIELD)
-    if not name:
-        _refuse("'sequence.padding.layout' = sequence-number needs 'sequence.padding-field'.")
-    if options.get(SEQUENCE_FIELD):
-        _refuse(
-            "'sequence.padding.layout' = sequence-number excludes 'sequence.field': other engines "
-            "would compare it first."
-        )
-    if name not in schema.by_name:
-        _refuse(f"Sequence padding field '{name}' can not be found in table schema.")
 
 
 def _refusal(

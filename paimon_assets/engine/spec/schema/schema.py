@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.schema.TableSchema`; ids as `SchemaManager` hands them out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -16,6 +16,7 @@ from paimon_assets.engine.spec.options.all_options import (
     PRIMARY_KEY_NULLABLE,
     ROW_TRACKING_ENABLED,
     Options,
+    parse_names,
 )
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
@@ -98,7 +99,10 @@ class Schema:
         unknown = sorted(set(notes) - set(columns))
         if unknown:
             raise InvalidInputError(f"Comments name unknown columns: {', '.join(unknown)}.")
-        partition_keys, primary_keys = _names(partition_keys), _names(primary_keys)
+        partition_keys, primary_keys = (
+            (keys,) if isinstance(keys, str) else tuple(keys)
+            for keys in (partition_keys, primary_keys)
+        )
         for kind, names in (("Primary key", primary_keys), ("Partition", partition_keys)):
             if missing := [name for name in names if name not in columns]:
                 raise InvalidInputError(
@@ -109,16 +113,9 @@ class Schema:
         ids = iter(range(2**31))
         fields = []
         for name, column in columns.items():
-            data_type = type_of(column)
-            column_id = next(ids)
-            fields.append(
-                DataField(
-                    id=column_id,
-                    name=name,
-                    type=assign_ids(data_type, ids),
-                    description=notes.get(name),
-                )
-            )
+            column_id, data_type = next(ids), assign_ids(type_of(column), ids)
+            note = notes.get(name)
+            fields.append(DataField(id=column_id, name=name, type=data_type, description=note))
         return Schema(
             fields=tuple(fields),
             partition_keys=partition_keys,
@@ -142,10 +139,6 @@ def _columns_of(
     from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 
     return infer_columns(columns)
-
-
-def _names(columns: Iterable[str] | str) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def option_text(key: str, value: object) -> str:
@@ -244,12 +237,7 @@ class TableSchema:
         """
         found = self.by_name.get(name)
         if found is None:
-            raise NotFoundError(
-                f"Column '{name}' does not exist; the table has {', '.join(self.field_names)}."
-                f"{did_you_mean(name, self.field_names)}",
-                kind="column-not-found",
-                details={"column": name},
-            )
+            raise column_not_found(name, self.field_names)
         return found
 
     def columns(self, names: Iterable[str]) -> tuple[DataField, ...]:
@@ -311,6 +299,16 @@ class TableSchema:
         return replace(self, options={**self.options, **options})
 
 
+def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
+    """Return the error for a column that a table lacks."""
+    return NotFoundError(
+        f"Column '{name}' does not exist; the table has {', '.join(names)}."
+        f"{did_you_mean(name, names)}",
+        kind="column-not-found",
+        details={"column": name},
+    )
+
+
 def all_field_ids(fields: Iterable[DataField]) -> Iterator[int]:
     """Yield the ids of columns and of everything nested in them."""
     for column in fields:
@@ -326,8 +324,8 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     SQL-style options `primary-key` and `partition` move into the key lists.
     """
     options = dict(schema.options)
-    primary_keys = schema.primary_keys or _shift(options, "primary-key")
-    partition_keys = schema.partition_keys or _shift(options, "partition")
+    primary_keys = schema.primary_keys or parse_names(options.pop("primary-key", ""))
+    partition_keys = schema.partition_keys or parse_names(options.pop("partition", ""))
     nullable = Options(options).get(PRIMARY_KEY_NULLABLE)
     fields = tuple(
         replace(column, type=replace(column.type, nullable=nullable))
@@ -345,10 +343,6 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
         comment=schema.comment,
         time_millis=time_millis,
     )
-
-
-def _shift(options: dict[str, str], key: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in options.pop(key, "").split(",") if name.strip())
 
 
 def _describe(schema: Schema | TableSchema) -> str:
@@ -381,15 +375,10 @@ TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=bigint()))
 """What a read of a table with row tracking may ask for; files may store them, with gaps."""
 
 
-def _readable(schema: TableSchema) -> dict[str, DataField]:
-    """Return the system columns that a read may ask for beside the table's own, by name."""
-    tracked = schema.typed_options.get(ROW_TRACKING_ENABLED)
-    return {field.name: field for field in (ROW_KIND, *(TRACKING_FIELDS if tracked else ()))}
-
-
 def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[DataField, ...]:
     """Return the columns of a read, in order: the table's own, or else system columns."""
-    readable = _readable(schema)
+    tracked = TRACKING_FIELDS if schema.typed_options.get(ROW_TRACKING_ENABLED) else ()
+    readable = {field.name: field for field in (ROW_KIND, *tracked)}
     return tuple(
         readable[name] if name in readable and name not in schema.by_name else schema.column(name)
         for name in names

@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.types.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    bare_text,
 )
 from paimon_assets.engine.spec.types.type_text import parse_type
 
@@ -369,7 +370,7 @@ def check_partition_option(
 
 
 def _word(data_type: DataType) -> str:
-    return str(data_type).removesuffix(" NOT NULL").lower().replace(" ", "")
+    return bare_text(data_type).lower().replace(" ", "")
 
 
 def column_differences(
@@ -385,7 +386,14 @@ def column_differences(
             continue
         found = by_name.get(wanted.name)
         if found is None:
-            differences.append(_missing(wanted, folded.get(wanted.name.lower())))
+            spelling = folded.get(wanted.name.lower())
+            differences.append(
+                f"column '{wanted.name}' {bare_text(wanted.type)} is missing"
+                if spelling is None
+                else f"column '{wanted.name}' is called '{spelling}': Paimon's readers match the"
+                " letter case and would return nulls; rename the table's column or write the files"
+                " anew"
+            )
             continue
         difference = _type_difference(wanted, found)
         if difference is not None:
@@ -403,35 +411,22 @@ def column_differences(
     return tuple(differences)
 
 
-def _missing(wanted: DataField, other_case: str | None) -> str:
-    if other_case is None:
-        return f"column '{wanted.name}' {_show(wanted.type)} is missing"
-    return (
-        f"column '{wanted.name}' is called '{other_case}': Paimon's readers match the letter case "
-        "and would return nulls; rename the table's column or write the files anew"
-    )
-
-
 def _type_difference(wanted: DataField, found: FileColumn) -> str | None:
     if found.type_text == TIMESTAMP_OF_ANY_KIND and wanted.type.root in TIMESTAMP_ROOTS:
         return None
     actual = found.type
     if actual is not None and same_kind(actual, wanted.type):
         return None
+    roots = None if actual is None else (actual.root, wanted.type.root)
     hint = ""
-    if actual is not None and {actual.root, wanted.type.root} == {
-        TypeRoot.VARBINARY,
-        TypeRoot.VARCHAR,
-    }:
-        hint = ", a text without the annotation that says so" * (actual.root in BINARY_ROOTS)
-    elif actual is not None and {actual.root, wanted.type.root} == TIMESTAMP_ROOTS:
+    if roots == (TypeRoot.VARBINARY, TypeRoot.VARCHAR):
+        hint = ", a text without the annotation that says so"
+    elif roots is not None and frozenset(roots) == TIMESTAMP_ROOTS:
         hint = ", which are instants on one side and wall-clock times on the other"
-    shown = found.type_text if actual is None else _show(actual)
-    return f"column '{wanted.name}' is {_show(wanted.type)} in the table and {shown} in it{hint}"
-
-
-def _show(data_type: DataType) -> str:
-    return str(data_type).removesuffix(" NOT NULL")
+    shown = found.type_text if actual is None else bare_text(actual)
+    return (
+        f"column '{wanted.name}' is {bare_text(wanted.type)} in the table and {shown} in it{hint}"
+    )
 
 
 def same_kind(found: DataType, wanted: DataType) -> bool:

@@ -73,9 +73,13 @@ def keeps_all(source: DataType, target: DataType) -> bool:
         return (source.length or 0) <= (target.length or 0)
     if target.root is TypeRoot.DECIMAL:
         return _keeps_in_decimal(source, target)
-    if target.root in FLOAT_ROOTS:
-        return _keeps_in_real(source, target)
-    return source.root is TypeRoot.BOOLEAN and target.root in INTEGER_ROOTS
+    if target.root not in FLOAT_ROOTS:
+        return source.root is TypeRoot.BOOLEAN and target.root in INTEGER_ROOTS
+    if source.root in INTEGER_ROOTS:
+        return _BITS[source.root] <= _WHOLE_BITS_OF_REAL[target.root]
+    if source.root is TypeRoot.DECIMAL:
+        return (source.precision or 0) <= _DIGITS_OF_REAL[target.root]
+    return source.root in (TypeRoot.BOOLEAN, TypeRoot.FLOAT)
 
 
 def _longest_text(source: AtomicType) -> int:
@@ -110,14 +114,6 @@ def _keeps_in_decimal(source: AtomicType, target: AtomicType) -> bool:
     return needed <= room and (source.scale or 0) <= (target.scale or 0)
 
 
-def _keeps_in_real(source: AtomicType, target: AtomicType) -> bool:
-    if source.root in INTEGER_ROOTS:
-        return _BITS[source.root] <= _WHOLE_BITS_OF_REAL[target.root]
-    if source.root is TypeRoot.DECIMAL:
-        return (source.precision or 0) <= _DIGITS_OF_REAL[target.root]
-    return source.root in (TypeRoot.BOOLEAN, TypeRoot.FLOAT)
-
-
 def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss | bool | None:
     """Return what happens to the values between two bounds, both of which are stored values.
 
@@ -129,37 +125,29 @@ def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss
         return False
     if low is None or high is None or not isinstance(source, AtomicType):
         return None
-    judge = _JUDGES.get(_family(source.root))
+    judge = _JUDGES.get(source.root)
     if judge is None or not isinstance(target, AtomicType):
         return None
     return judge(source, target, low, high)
 
 
-def _family(root: TypeRoot) -> str:
-    if root in INTEGER_ROOTS:
-        return "whole"
-    if root in FLOAT_ROOTS:
-        return "real"
-    return "timestamp" if root in TIMESTAMP_ROOTS else root.value
-
-
 def _of_whole(source: AtomicType, target: AtomicType, low: int, high: int) -> Loss | bool | None:
     root = target.root
     if root in INTEGER_ROOTS:
-        return _unless(_is_whole_inside(low, high, root), Loss.OVERFLOW)
+        return False if _is_whole_inside(low, high, root) else Loss.OVERFLOW
     if root in FLOAT_ROOTS:
         most = 2 ** _WHOLE_BITS_OF_REAL[root]
         return False if -most <= low and high <= most else None
     if root in CHARACTER_ROOTS:
         longest = max(len(str(low)), len(str(high)))
-        return _unless(longest <= (target.length or 0), Loss.TRUNCATED)
+        return False if longest <= (target.length or 0) else Loss.TRUNCATED
     if root in TIMESTAMP_ROOTS:
         return _in_timestamps(target, low * _NANOS, high * _NANOS, Loss.OVERFLOW)
     match root:
         case TypeRoot.BOOLEAN:
-            return _unless(low >= 0 and high <= 1, Loss.TRUNCATED)
+            return False if low >= 0 and high <= 1 else Loss.TRUNCATED
         case TypeRoot.DECIMAL:
-            return _unless(_has_room(target, low, high), Loss.NULLED)
+            return False if _has_room(target, low, high) else Loss.NULLED
         case _:
             return None
 
@@ -214,15 +202,11 @@ def _in_timestamps(target: AtomicType, low: int, high: int, loss: Loss) -> Loss 
     precision = target.precision or 0
     unit = next(nanos for digits, nanos in _UNITS if precision <= digits)
     least, most = integer_range(TypeRoot.BIGINT)
-    return _unless(least * unit <= low and high <= most * unit, loss)
+    return False if least * unit <= low and high <= most * unit else loss
 
 
 _UNITS = ((0, _NANOS), (3, 10**6), (6, 10**3), (9, 1))
 """Fraction digits up to which a unit is used, and its nanoseconds."""
-
-
-def _unless(kept: bool, loss: Loss) -> Loss | bool:  # noqa: FBT001 - reads as a sentence
-    return False if kept else loss
 
 
 def _is_whole_inside(low: int, high: int, root: TypeRoot) -> bool:
@@ -236,11 +220,11 @@ def _has_room(target: AtomicType, low: int, high: int) -> bool:
     return max(abs(low), abs(high)) < most
 
 
-_JUDGES: Mapping[str, Callable[[AtomicType, AtomicType, Any, Any], Loss | bool | None]] = {
-    "whole": _of_whole,
-    "real": _of_real,
-    "timestamp": _of_timestamp,
-    TypeRoot.DECIMAL.value: _of_decimal,
-    TypeRoot.DATE.value: _of_date,
+_JUDGES: Mapping[TypeRoot, Callable[[AtomicType, AtomicType, Any, Any], Loss | bool | None]] = {
+    **dict.fromkeys(INTEGER_ROOTS, _of_whole),
+    **dict.fromkeys(FLOAT_ROOTS, _of_real),
+    **dict.fromkeys(TIMESTAMP_ROOTS, _of_timestamp),
+    TypeRoot.DECIMAL: _of_decimal,
+    TypeRoot.DATE: _of_date,
 }
-"""Kind of source → what bounds of its values show."""
+"""Source → what bounds of its values show."""

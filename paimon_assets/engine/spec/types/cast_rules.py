@@ -188,22 +188,14 @@ def holds_integer(data_type: DataType, value: object) -> bool:
     >>> holds_integer(integer(TypeRoot.TINYINT), 127), holds_integer(integer(TypeRoot.TINYINT), 128)
     (True, False)
     """
-    bits = 8 << _WIDENED_INTEGERS.index(data_type.root)
-    return value is None or (
-        isinstance(value, int) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
-    )
+    limit = 1 << (8 << _WIDENED_INTEGERS.index(data_type.root)) - 1
+    return value is None or (isinstance(value, int) and -limit <= value < limit)
 
 
 def first_retyped(columns: Iterable[DataField], older: Mapping[int, DataField]) -> DataField | None:
     """Return the first column that an older schema holds in another type."""
-    return next(
-        (
-            column
-            for column in columns
-            if column.id in older and not same_type(older[column.id].type, column.type)
-        ),
-        None,
-    )
+    known = (column for column in columns if column.id in older)
+    return next((each for each in known if not same_type(older[each.id].type, each.type)), None)
 
 
 def _bare(data_type: DataType) -> DataType:

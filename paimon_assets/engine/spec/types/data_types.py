@@ -59,7 +59,7 @@ class DataType:
     nullable: bool = True
 
     def __str__(self) -> str:
-        return f"{self.root}{'' if self.nullable else ' NOT NULL'}"
+        return bare_text(self) + ("" if self.nullable else " NOT NULL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,6 @@ class AtomicType(DataType):
     scale: int | None = None
     """Fraction digits of DECIMAL."""
 
-    def __str__(self) -> str:
-        return atomic_text(self) + ("" if self.nullable else " NOT NULL")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayType(DataType):
@@ -84,9 +81,6 @@ class ArrayType(DataType):
     root: TypeRoot = TypeRoot.ARRAY
     element: DataType
 
-    def __str__(self) -> str:
-        return f"ARRAY<{self.element}>{'' if self.nullable else ' NOT NULL'}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultisetType(DataType):
@@ -94,9 +88,6 @@ class MultisetType(DataType):
 
     root: TypeRoot = TypeRoot.MULTISET
     element: DataType
-
-    def __str__(self) -> str:
-        return f"MULTISET<{self.element}>{'' if self.nullable else ' NOT NULL'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +98,6 @@ class MapType(DataType):
     key: DataType
     value: DataType
 
-    def __str__(self) -> str:
-        return f"MAP<{self.key}, {self.value}>{'' if self.nullable else ' NOT NULL'}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorType(DataType):
@@ -119,10 +107,6 @@ class VectorType(DataType):
     element: DataType
     length: int
 
-    def __str__(self) -> str:
-        inner = f"{self.element}, {self.length}"
-        return f"VECTOR<{inner}>{'' if self.nullable else ' NOT NULL'}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(DataType):
@@ -130,10 +114,6 @@ class RowType(DataType):
 
     root: TypeRoot = TypeRoot.ROW
     fields: tuple["DataField", ...]
-
-    def __str__(self) -> str:
-        inner = ", ".join(f"{field.name} {field.type}" for field in self.fields)
-        return f"ROW<{inner}>{'' if self.nullable else ' NOT NULL'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,26 +163,32 @@ def decimal(precision: int, scale: int) -> AtomicType:
     return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
 
 
-def atomic_text(data_type: AtomicType) -> str:
-    """Write a type the way Paimon's schema files do, without nullability.
+def bare_text(data_type: DataType) -> str:
+    """Write a type without its nullability; atomic ones as Paimon's schema files do.
 
-    >>> atomic_text(decimal(10, 2)), atomic_text(string()), atomic_text(timestamp(3))
+    >>> bare_text(decimal(10, 2)), bare_text(not_null(string())), bare_text(timestamp(3))
     ('DECIMAL(10, 2)', 'STRING', 'TIMESTAMP(3)')
     """
     root = data_type.root
-    match root:
-        case TypeRoot.DECIMAL:
-            return f"DECIMAL({data_type.precision}, {data_type.scale})"
-        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
-            return "STRING"
-        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
-            return "BYTES"
-        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
-            return f"{root}({data_type.length})"
-        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
-            return f"{root}({data_type.precision})"
-        case TypeRoot.TIMESTAMP_LTZ:
-            return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
+    match data_type:
+        case ArrayType(element=element) | MultisetType(element=element):
+            return f"{root}<{element}>"
+        case MapType(key=key, value=value):
+            return f"MAP<{key}, {value}>"
+        case VectorType(element=element, length=length):
+            return f"VECTOR<{element}, {length}>"
+        case RowType(fields=fields):
+            return f"ROW<{', '.join(f'{field.name} {field.type}' for field in fields)}>"
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return f"DECIMAL({precision}, {scale})"
+        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=precision):
+            return f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE"
+        case AtomicType(root=TypeRoot.TIME | TypeRoot.TIMESTAMP, precision=precision):
+            return f"{root}({precision})"
+        case AtomicType(length=length) if root in CHARACTER_ROOTS | BINARY_ROOTS:
+            unlimited = {TypeRoot.VARCHAR: "STRING", TypeRoot.VARBINARY: "BYTES"}
+            is_short = length != MAX_LENGTH or root not in unlimited
+            return f"{root}({length})" if is_short else unlimited[root]
         case _:
             return str(root)
 
@@ -255,11 +241,5 @@ class RowKind(IntEnum):
         return self in (RowKind.INSERT, RowKind.UPDATE_AFTER)
 
 
-SHORT_TEXTS = {
-    RowKind.INSERT: "+I",
-    RowKind.UPDATE_BEFORE: "-U",
-    RowKind.UPDATE_AFTER: "+U",
-    RowKind.DELETE: "-D",
-}
-
+SHORT_TEXTS = dict(zip(RowKind, ("+I", "-U", "+U", "-D"), strict=True))
 BY_SHORT_TEXT = {text: kind for kind, text in SHORT_TEXTS.items()}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types.cast_rules import holds_integer
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, holds_integer
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
@@ -22,6 +22,7 @@ from paimon_assets.engine.spec.types.data_types import (
     AtomicType,
     DataType,
     TypeRoot,
+    bare_text,
     bigint,
     integer,
 )
@@ -60,8 +61,8 @@ def _convert(value: Literal, root: TypeRoot) -> Internal:
         return _expect(value, str)
     if root in BINARY_ROOTS:
         return value.encode() if isinstance(value, str) else _expect(value, bytes)
-    if root in _NUMBERS and isinstance(value, str):
-        _refuse_python_digits(value)
+    if root in _NUMBERS and isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError("expected digits")  # Python takes `1_0` and other scripts for numbers
     if root in INTEGER_ROOTS:
         return _integer(value)
     match root:
@@ -85,12 +86,6 @@ def _convert(value: Literal, root: TypeRoot) -> Internal:
             raise TypeError(f"no literals of type {root}")
 
 
-def _refuse_python_digits(text: str) -> None:
-    """Refuse `1_0`, and digits of other scripts: Python takes them for numbers, no engine does."""
-    if "_" in text or not text.isascii():
-        raise ValueError("expected digits")
-
-
 def _expect(value: Literal, expected: type[str] | type[bytes]) -> str | bytes:
     if not isinstance(value, expected):
         raise TypeError(f"expected {expected.__name__}")
@@ -110,11 +105,11 @@ def _integer(value: Literal) -> int:
 
 
 def _boolean(value: Literal) -> bool:
-    if isinstance(value, bool):
-        return value
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    raise TypeError("expected a boolean")
+    if not isinstance(value, bool):
+        raise TypeError("expected a boolean")
+    return value
 
 
 def _days(value: Literal) -> int:
@@ -139,18 +134,14 @@ def _millis_of_day(value: Literal) -> int:
 _FINE = re.compile(r"(\.\d{6})(\d{1,3})(?!\d)")
 
 
-def _cut(text: str) -> tuple[str, int]:
-    """Split off the nanoseconds of a timestamp, for which Python has no place."""
-    found = _FINE.search(text)
-    if found is None:
-        return text, 0
-    return text[: found.start(2)] + text[found.end(2) :], int(found[2].ljust(3, "0"))
-
-
 def _nanos(value: Literal) -> int:
     if isinstance(value, str):
-        cut, digits = _cut(value)
-        return _nanos(dt.datetime.fromisoformat(cut)) + digits
+        fine = _FINE.search(value)
+        if fine is None:
+            return _nanos(dt.datetime.fromisoformat(value))
+        # Python has no place for nanoseconds.
+        text = value[: fine.start(2)] + value[fine.end(2) :]
+        return _nanos(dt.datetime.fromisoformat(text)) + int(fine[2].ljust(3, "0"))
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
     if isinstance(value, dt.datetime):
@@ -192,7 +183,8 @@ def default_refusal(data_type: DataType, text: str) -> str | None:
     if root in CHARACTER_ROOTS | BINARY_ROOTS:
         return None
     if root in INTEGER_ROOTS:
-        good = _is_integer(data_type, text)
+        whole = text.partition(".")[0].strip("+") or 0
+        good = bool(_INTEGER.fullmatch(text)) and holds_integer(data_type, int(whole))
     elif root is TypeRoot.DECIMAL:
         good = _is_decimal(data_type, text)
     elif root in TIMESTAMP_ROOTS:
@@ -202,13 +194,7 @@ def default_refusal(data_type: DataType, text: str) -> str | None:
         if check is None:
             return f"columns of type {root} take no default"
         good = check(text)
-    return None if good else f"'{text}' is no {str(data_type).removesuffix(' NOT NULL')}"
-
-
-def _is_integer(data_type: AtomicType, text: str) -> bool:
-    if not _INTEGER.fullmatch(text):
-        return False
-    return holds_integer(data_type, int(text.partition(".")[0].strip("+") or 0))
+    return None if good else f"'{text}' is no {bare_text(data_type)}"
 
 
 def _is_decimal(data_type: AtomicType, text: str) -> bool:
@@ -220,10 +206,6 @@ def _is_decimal(data_type: AtomicType, text: str) -> bool:
     except InvalidOperation:  # more digits than any DECIMAL has
         return False
     return fitted.copy_abs() < Decimal(10) ** (precision - scale)
-
-
-def _is_real(text: str) -> bool:
-    return _REAL.fullmatch(text.strip()) is not None
 
 
 def _is_date(text: str) -> bool:
@@ -258,8 +240,7 @@ def _is_timestamp(data_type: AtomicType, text: str) -> bool:
 
 _CHECKS: Mapping[TypeRoot, Callable[[str], bool]] = {
     TypeRoot.BOOLEAN: lambda text: text.lower() in _BOOLEANS,
-    TypeRoot.FLOAT: _is_real,
-    TypeRoot.DOUBLE: _is_real,
+    **dict.fromkeys(FLOAT_ROOTS, lambda text: _REAL.fullmatch(text.strip()) is not None),
     TypeRoot.DATE: _is_date,
     TypeRoot.TIME: _is_time,
 }

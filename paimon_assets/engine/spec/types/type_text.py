@@ -11,6 +11,8 @@ from typing import cast
 
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
     MAX_DECIMAL_PRECISION,
     MAX_LENGTH,
     MAX_TIMESTAMP_PRECISION,
@@ -23,7 +25,7 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
     VectorType,
-    atomic_text,
+    bare_text,
 )
 from paimon_assets.engine.spec.words import did_you_mean
 
@@ -46,31 +48,16 @@ _ROW_FIELD = re.compile(
 )
 
 _PLAIN = {
-    "BOOLEAN": TypeRoot.BOOLEAN,
-    "TINYINT": TypeRoot.TINYINT,
-    "SMALLINT": TypeRoot.SMALLINT,
-    "INT": TypeRoot.INT,
+    **{root.value: root for root in [*TypeRoot][:7]},
     "INTEGER": TypeRoot.INT,
-    "BIGINT": TypeRoot.BIGINT,
-    "FLOAT": TypeRoot.FLOAT,
-    "DOUBLE": TypeRoot.DOUBLE,
     "DOUBLE PRECISION": TypeRoot.DOUBLE,
-    "DATE": TypeRoot.DATE,
-    "VARIANT": TypeRoot.VARIANT,
-    "BLOB": TypeRoot.BLOB,
+    **{root.value: root for root in (TypeRoot.DATE, TypeRoot.VARIANT, TypeRoot.BLOB)},
 }
-_SIZED = {
-    "CHAR": (TypeRoot.CHAR, 1),
-    "VARCHAR": (TypeRoot.VARCHAR, 1),
-    "BINARY": (TypeRoot.BINARY, 1),
-    "VARBINARY": (TypeRoot.VARBINARY, 1),
-}
+"""Names of types without parameters; BOOLEAN to DOUBLE are the first."""
+_SIZED = {root.value: root for root in (*sorted(CHARACTER_ROOTS), *sorted(BINARY_ROOTS))}
 _UNSIZED = {"STRING": TypeRoot.VARCHAR, "BYTES": TypeRoot.VARBINARY}
-_PRECISE = {
-    "TIME": (TypeRoot.TIME, 0),
-    "TIMESTAMP": (TypeRoot.TIMESTAMP, 6),
-    "TIMESTAMP_LTZ": (TypeRoot.TIMESTAMP_LTZ, 6),
-}
+_PRECISE = {"TIME": 0, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
+"""Name → precision if none is written."""
 
 
 def parse_type(json: Json) -> DataType:
@@ -95,27 +82,25 @@ def _parse_text(text: str) -> AtomicType:
         raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
     name, first, second = match["name"], match["a"], match["b"]
     nullable = match["nullability"] != " NOT NULL"
-    zoned = match["zone"] == " WITH LOCAL TIME ZONE"
     length = int(first) if first else None
     if name in _PLAIN and not first and not match["zone"]:
         return AtomicType(root=_PLAIN[name], nullable=nullable)
     if name in _UNSIZED and not first:
         return AtomicType(root=_UNSIZED[name], length=MAX_LENGTH, nullable=nullable)
     if name in _SIZED and not second:
-        root, default = _SIZED[name]
-        size = default if length is None else length
+        size = 1 if length is None else length
         if 1 <= size <= MAX_LENGTH:
-            return AtomicType(root=root, length=size, nullable=nullable)
+            return AtomicType(root=_SIZED[name], length=size, nullable=nullable)
     if name in ("DECIMAL", "NUMERIC", "DEC"):
         precision, scale = 10 if length is None else length, int(second or 0)
         if 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision:
-            root = TypeRoot.DECIMAL
-            return AtomicType(root=root, precision=precision, scale=scale, nullable=nullable)
+            return AtomicType(
+                root=TypeRoot.DECIMAL, precision=precision, scale=scale, nullable=nullable
+            )
     if name in _PRECISE and not second:
-        root, default = _PRECISE[name]
-        precision = default if length is None else length
-        if zoned and root is TypeRoot.TIMESTAMP:
-            root = TypeRoot.TIMESTAMP_LTZ
+        precision = _PRECISE[name] if length is None else length
+        zoned = match["zone"] == " WITH LOCAL TIME ZONE" and name == "TIMESTAMP"
+        root = TypeRoot.TIMESTAMP_LTZ if zoned else TypeRoot(name)
         if precision <= MAX_TIMESTAMP_PRECISION:
             return AtomicType(root=root, precision=precision, nullable=nullable)
     names = (*_PLAIN, *_UNSIZED, *_SIZED, *_PRECISE, "DECIMAL")
@@ -137,20 +122,20 @@ def _parse_nested(match: re.Match[str], text: str) -> DataType:
         case "VECTOR", [element, length] if length.isdecimal():
             return VectorType(element=parse_type(element), length=int(length), nullable=nullable)
         case "ROW", [_, *_]:
-            fields = (_parse_row_field(number, part, text) for number, part in enumerate(parts))
+            fields = []
+            for number, part in enumerate(parts):
+                field = _ROW_FIELD.match(part)
+                if field is None:
+                    raise FormatError(
+                        f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\".",
+                        kind="data-type",
+                    )
+                quoted = field["quoted"]
+                name = field["name"] if quoted is None else quoted.replace("``", "`")
+                fields.append(DataField(id=number, name=name, type=parse_type(field["type"])))
             return RowType(fields=tuple(fields), nullable=nullable)
         case _:
             raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
-
-
-def _parse_row_field(number: int, part: str, text: str) -> DataField:
-    match = _ROW_FIELD.match(part)
-    if match is None:
-        raise FormatError(
-            f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\".", kind="data-type"
-        )
-    name = match["name"] if match["quoted"] is None else match["quoted"].replace("``", "`")
-    return DataField(id=number, name=name, type=parse_type(match["type"]))
 
 
 def _split(inner: str, text: str) -> list[str]:
@@ -222,7 +207,7 @@ def type_to_json(data_type: DataType) -> Json:
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case AtomicType():
-            return atomic_text(data_type) + suffix
+            return bare_text(data_type) + suffix
         case ArrayType(element=element) | MultisetType(element=element):
             return {"type": f"{data_type.root}{suffix}", "element": type_to_json(element)}
         case MapType(key=key, value=value):
