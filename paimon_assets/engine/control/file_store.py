@@ -120,8 +120,7 @@ class FileStore:
     def current(self) -> Self:
         """Return the table with its newest schema, and the same dynamic options.
 
-        Cost:
-            One read, and a look for the next schema.
+        Cost: one read, and a look for the next schema.
         """
         newest = self.schemas.latest_id(self.schema)
         if newest == self.schema.id:

@@ -90,8 +90,7 @@ def overflow_tasks(
 def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None) -> OverflowPlan:
     """Judge the live files of a snapshot by their metadata.
 
-    Cost:
-        Metadata of the snapshot, and one schema file for each schema of its files.
+    Cost: metadata of the snapshot, and one schema file for each schema of its files.
     """
     old = store.schemas.schema(new.id - 1)
     plan = OverflowPlan(columns=tuple(_changing(old, new)))

@@ -111,8 +111,7 @@ def _through_catalog(
 def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
     """Undo the schemas after one; nothing that stays may have been written with them.
 
-    Cost:
-        Reads every snapshot, tag and changelog once, or one request.
+    Cost: reads every snapshot, tag and changelog once, or one request.
     """
     if store.managed is not None:
         store.managed.catalog.rollback_schema(store.managed.identifier, schema_id)

@@ -169,9 +169,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """Return a writer's start state at a snapshot: empty, if the table has no buckets.
 
     Files that hold a key column in another type are refused: they lie in the buckets of its values.
-
-    Cost:
-        O(live files) the first time in a process; else O(changed files).
+    Cost: o(live files) the first time in a process; else O(changed files).
     """
     if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return WriterState()
@@ -260,8 +258,7 @@ def _delta(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
     """Return the live hash index of each bucket; nothing, if the table's buckets are not dynamic.
 
-    Cost:
-        One entry a bucket; the index manifest is decoded once a process.
+    Cost: one entry a bucket; the index manifest is decoded once a process.
     """
     dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC
     if not dynamic or snapshot is None or snapshot.index_manifest is None:

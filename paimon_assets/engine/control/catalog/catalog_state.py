@@ -128,8 +128,7 @@ class CatalogState:
     def read(self, database: str, kind: str) -> Members:
         """Return one document of a database, empty if there is none.
 
-        Cost:
-            Two reads, one listing, and whether the database exists.
+        Cost: two reads, one listing, and whether the database exists.
         """
         found = self.identity(database)
         return {} if found is None else self.document(found, kind).read()

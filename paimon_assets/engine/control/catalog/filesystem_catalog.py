@@ -278,8 +278,7 @@ class FilesystemCatalog:
     def table_names(self, database: str) -> Iterator[str]:
         """Yield the names of a database's tables, sorted, as far as they are asked for.
 
-        Cost:
-            One listing, and one of each table that is yielded.
+        Cost: one listing, and one of each table that is yielded.
         """
         names = self.directory_names(database)
         return (name for name in names if self.has_table(Identifier(database, name)))

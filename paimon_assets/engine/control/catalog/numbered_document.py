@@ -54,8 +54,7 @@ class NumberedDocument:
     def read(self) -> Members:
         """Return the newest members; none if nothing was published yet.
 
-        Cost:
-            One listing and one read.
+        Cost: one listing and one read.
         """
         return self._newest().members
 

@@ -28,9 +28,8 @@ _MOST_LOOKED_AT = 1_000
 def data_version(store: FileStore, snapshot: Snapshot) -> str:
     """Return the version of the data that a snapshot shows.
 
-    Cost:
-        Nothing for a snapshot of this engine. Of others' compactions each one before is read; if
-        all that is left of history are such, the oldest names the version.
+    Cost: nothing for a snapshot of this engine. Of others' compactions each one before is read; if
+    all that is left of history are such, the oldest names the version.
     """
     for _ in range(_MOST_LOOKED_AT):
         said = snapshot.properties.get(DATA_VERSION_PROPERTY)

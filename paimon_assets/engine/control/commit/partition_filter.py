@@ -102,8 +102,7 @@ class PartitionFilter:
     ) -> list[ManifestEntry]:
         """Return the live files of these partitions, in manifest order.
 
-        Cost:
-            Manifests whose partition bounds rule them out are not read.
+        Cost: manifests whose partition bounds rule them out are not read.
         """
         if snapshot is None:
             return []

@@ -49,8 +49,7 @@ class PlannedOn:
     ) -> None:
         """Check that the change still holds.
 
-        Cost:
-            Reads the delta manifests of the snapshots between.
+        Cost: reads the delta manifests of the snapshots between.
         """
         for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
@@ -70,8 +69,7 @@ class PlannedOn:
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
     """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
 
-    Cost:
-        Nothing if nobody committed meanwhile; else the snapshots between and two index manifests.
+    Cost: nothing if nobody committed meanwhile; else the snapshots between and two index manifests.
     """
     known_at = changes.keys_known_at
     if known_at is None or known_at == (0 if latest is None else latest.id):

@@ -403,8 +403,7 @@ class CompactionPlan:
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
     """Plan a compaction of the newest snapshot.
 
-    Cost:
-        Reads the manifests of the chosen partitions.
+    Cost: reads the manifests of the chosen partitions.
     """
     check_writable(store.label, store.schema)
     if scope.strategy is CompactStrategy.SORT:
@@ -527,9 +526,8 @@ def _context(store: FileStore, schema_ids: Iterable[int]) -> ReadContext:
 def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> list[bool]:
     """Return for each message whether it conflicts with the newest snapshot by itself.
 
-    Cost:
-        Live files of the messages' buckets, once for every halving that leads to a message that
-        conflicts: few, where few do.
+    Cost: live files of the messages' buckets, once for every halving that leads to a message that
+    conflicts: few, where few do.
     """
     latest, checks = store.snapshots.latest(), CommitChecks(store)
 

@@ -36,8 +36,7 @@ def compact_manifests(
 ) -> CompactedManifests:
     """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
 
-    Cost:
-        Reads and writes the manifests that are folded.
+    Cost: reads and writes the manifests that are folded.
     """
     latest = store.snapshots.latest()
     metas = store.manifests.manifests_of(latest) if latest else ()

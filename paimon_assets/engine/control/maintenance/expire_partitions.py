@@ -36,10 +36,8 @@ def expire_partitions(
 ) -> ExpiredPartitions:
     """Empty the partitions of a branch that are older than the table's options allow.
 
-    Partitions whose values mean no time, such as the one of null, stay.
-
-    Cost:
-        Reads the manifests of the newest snapshot.
+    Partitions whose values mean no time, such as the one of null, stay. Cost: reads the manifests
+    of the newest snapshot.
     """
     options, latest = store.schema.typed_options, store.snapshots.latest()
     if latest is None or options.get(PARTITION_EXPIRATION_TIME) is None:

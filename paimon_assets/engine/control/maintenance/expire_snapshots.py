@@ -85,8 +85,7 @@ def expire_snapshots(
 ) -> ExpiredSnapshots:
     """Let the snapshots of a branch expire that are old enough.
 
-    Cost:
-        See `plan_expiry`; at most `snapshot.expire.limit` snapshots.
+    Cost: see `plan_expiry`; at most `snapshot.expire.limit` snapshots.
     """
     now_ms = (clock or SystemClock()).now_millis()
     keep = retention or Retention.of_snapshots(store.schema.typed_options)

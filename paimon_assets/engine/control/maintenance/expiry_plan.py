@@ -127,9 +127,8 @@ def plan_expiry(
 ) -> list[ExpiryStep]:
     """Return the files to delete with each of the oldest snapshots, oldest first.
 
-    Cost:
-        Reads the deltas of the expired snapshots and of the survivor; of the survivor, the newest
-        and the nearest tags the manifests of partitions where files go; all of other branches.
+    Cost: reads the deltas of the expired snapshots and of the survivor; of the survivor, the newest
+    and the nearest tags the manifests of partitions where files go; all of other branches.
     """
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
     kept = expired if keeps_changelogs else ()

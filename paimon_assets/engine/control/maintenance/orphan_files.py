@@ -81,9 +81,8 @@ def clean_orphan_files(
 ) -> OrphanFiles:
     """Find, and perhaps delete, the files of a table that nothing needs.
 
-    Cost:
-        Lists the table; reads every manifest of every snapshot and tag once. Memory for the paths
-        of the table's old files, and for the names of its manifests.
+    Cost: lists the table; reads every manifest of every snapshot and tag once. Memory for the paths
+    of the table's old files, and for the names of its manifests.
     """
     if older_than_ms < 0:
         raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
@@ -113,8 +112,7 @@ def clean_orphan_files(
 def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[str]) -> set[str]:
     """Return which names of files a table needs.
 
-    Cost:
-        Reads every manifest of every snapshot and tag that counts, once.
+    Cost: reads every manifest of every snapshot and tag that counts, once.
     """
     wanted = frozenset(names)
     return {name for name in _needed_by_all(store, set(), besides=besides) if name in wanted}
@@ -285,8 +283,7 @@ def drop_rejected(
 ) -> RejectedBatches:
     """Drop the batches of a table that were staged before a time, with the files only they have.
 
-    Cost:
-        A listing, and a snapshot a batch; if one is old, every manifest of the table, once.
+    Cost: a listing, and a snapshot a batch; if one is old, every manifest of the table, once.
     """
     names = staged_names(store.branches.list())
     old = {name: store.with_options({BRANCH.key: name}) for name in names}

@@ -121,9 +121,8 @@ def live_among(
 ) -> set[FileKey]:
     """Return the files among some candidates that are live in a snapshot.
 
-    Cost:
-        Manifests whose partition bounds rule the candidates out are not read; memory is that of
-        the candidates' buckets.
+    Cost: manifests whose partition bounds rule the candidates out are not read; memory is that of
+    the candidates' buckets.
     """
     if not candidates:
         return set()
@@ -151,10 +150,7 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
 
     While others commit and expire, all that was listed may be gone before it is read, and a listing
     in pages may have none: then nothing would seem to be needed. What is committed after the newest
-    has no other old files.
-
-    Cost:
-        Finds the newest, lists, and reads each.
+    has no other old files. Cost: finds the newest, lists, and reads each.
     """
     for _ in range(_MOST_LISTINGS):
         newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
@@ -203,9 +199,8 @@ def named_by_branch(
 ) -> set[FileKey]:
     """Return the files among some candidates that a branch names, be it as deleted.
 
-    Cost:
-        The deltas of all snapshots and changelogs; of the oldest snapshot and the tags the
-        manifests of the candidates' partitions.
+    Cost: the deltas of all snapshots and changelogs; of the oldest snapshot and the tags the
+    manifests of the candidates' partitions.
     """
     wanted, named = set(candidates), set[FileKey]()
     if not wanted:
@@ -302,8 +297,7 @@ class Watch:
     def of(cls, store: FileStore) -> Self:
         """Read the tags and branches, before anything is planned.
 
-        Cost:
-            A listing of branches, and one of tags for main and each of them.
+        Cost: a listing of branches, and one of tags for main and each of them.
         """
         branches = frozenset(store.branches.list())
         others = {MAIN_BRANCH, *branches} - {store.paths.branch}

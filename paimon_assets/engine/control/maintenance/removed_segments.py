@@ -68,10 +68,9 @@ class RemovedSegments:
 def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
     """Delete the entries of segments that no snapshot of a branch reads, and their tags.
 
-    Cost:
-        A few listings and the manifests of the newest snapshot if no segment is over. Else those of
-        each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
-        partitions.
+    Cost: a few listings and the manifests of the newest snapshot if no segment is over. Else those
+    of each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
+    partitions.
     """
     watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()

@@ -45,8 +45,7 @@ class BranchManager:
     def list(self) -> dict[str, int]:
         """Return branch → epoch milliseconds of its last change, by name; main is not listed.
 
-        Cost:
-            One listing.
+        Cost: one listing.
         """
         found = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
         return {name: status.modified_ms for name, status in found.items() if status.is_directory}

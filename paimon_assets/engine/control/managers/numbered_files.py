@@ -10,8 +10,7 @@ from paimon_assets.engine.spec.paths import plain_name
 def prefixed_files(file_io: FileIO, directory: str, prefix: str) -> dict[str, FileStatus]:
     """Return the name behind the prefix → the entry; empty if there is no directory.
 
-    Cost:
-        One listing.
+    Cost: one listing.
     """
     found = {
         status.name.removeprefix(prefix): status
@@ -24,8 +23,7 @@ def prefixed_files(file_io: FileIO, directory: str, prefix: str) -> dict[str, Fi
 def numbered_files(file_io: FileIO, directory: str, prefix: str) -> list[int]:
     """Return the numbers of the files called by a prefix and a number, ascending.
 
-    Cost:
-        One listing.
+    Cost: one listing.
     """
     names = prefixed_files(file_io, directory, prefix)
     return sorted(number for name in names if (number := number_of(name)) is not None)

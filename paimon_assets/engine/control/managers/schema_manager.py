@@ -45,8 +45,7 @@ class SchemaManager:
     def list_ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty if there is no table.
 
-        Cost:
-            One listing.
+        Cost: one listing.
         """
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
@@ -76,10 +75,7 @@ class SchemaManager:
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened with a schema, be it with options.
 
-        A table that is made again at the same place has a schema of another time.
-
-        Cost:
-            One read.
+        A table that is made again at the same place has a schema of another time. Cost: one read.
         """
         path = self._paths.schema(known.id)
         try:

@@ -105,10 +105,8 @@ class SnapshotManager:
         """Return the snapshots below and above a break in the line at the newest one, else None.
 
         A writer that publishes on top of what a rollback undid leaves one until it looks back; for
-        ever, if it dies before. A rollback in its midst looks alike.
-
-        Cost:
-            Two storage calls; a listing more if the snapshot before is gone.
+        ever, if it dies before. A rollback in its midst looks alike. Cost: two storage calls; a
+        listing more if the snapshot before is gone.
         """
         if self._newest_of is not None:
             return None  # who keeps the newest also rolls back, in one step
@@ -154,9 +152,8 @@ class SnapshotManager:
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
 
-        Cost:
-            Three storage calls (hint, is there a next one, the snapshot) if the hint is right; one
-            request where a catalog knows.
+        Cost: three storage calls (hint, is there a next one, the snapshot) if the hint is right;
+        one request where a catalog knows.
         """
         if self._newest_of is not None:
             return self._newest_of()
@@ -213,10 +210,8 @@ class SnapshotManager:
         """Return the newest snapshot committed at or before a time, None if all are younger.
 
         Clocks of writers may go back from one commit to the next: so snapshots are looked at from
-        the newest one backwards, and not in halves.
-
-        Cost:
-            Every snapshot that is newer is read, some at once.
+        the newest one backwards, and not in halves. Cost: every snapshot that is newer is read,
+        some at once.
         """
         latest = self.latest()
         if latest is None or latest.time_millis <= timestamp_ms:
@@ -233,8 +228,7 @@ class SnapshotManager:
     def at_watermark(self, watermark: int) -> Snapshot | None:
         """Return the first snapshot with at least a watermark, None if there is none.
 
-        Cost:
-            O(log n) snapshots read: a table's watermark never goes back.
+        Cost: o(log n) snapshots read: a table's watermark never goes back.
         """
         latest = self.latest()
         if latest is None or not _reaches(latest, watermark):
@@ -253,8 +247,7 @@ class SnapshotManager:
     def latest_of_user(self, commit_user: str) -> Snapshot | None:
         """Return the newest snapshot a user committed, None if there is none.
 
-        Cost:
-            Every snapshot is read once a process; after that only new ones.
+        Cost: every snapshot is read once a process; after that only new ones.
         """
         return self._history.latest_of_user(self.latest(), commit_user)
 
@@ -268,8 +261,7 @@ class SnapshotManager:
     ) -> Snapshot | None:
         """Return the snapshot of one commit of a user, None if it did not happen (or expired).
 
-        Cost:
-            As `latest_of_user`.
+        Cost: as `latest_of_user`.
         """
         newest = latest or self.latest()
         return self._history.find(newest, commit_user, commit_identifier, frozenset(kinds))

@@ -69,8 +69,7 @@ def merge_manifests(
 ) -> list[ManifestFileMeta]:
     """Return manifests with the same live files; `metas` themselves if nothing is due.
 
-    Cost:
-        O(1) if nothing is due; a minor fold reads and writes the manifests it folds.
+    Cost: O(1) if nothing is due; a minor fold reads and writes the manifests it folds.
     """
     candidates = [meta for meta in metas if _wants_rewriting(meta, limits)]
     if sum(meta.file_size for meta in candidates) >= limits.full_bytes:

@@ -23,8 +23,7 @@ def deletion_files(
 ) -> DeletionFiles:
     """Return the deletion vectors of a snapshot's data files in some buckets.
 
-    Cost:
-        One entry a vector of these buckets; the index manifest is decoded once a process.
+    Cost: one entry a vector of these buckets; the index manifest is decoded once a process.
     """
     found: dict[tuple[bytes, int, str], DeletionFile] = {}
     if snapshot.index_manifest is None:

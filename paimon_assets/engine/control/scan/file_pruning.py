@@ -91,8 +91,7 @@ class FilePruning:
     def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         """Return the entries whose files may hold rows that pass, in order.
 
-        Cost:
-            Decodes the statistics of every file given.
+        Cost: decodes the statistics of every file given.
         """
         if self._predicate is None:
             return list(entries)

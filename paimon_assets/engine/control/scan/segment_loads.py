@@ -61,11 +61,8 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
     """Return a list with the loads of all snapshots there are.
 
     A branch's loads are numbered behind the segments and are not those of the list, which belongs
-    to the main branch.
-
-    Cost:
-        The delta manifests of the snapshots since the list's newest; without one, those of all
-        snapshots, and the manifests of the oldest.
+    to the main branch. Cost: the delta manifests of the snapshots since the list's newest; without
+    one, those of all snapshots, and the manifests of the oldest.
     """
     if store.paths.branch != MAIN_BRANCH:
         listed = replace(listed, loads=(), mark=None)

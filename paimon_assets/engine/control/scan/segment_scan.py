@@ -50,8 +50,7 @@ def text_segments(
 ) -> list[Segment]:
     """Return the segments of text formats that a snapshot has.
 
-    Cost:
-        A listing for append tables without buckets, nothing for others.
+    Cost: a listing for append tables without buckets, nothing for others.
     """
     on_partition = only_on(predicate, store.schema.partition_keys)
     return [
@@ -115,8 +114,7 @@ def how_written(store: FileStore, segment: Segment) -> TextOptions:
 def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
     """Return all live files a read of a snapshot may open, those of text formats among them.
 
-    Cost:
-        The snapshot's manifests, and that of `text_entries`.
+    Cost: the snapshot's manifests, and that of `text_entries`.
     """
     return [*FileStoreScan(store).live_files(snapshot), *text_entries(store, snapshot, None)]
 
@@ -124,8 +122,7 @@ def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
 def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
     """Return the rows of a snapshot before merging, those of text formats among them.
 
-    Cost:
-        That of `text_entries`; no manifest.
+    Cost: that of `text_entries`; no manifest.
     """
     texts = live_text_segments(store, snapshot)
     return snapshot.total_record_count + sum(segment.row_count for segment in texts)
@@ -155,10 +152,8 @@ def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:
 def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     """Refuse to read external files that changed since their import.
 
-    Files the registry does not know are compared by size when they are opened.
-
-    Cost:
-        A read of the registry and a listing of each folder, if there are foreign files.
+    Files the registry does not know are compared by size when they are opened. Cost: a read of the
+    registry and a listing of each folder, if there are foreign files.
     """
     foreign = external_entries(store, entries)
     if not foreign:

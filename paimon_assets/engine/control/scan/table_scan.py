@@ -210,8 +210,7 @@ def _place(path: str) -> str:
 def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
     """Return splits with their readers' context: schemas, and the format of text files.
 
-    Cost:
-        A read of each schema; a listing of each folder of foreign files.
+    Cost: a read of each schema; a listing of each folder of foreign files.
     """
     entries = list(_entries(splits))
     check_unchanged(store, entries)

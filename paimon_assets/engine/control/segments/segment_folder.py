@@ -154,10 +154,8 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
     """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
 
     Links to folders are followed, and each folder is read once: a link to one that is read anyway,
-    such as a folder above the link, is left out.
-
-    Cost:
-        One listing a folder, some at once; with `roots`, local links are looked for file by file.
+    such as a folder above the link, is left out. Cost: one listing a folder, some at once; with
+    `roots`, local links are looked for file by file.
     """
     check_exists(file_io, root)
     found: list[FolderFile] = []

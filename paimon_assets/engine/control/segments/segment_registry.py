@@ -220,8 +220,7 @@ def commit_of(snapshot: Snapshot) -> SegmentCommit:
 def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
     """Whether a snapshot has a segment that stands in the registry alone.
 
-    Cost:
-        Reads the snapshots that added and removed it, unless they have expired.
+    Cost: reads the snapshots that added and removed it, unless they have expired.
     """
     return _reached(store, segment.added, snapshot) and not _reached(
         store, segment.removed, snapshot
@@ -324,8 +323,7 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
     """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
 
-    Cost:
-        None without such a change; else a read of the registry.
+    Cost: none without such a change; else a read of the registry.
     """
     wanted = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     if DATA_FILE_EXTERNAL_PATHS.key not in wanted:
@@ -356,8 +354,7 @@ def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segm
 def registered_text_segments(store: FileStore) -> list[Segment]:
     """Return the segments of text formats that a table or one of its branches may have.
 
-    Cost:
-        A listing, and a read where there are segments; nothing for tables that have none.
+    Cost: a listing, and a read where there are segments; nothing for tables that have none.
     """
     if not may_have_segments(store):
         return []
