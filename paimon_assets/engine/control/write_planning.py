@@ -169,7 +169,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """Return a writer's start state at a snapshot: empty, if the table has no buckets.
 
     Files that hold a key column in another type are refused: they lie in the buckets of its values.
-    Cost: o(live files) the first time in a process; else O(changed files).
+    Cost: O(live files) the first time in a process; else O(changed files).
     """
     if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return WriterState()

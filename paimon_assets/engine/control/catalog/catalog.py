@@ -58,32 +58,21 @@ def check_name(kind: str, name: str) -> str:
             slash, a backslash, `..` or a control character, or is too long; a database name holds
             a dot.
     """
-    reason = _name_fault(name)
-    if reason is None and kind == "database" and "." in name:
-        reason = "must not hold a dot"
-    if reason is not None:
-        raise InvalidInputError(
-            f"The {kind} name {name!r} {reason}.", kind="name", details={kind: name}
-        )
+    for is_fault, reason in (
+        (not name.strip(), "is blank"),
+        (name != name.strip(), "begins or ends with a blank"),
+        ("/" in name or "\\" in name, "must not hold a slash"),
+        (name.startswith("."), "must not begin with a dot"),
+        (".." in name, "must not hold '..'"),
+        (not name.isprintable(), "holds a control character"),
+        (len(name.encode()) > _LONGEST_NAME, f"is longer than {_LONGEST_NAME} bytes"),
+        (kind == "database" and "." in name, "must not hold a dot"),
+    ):
+        if is_fault:
+            raise InvalidInputError(
+                f"The {kind} name {name!r} {reason}.", kind="name", details={kind: name}
+            )
     return name
-
-
-def _name_fault(name: str) -> str | None:
-    if not name.strip():
-        return "is blank"
-    if name != name.strip():
-        return "begins or ends with a blank"
-    if "/" in name or "\\" in name:
-        return "must not hold a slash"
-    if name.startswith("."):
-        return "must not begin with a dot"
-    if ".." in name:
-        return "must not hold '..'"
-    if any(not character.isprintable() for character in name):
-        return "holds a control character"
-    if len(name.encode()) > _LONGEST_NAME:
-        return f"is longer than {_LONGEST_NAME} bytes"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +143,14 @@ class LoadedTable:
     """The newest schema: its id, columns, keys and options. When it was made, and the highest id a
     column ever had, are asked of its file."""
     file_io: FileIO
-    """The storage of this table. Credentials that end are renewed behind it: its `spec` is asked
-    anew whenever work is handed to other machines, and says how long it opens the storage."""
+    """The storage of this table. Credentials that end are renewed behind it: ask for its `spec`
+    again whenever work is sent to other machines; it says how long it opens the storage."""
     uuid: str | None = None
-    """What no other table is called, not even one of the same name made later; None if the catalog
-    is a directory, and a table is whatever lies there."""
+    """Unique, also among tables of the same name made later; None if the catalog is a directory,
+    and a table is whatever lies there."""
     versions: VersionedCatalog | None = None
-    """Who keeps its snapshots, tags, branches and consumers; None if its directory does. Tables
-    that a catalog calls external have a uuid and no such keeper."""
+    """The keeper of its snapshots, tags, branches and consumers; None if its directory keeps them.
+    Tables that a catalog calls external have a uuid and no such keeper."""
     audit: Mapping[str, str | int | None] = field(default_factory=dict)
     """`owner`, `created_at`, `created_by`, `updated_at`, `updated_by` (epoch milliseconds), as far
     as the catalog says."""
@@ -199,7 +188,7 @@ class Catalog(Protocol):
 
         Raises:
             NotFoundError: No such database (kind `database-not-found`), table (`table-not-found`)
-                or branch (`branch-not-found`). Whoever asks again after a drop hears the same.
+                or branch (`branch-not-found`).
         """
         ...
 
@@ -220,7 +209,7 @@ class Catalog(Protocol):
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to the newest schema of a table or branch, all or none.
 
-        Who loses a race against another change applies its own to what the other made.
+        After a lost race the changes are applied to the schema of the winner.
 
         Returns:
             The schema the table has now: its newest before if the changes change nothing.
@@ -245,17 +234,17 @@ class Catalog(Protocol):
 class VersionedCatalog(Catalog, Protocol):
     """A catalog that keeps the versions of the tables it manages.
 
-    Identifiers name a branch; those of consumers, tags and snapshots are the branch's own. Three
-    outcomes of a change are never mixed up:
+    Identifiers name a branch; consumers, tags and snapshots are the branch's own. Three outcomes of
+    a change are never mixed up:
 
         returned                     it is made
         CommitUnknownError           it may have been made: the answer was lost, broken or of a
                                      server that failed midway. Nothing may be deleted.
-        every other PaimonError      it is surely not made, and will not be
+        every other PaimonError      it is definitely not made, and will not be
 
     Of these `StorageError` may succeed later, `NotFoundError` also says that the table was dropped
-    or made anew, `InvalidInputError` that it was refused. Waiting for a busy server and sending a
-    request again is the catalog's business, as long as it keeps to the above.
+    or created again, `InvalidInputError` that it was refused. The catalog may wait for a busy
+    server and repeat a request, as long as it keeps to the above.
     """
 
     def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
@@ -279,8 +268,7 @@ class VersionedCatalog(Catalog, Protocol):
         """Make a snapshot the newest if the one before is still the newest.
 
         Everything the snapshot names is written. It may be called again with the same arguments
-        after a CommitUnknownError, also if the snapshot came to be meanwhile: it does not come to
-        be twice, and the answer is then either.
+        after a CommitUnknownError: the snapshot is not made twice, and the answer is then either.
 
         Args:
             identifier: The table and the branch.
@@ -291,14 +279,14 @@ class VersionedCatalog(Catalog, Protocol):
             statistics: What it changes in each partition.
 
         Returns:
-            True if it is the newest snapshot now, or was meanwhile. False if it surely lost the
+            True if it is the newest snapshot now, or was meanwhile. False if it definitely lost the
             race: the newest is not the one it is built on.
 
         Raises:
             NotFoundError: There is no table or branch of this name and uuid; nothing was committed.
             CommitUnknownError: Whether it was committed is unknown. The caller looks by
                 `load_snapshot` and among the snapshot files, and calls again.
-            PaimonError: As any change: surely nothing was committed. The caller deletes what the
+            PaimonError: As any change: nothing was committed. The caller deletes the files that the
                 snapshot names.
         """
         ...

@@ -1,7 +1,7 @@
 """Data tokens: credentials of a REST catalog for the files of one table, and of no other.
 
-A token with less than an hour left, or that the storage refuses, is asked for anew; of several
-threads one asks. Where no answer comes, what is held serves to its end.
+A token with less than an hour left, or that the storage refuses, is renewed; of several threads
+one asks. Without an answer the old token serves to its end.
 Source: `org.apache.paimon.rest.RESTTokenFileIO`.
 """
 
@@ -79,8 +79,9 @@ class TableStorage:
         with self._lock:
             now, held = self._clock.now_millis(), self._opened
             serves = None
-            if held is not None and held[1] > now and not _opened_by(held[0], refused):
-                serves = held
+            if held is not None and held[1] > now:
+                is_refused = refused is not None and held[0].spec.options == refused.options
+                serves = None if is_refused else held
             if serves is not None and (serves[1] - now >= _SAFE_MS or now < self._asked_again_ms):
                 return serves
             try:
@@ -101,7 +102,3 @@ class TableStorage:
         """Return the options that open the storage with a token."""
         given = {**self._options, **storage_options(token.token)}
         return {**given, "oss.endpoint": self._endpoint} if self._endpoint else given
-
-
-def _opened_by(file_io: FileIO, spec: FileIOSpec | None) -> bool:
-    return spec is not None and file_io.spec.options == spec.options

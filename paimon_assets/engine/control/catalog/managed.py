@@ -13,6 +13,7 @@ Source: `org.apache.paimon.table.CatalogEnvironment`, `org.apache.paimon.catalog
 import datetime as dt
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -60,10 +61,11 @@ class ManagedBranch:
         """Return another branch of the table."""
         return replace(self, identifier=self.identifier.at_branch(branch))
 
-    def refused(self, what: str, way_out: str) -> UnsupportedFeatureError:
-        """Return the error for what catalogs have no request for."""
+    def refused(self, operation: str, way_out: str) -> UnsupportedFeatureError:
+        """Return the error for an operation that catalogs have no request for."""
         return UnsupportedFeatureError(
-            f"Table '{self.identifier}' is managed by its catalog, which cannot {what}; {way_out}.",
+            f"Table '{self.identifier}' is managed by its catalog, which cannot {operation};"
+            f" {way_out}.",
             kind="server-managed",
             details={"table": str(self.identifier)},
         )
@@ -115,8 +117,7 @@ class CatalogSchemaManager(SchemaManager):
     ) -> TableSchema:
         """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
 
-        No request names a base. If others change the schema between the look at it and the change,
-        the change is made on top of theirs, and a warning says so.
+        No request names a base: a change of others in between is kept, and a warning says so.
         """
         new = self.evolved(changes, time_millis=time_millis)
         newest = self.schema(new.id - 1)
@@ -128,8 +129,13 @@ class CatalogSchemaManager(SchemaManager):
             return newest
         try:
             made = self._catalog.alter_table(self._identifier, changes)
-        except CommitUnknownError as unknown:
-            made = self._found(new, unknown)
+        except CommitUnknownError:
+            stored = None
+            with suppress(PaimonError):
+                stored = self.latest()
+            if stored is None or stored.id != new.id or not changes_nothing(stored, new):
+                raise
+            made = stored
         if base is not None and made.id != new.id:
             logger.warning(
                 "table %s: others changed it after changes were judged on schema %d; with these it "
@@ -140,16 +146,6 @@ class CatalogSchemaManager(SchemaManager):
             )
         self._warn_of_slips(set(made.options) - set(newest.options))
         return made
-
-    def _found(self, new: TableSchema, unknown: CommitUnknownError) -> TableSchema:
-        """Return the newest schema if it is the result of a change, else raise."""
-        try:
-            newest = self.latest()
-        except PaimonError:
-            newest = None
-        if newest is None or newest.id != new.id or not changes_nothing(newest, new):
-            raise unknown
-        return newest
 
     def _load(self) -> LoadedTable | None:
         """Return the table, None if it was dropped, renamed or created again."""
@@ -184,11 +180,13 @@ class CatalogTagManager(TagManager):
             if ignore_if_exists:
                 return self.get(name)
             raise
-        except CommitUnknownError as unknown:
-            found = self._looked_for(name)
-            if found is None or found.snapshot != snapshot:
-                raise unknown from unknown.__cause__
-            return found
+        except CommitUnknownError:
+            tag = None
+            with suppress(PaimonError):
+                tag = self.get_or_none(name)
+            if tag is None or tag.snapshot != snapshot:
+                raise
+            return tag
         made = self.get(name)
         if made.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
             catalog.delete_tag(identifier, name)  # ids are used again after a rollback
@@ -228,12 +226,6 @@ class CatalogTagManager(TagManager):
         """Return all tags, by name. Cost: a request for the names, and one for each."""
         names = self._managed.catalog.list_tags(self._managed.identifier)
         return [tag for name in names if (tag := self.get_or_none(name)) is not None]
-
-    def _looked_for(self, name: str) -> Tag | None:
-        try:
-            return self.get_or_none(name)
-        except PaimonError:
-            return None
 
 
 class CatalogBranchManager(BranchManager):
@@ -311,7 +303,7 @@ class CatalogEnvironment:
     identifier: Identifier | None = None
     """The table's name in the catalog; its branch is the one it was loaded as."""
     loaded: LoadedTable | None = None
-    """What the catalog said when the table was opened."""
+    """The catalog's answer when the table was opened."""
 
     def of_branch(self, branch: str) -> ManagedBranch | None:
         """Return a managed table's branch, None if the table's directory keeps its versions."""
@@ -334,10 +326,9 @@ class CatalogEnvironment:
         base_uuid: str | None,
         statistics: Sequence[PartitionStatistics],
     ) -> bool:
-        """Publish a snapshot of a branch: the last step of a commit.
+        """Publish a snapshot of a branch, the last step of a commit: nobody sees it before.
 
-        Nobody sees it before, everybody after. What it names is written. A catalog judges what it
-        is built on; without one the caller looks at that, afterwards.
+        A catalog checks the base; without one the caller does, afterwards.
         """
         managed = self.of_branch(paths.branch)
         if managed is None:

@@ -35,8 +35,8 @@ ID = "id"
 class NamedItems:
     """The views, or the functions, of a warehouse.
 
-    Each item has the members it was made with, and `id`, `createdAt`, `createdBy`, `updatedAt`,
-    `updatedBy`: epoch milliseconds, and names that may be empty.
+    Each has its own members, and `id`, `createdAt`, `createdBy`, `updatedAt`, `updatedBy`: epoch
+    milliseconds, and names that may be empty.
     """
 
     def __init__(self, state: CatalogState, noun: str) -> None:
@@ -46,15 +46,15 @@ class NamedItems:
 
     def all(self, database: str) -> dict[str, Members]:
         """Return name → members, by name."""
-        found = cast("dict[str, Members]", self._state.read(database, self._kind))
-        return dict(sorted(found.items()))
+        items = cast("dict[str, Members]", self._state.read(database, self._kind))
+        return dict(sorted(items.items()))
 
     def get(self, name: Identifier) -> Members:
         """Return the members of one."""
-        found = self.all(name.database).get(name.table)
-        if found is None:
+        members = self.all(name.database).get(name.table)
+        if members is None:
             raise self._missing(name)
-        return found
+        return members
 
     def create(self, name: Identifier, members: Members, *, by: str = "") -> Members:
         """Add one, and return it with its id."""
@@ -83,17 +83,16 @@ class NamedItems:
         now = self._state.clock.now_millis()
 
         def changed(items: Members) -> Members:
-            found = items.get(name.table)
-            if found is None:
+            before = items.get(name.table)
+            if before is None:
                 raise self._missing(name)
-            after = altered(cast("Members", found))
-            if after == found:
+            after = altered(cast("Members", before))
+            if after == before:
                 return items
             return {**items, name.table: {**after, "updatedAt": now, "updatedBy": by}}
 
-        return cast(
-            "Members", self._state.change(name.database, self._kind, changed, by=by)[name.table]
-        )
+        items = self._state.change(name.database, self._kind, changed, by=by)
+        return cast("Members", items[name.table])
 
     def drop(self, name: Identifier) -> None:
         """Remove one."""
@@ -110,8 +109,8 @@ class NamedItems:
         moved = self.get(source)
 
         def added(items: Members) -> Members:
-            found = cast("Members | None", items.get(target.table))
-            if found is not None and found.get(ID) != moved.get(ID):
+            other = cast("Members | None", items.get(target.table))
+            if other is not None and other.get(ID) != moved.get(ID):
                 raise self._taken(target)
             if source.database == target.database and items.pop(source.table, None) is None:
                 raise self._missing(source)
@@ -145,61 +144,50 @@ def function_of(name: str, members: Mapping[str, Json]) -> FunctionResponse:
 
 def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
     """Return a view after changes, made in their order."""
+    options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
     for change in changes:
-        view = _changed(view, change)
-    return view
-
-
-def _changed(view: ViewSchema, change: ViewChange) -> ViewSchema:
-    options, dialects = dict(view.options), dict(view.dialects)
-    match change:
-        case SetViewOption(key=key, value=value):
-            options[key] = value
-        case RemoveViewOption(key=key):
-            options.pop(key, None)
-        case UpdateViewComment(comment=comment):
-            return replace(view, comment=comment)
-        case AddDialect(dialect=dialect, query=query):
-            if dialect in dialects:
+        match change:
+            case SetViewOption(key=key, value=value):
+                options[key] = value
+            case RemoveViewOption(key=key):
+                options.pop(key, None)
+            case UpdateViewComment():
+                comment = change.comment
+            case AddDialect(dialect=dialect) if dialect in dialects:
                 raise AlreadyExistsError(
                     f"The view has a dialect '{dialect}' already.",
                     kind="dialect-exists",
                     details={"dialect": dialect},
                 )
-            dialects[dialect] = query
-        case UpdateDialect(dialect=dialect, query=query):
-            _existing(dialects, dialect)
-            dialects[dialect] = query
-        case DropDialect(dialect=dialect):
-            _existing(dialects, dialect)
-            del dialects[dialect]
-    return replace(view, options=options, dialects=dialects)
-
-
-def _existing(dialects: dict[str, str], dialect: str) -> None:
-    if dialect not in dialects:
-        raise NotFoundError(
-            f"The view has no dialect '{dialect}'.",
-            kind="dialect-not-found",
-            details={"dialect": dialect},
-        )
+            case AddDialect(dialect=dialect, query=query):
+                dialects[dialect] = query
+            case UpdateDialect(dialect=dialect) | DropDialect(dialect=dialect) if (
+                dialect not in dialects
+            ):
+                raise NotFoundError(
+                    f"The view has no dialect '{dialect}'.",
+                    kind="dialect-not-found",
+                    details={"dialect": dialect},
+                )
+            case UpdateDialect(dialect=dialect, query=query):
+                dialects[dialect] = query
+            case DropDialect(dialect=dialect):
+                del dialects[dialect]
+    return replace(view, options=options, dialects=dialects, comment=comment)
 
 
 _SCHEMA = "schema"
 
 
 class CatalogViews:
-    """The views of a warehouse; whether a table has the name is the caller's to know.
-
-    Errors are those of `NamedItems`.
-    """
+    """The views of a warehouse; the caller checks that no table has the name."""
 
     def __init__(self, state: CatalogState) -> None:
         self._items = NamedItems(state, "view")
 
     def all(self, database: str) -> dict[str, ViewResponse]:
         """Return name → view, by name."""
-        return {name: _view(name, found) for name, found in self._items.all(database).items()}
+        return {name: _view(name, members) for name, members in self._items.all(database).items()}
 
     def get(self, name: Identifier) -> ViewResponse:
         """Return a view."""

@@ -2,12 +2,12 @@
 
     <directory>/<name>-1.json, <name>-2.json, …
 
-The highest number is what counts. A change reads it, and publishes the next one if there is none:
-of two that change at once one loses, and changes what the other made. So processes without a server
+The highest number counts. A change reads it, and publishes the next one if there is none: of two
+that change at once one loses, and changes the result of the other. So processes without a server
 between them, and several servers, change one document and lose nothing. A few old numbers stay for
-readers that listed before; what is older is deleted. So a name may be free again for who slept
-through many changes: who has published looks for higher numbers, and whether the highest is built
-on the own change, which each remembers of the last ones.
+readers that listed before, older ones are deleted. Their names are free again for a writer that
+slept through many changes, so whoever has published looks whether the highest number is built on
+its own change: each remembers the last ones.
 """
 
 import json
@@ -17,13 +17,16 @@ from typing import NamedTuple, cast
 from uuid import uuid4
 
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
-from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    number_of,
+    prefixed_files,
+    read_or_none,
+)
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     FormatError,
-    NotFoundError,
     StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
@@ -85,20 +88,25 @@ class NumberedDocument:
     def _newest(self) -> "_Newest":
         """Return the content of the highest number."""
         for _ in range(_MOST_TRIES):
-            numbers = self._numbers()
+            names = prefixed_files(self._file_io, self._directory, self._prefix)
+            ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+            numbers = sorted(number for name in ours if (number := number_of(name)) is not None)
             if not numbers:
                 return _Newest([], {}, [])
             path = self._path(numbers[-1])
-            try:
-                return _Newest(numbers, *_parse(self._file_io.read_bytes(path), path))
-            except NotFoundError:
-                continue  # it was deleted, because there are many newer ones
+            data = read_or_none(self._file_io, path)
+            if data is not None:  # else it was deleted, because there are many newer ones
+                return _Newest(numbers, *_parse(data, path))
         raise self._ghosts()
 
     def _stands(self, number: int, change: str) -> bool:
         """Whether a published number counts; it is taken back if it came too late."""
         try:
-            newest = self._newest_since(number)
+            tries = (self._newest() for _ in range(_MOST_TRIES))
+            # A listing without the number is no answer.
+            newest = next((each for each in tries if each.number >= number), None)
+            if newest is None:
+                raise self._ghosts()
             if change not in newest.history:
                 if newest.number - number >= _REMEMBERED:
                     raise _unknown(self._path(number))
@@ -106,36 +114,20 @@ class NumberedDocument:
                 return False
         except StorageError as error:
             raise _unknown(self._path(number)) from error
-        self._prune(newest.numbers)
+        try:
+            for old in newest.numbers[:-_KEPT]:
+                self._file_io.delete_file(self._path(old))
+        except StorageError:
+            logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
         return True
-
-    def _newest_since(self, number: int) -> "_Newest":
-        """Return the newest as it is once a number is there; a listing without it is no answer."""
-        for _ in range(_MOST_TRIES):
-            newest = self._newest()
-            if newest.number >= number:
-                return newest
-        raise self._ghosts()
-
-    def _numbers(self) -> list[int]:
-        names = prefixed_files(self._file_io, self._directory, self._prefix)
-        ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return sorted(number for name in ours if (number := number_of(name)) is not None)
 
     def _ghosts(self) -> StorageError:
         return StorageError(
-            f"What storage lists as '{self._prefix}*.json' of '{self._directory}' is not what it "
-            "finds there.",
+            f"Storage lists files '{self._prefix}*.json' of '{self._directory}' that it does not"
+            " find.",
             kind="document-listing",
             details={"path": self._directory},
         )
-
-    def _prune(self, numbers: list[int]) -> None:
-        try:
-            for number in numbers[:-_KEPT]:
-                self._file_io.delete_file(self._path(number))
-        except StorageError:
-            logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{self._prefix}{number}.json"
@@ -157,26 +149,23 @@ class _Newest(NamedTuple):
 
 
 def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
+    members, history, cause = None, None, None
     try:
         file = json.loads(data)
         members, history = file[_MEMBERS], file[_HISTORY]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise _damaged(path) from error
+        cause = error
     if not isinstance(members, dict) or not isinstance(history, list):
-        raise _damaged(path)
+        raise FormatError(
+            f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
+            kind="metadata-json",
+            details={"path": path},
+        ) from cause
     return members, history
 
 
 def _unknown(path: str) -> CommitUnknownError:
     return CommitUnknownError(
         f"Whether '{path}' came in time is unknown; look at the document first.",
-        details={"path": path},
-    )
-
-
-def _damaged(path: str) -> FormatError:
-    return FormatError(
-        f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
-        kind="metadata-json",
         details={"path": path},
     )

@@ -102,7 +102,7 @@ _DURATION = re.compile(
 
 
 def raced(identifier: Identifier, from_snapshot: int | None) -> CommitConflictError:
-    """Return the error of a rollback that another commit was faster than."""
+    """Return the error of a rollback after another commit."""
     return CommitConflictError(
         f"Table '{identifier}' is not at snapshot {from_snapshot} any more; look again before it is"
         " rolled back.",
@@ -143,25 +143,6 @@ def path_of_main(identifier: Identifier, *more: str) -> tuple[str, ...]:
     return path_to(identifier.at_branch(MAIN_BRANCH), *more)
 
 
-def location_of(got: TableResponse) -> str:
-    """Return the directory of a table; one of this machine without its scheme."""
-    path = got.path.rstrip("/") or "/"
-    if path[:5].lower() != "file:":
-        return path
-    return "/" + path[5:].lstrip("/")
-
-
-def audit_of(got: TableResponse) -> dict[str, str | int | None]:
-    """Return the creator and the last author of a table, and the times."""
-    return {
-        "owner": got.owner,
-        "created_at": got.created_at or None,
-        "created_by": got.created_by,
-        "updated_at": got.updated_at or None,
-        "updated_by": got.updated_by,
-    }
-
-
 def schema_of(got: TableResponse) -> TableSchema:
     """Return the newest schema of a table."""
     schema = got.schema
@@ -192,14 +173,12 @@ def _time_retained(text: str | None) -> dt.timedelta | None:
     """Read `PT24H` as Java writes it, or `1 d` as people do."""
     if not text:
         return None
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    parts = _DURATION.fullmatch(text.strip())
+    if parts is None:
         return dt.timedelta(milliseconds=parse_duration_ms(text))
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    micros = int((found[5] or "").ljust(6, "0")[:6])
-    return dt.timedelta(
-        days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros
-    )
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups()[:4])
+    micros = int((parts[5] or "").ljust(6, "0")[:6])
+    return dt.timedelta(days, seconds, micros, hours=hours, minutes=minutes)
 
 
 @contextmanager
@@ -223,12 +202,8 @@ def naming(
         }.get(error.kind)
         if text is None:
             raise
-        details = {**error.details}
-        if database is None:
-            details["table"] = str(where)
-        else:
-            details["database"] = database
-        raise type(error)(text, kind=error.kind, details=details) from error
+        name = {"table": str(where)} if database is None else {"database": database}
+        raise type(error)(text, kind=error.kind, details={**error.details, **name}) from error
 
 
 class RestCatalog:
@@ -294,8 +269,8 @@ class RestCatalog:
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` its tables, views and functions too.
 
-        Without, `cascade=false` is sent to a server that says it takes it, as ours, and it looks
-        again. Of others, what comes between the look here and their drop goes.
+        Without, `cascade=false` asks a server that knows it, as ours, to look again. Other servers
+        drop also what was created after the look here.
         """
         if cascade:
             with naming(database=check_name("database", name)):
@@ -332,7 +307,24 @@ class RestCatalog:
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
         """Return what opens a table or a branch. Cost: one request."""
-        return self._load(identifier, self._got(identifier))
+        got = self._got(identifier)
+        path = got.path.rstrip("/") or "/"
+        if path[:5].lower() == "file:":
+            path = "/" + path[5:].lstrip("/")
+        return LoadedTable(
+            location=path,
+            schema=schema_of(got),
+            file_io=self._file_io(identifier, got, path),
+            uuid=got.id,
+            versions=None if got.is_external else self,
+            audit={
+                "owner": got.owner,
+                "created_at": got.created_at or None,
+                "created_by": got.created_by,
+                "updated_at": got.updated_at or None,
+                "updated_by": got.updated_by,
+            },
+        )
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
@@ -394,12 +386,12 @@ class RestCatalog:
         """Return the newest snapshot, None if nothing was committed yet."""
         try:
             with naming(identifier):
-                found = self._api.get(path_to(identifier, "snapshot"), SnapshotResponse)
+                answer = self._api.get(path_to(identifier, "snapshot"), SnapshotResponse)
         except NotFoundError as error:
             if error.kind != "snapshot-not-found":
                 raise
             return None
-        return found.snapshot.snapshot
+        return answer.snapshot.snapshot
 
     def commit_snapshot(
         self,
@@ -473,8 +465,8 @@ class RestCatalog:
     def list_branches(self, identifier: Identifier) -> list[str]:
         """Return the names of all branches but main, sorted."""
         with naming(identifier):
-            found = self._api.get(path_of_main(identifier, "branches"), ListBranchesResponse)
-        return sorted(set(found.branches) - {MAIN_BRANCH})
+            answer = self._api.get(path_of_main(identifier, "branches"), ListBranchesResponse)
+        return sorted(set(answer.branches) - {MAIN_BRANCH})
 
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
@@ -499,10 +491,10 @@ class RestCatalog:
         """Return consumer → the next snapshot it will read, by name."""
         with naming(identifier):
             path = path_to(identifier, "consumers")
-            found = self._api.listed(path, ListConsumersResponse, "consumers")
+            consumers = self._api.listed(path, ListConsumersResponse, "consumers")
         return {
             each.consumer_id: each.next_snapshot
-            for each in sorted(found, key=lambda each: each.consumer_id)
+            for each in sorted(consumers, key=lambda each: each.consumer_id)
             if each.next_snapshot is not None
         }
 
@@ -581,17 +573,6 @@ class RestCatalog:
             details={"table": str(identifier), "branch": identifier.branch},
         )
 
-    def _load(self, identifier: Identifier, got: TableResponse) -> LoadedTable:
-        path = location_of(got)
-        return LoadedTable(
-            location=path,
-            schema=schema_of(got),
-            file_io=self._file_io(identifier, got, path),
-            uuid=got.id,
-            versions=None if got.is_external else self,
-            audit=audit_of(got),
-        )
-
     def _file_io(self, identifier: Identifier, got: TableResponse, path: str) -> FileIO:
         """Return a table's storage; tokens are kept while the table is the same."""
         if got.is_external or not Options(self._options).get(DATA_TOKEN_ENABLED):
@@ -599,8 +580,7 @@ class RestCatalog:
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
         file_io = self._storages.get(key)
         if file_io is None:
-            asked = path_of_main(identifier, "token")
-            ask = partial(self._api.get, asked, TokenResponse)
+            ask = partial(self._api.get, path_of_main(identifier, "token"), TokenResponse)
             storage = TableStorage(path, self._options, ask, self._clock)
             file_io = self._storages.setdefault(key, RenewedFileIO(storage.opened))
         return file_io

@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 def partition_statistics(
     partitions: PartitionValues, entries: Iterable[ManifestEntry]
 ) -> list[PartitionStatistics]:
-    """Return the sums of a commit's data files, by partition. Cost: o(n) for n entries."""
+    """Return the sums of a commit's data files, by partition. Cost: O(n) for n entries."""
     by_partition: dict[bytes, list[ManifestEntry]] = {}
     for entry in entries:
         by_partition.setdefault(entry.partition, []).append(entry)

@@ -8,7 +8,6 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, snapshot_to_json
@@ -16,6 +15,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
     known_file_name,
     prefixed_files,
+    read_or_none,
 )
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
@@ -71,11 +71,10 @@ class BranchManager:
             raise InvalidInputError(
                 "A branch begins with a tag or with a snapshot, not with both.", kind="branch"
             )
-        if self.exists(name):
-            if ignore_if_exists:
-                return
+        if not self.exists(name):
+            self._make(name, tag, snapshot_id)
+        elif not ignore_if_exists:
             raise self._taken(name)
-        self._make(name, tag, snapshot_id)
 
     def delete(self, name: str) -> None:
         """Delete a branch; its data files stay until a cleaning finds them."""
@@ -96,8 +95,8 @@ class BranchManager:
     def fast_forward(self, name: str) -> Snapshot:
         """Make main equal to a branch: main's commits since the branch began are undone.
 
-        That is its first snapshot, or that of an older tag. A crash leaves main at a state it had
-        before or at one of the branch's; call it again.
+        A branch begins with its first snapshot, or that of an older tag. A crash leaves main at one
+        of its own states or of the branch's; call it again.
         """
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):
@@ -111,7 +110,11 @@ class BranchManager:
         return self._forward(name)
 
     def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
-        source = self._source(tag, snapshot_id)
+        source = None
+        if tag is not None:
+            source = TagManager(self._file_io, self._paths).get(tag).snapshot
+        elif snapshot_id is not None:
+            source = SnapshotManager(self._file_io, self._paths).snapshot(snapshot_id)
         draft = f"{self._paths.branches_directory}/.{uuid.uuid4()}"
         try:
             self._copy_to(draft, self._of(name), source, tag)
@@ -120,7 +123,8 @@ class BranchManager:
             raise self._taken(name) from error
         finally:
             self._file_io.delete_directory(draft)
-        self._look_back(name, source, tag)
+        if source is not None:
+            self._look_back(name, source, tag)
 
     def _forward(self, name: str) -> Snapshot:
         branch = self._of(name)
@@ -128,43 +132,46 @@ class BranchManager:
         if theirs.latest() is None:
             raise self._empty(name)
         # All is read before anything is undone: others may rename the branch, or delete it.
-        read = self._file_io.read_bytes
+        file_io, paths, read = self._file_io, self._paths, self._file_io.read_bytes
         snapshots = {n: read(branch.snapshot(n)) for n in theirs.list_ids()}
-        tags = prefixed_files(self._file_io, branch.tag_directory, TAG_PREFIX)
+        tags = prefixed_files(file_io, branch.tag_directory, TAG_PREFIX)
         tagged = {tag: read(branch.tag(tag)) for tag in tags}
-        schema_ids = SchemaManager(self._file_io, branch).list_ids()
-        schemas = {n: read(branch.schema(n)) for n in schema_ids}
+        schemas = {n: read(branch.schema(n)) for n in SchemaManager(file_io, branch).list_ids()}
         if not snapshots or not schemas:
             raise self._missing(name)
         line = {n: snapshot_from_json(data, branch.snapshot(n)) for n, data in snapshots.items()}
         first = min(line)
         # What a tag names is of the branch's line, too, and of no line with what main did since.
-        known = {tag.snapshot.id: tag.snapshot for tag in TagManager(self._file_io, branch).list()}
+        known = {tag.snapshot.id: tag.snapshot for tag in TagManager(file_io, branch).list()}
         since, oldest = min((known | line).items())
         shared = since if ours.snapshot_or_none(since) == oldest else since - 1
         ours.delete_after(shared)
-        TagManager(self._file_io, self._paths).delete_after(since - 1)
+        TagManager(file_io, paths).delete_after(since - 1)
         for tag, data in tagged.items():
-            self._file_io.replace(self._paths.tag(tag), data)
-        self._take_schemas(schemas)
+            file_io.replace(paths.tag(tag), data)
+        for number, data in schemas.items():
+            if read_or_none(file_io, paths.schema(number)) != data:
+                file_io.replace(paths.schema(number), data)
         wanted = [snapshot for n, snapshot in line.items() if n > shared]
         for _ in range(_MOST_COPIES):
             for snapshot in wanted:
-                self._file_io.replace(self._paths.snapshot(snapshot.id), snapshots[snapshot.id])
+                file_io.replace(paths.snapshot(snapshot.id), snapshots[snapshot.id])
             while wanted and self.exists(name) and not theirs.is_same(wanted[0]):
                 first = wanted.pop(0).id + 1  # it has expired since
-                self._file_io.delete_file(self._paths.snapshot(first - 1))
+                file_io.delete_file(paths.snapshot(first - 1))
             self._join(first)
             if all(map(ours.is_same, wanted)):
                 break
         else:  # rollbacks undid some of them
             raise CommitConflictError(
-                f"Table '{self._paths.table}' was rolled back again and again while it became "
+                f"Table '{paths.table}' was rolled back again and again while it became "
                 f"branch '{name}'; try again.",
                 kind="branch-overtaken",
-                details={"path": self._paths.table, "branch": name},
+                details={"path": paths.table, "branch": name},
             )
-        self._drop_schemas_after(max(schemas))
+        for number in reversed(SchemaManager(file_io, paths).list_ids()):
+            if number > max(schemas):
+                file_io.delete_file(paths.schema(number))
         newest = line[max(line)]
         ours.write_latest_hint(newest.id)
         return newest
@@ -185,42 +192,23 @@ class BranchManager:
             joined = replace(newest, properties={**newest.properties, **built_on})
             self._file_io.replace(self._paths.snapshot(first), snapshot_to_json(joined))
 
-    def _take_schemas(self, schemas: Mapping[int, bytes]) -> None:
-        for number, data in schemas.items():
-            path = self._paths.schema(number)
-            if not self._file_io.exists(path) or self._file_io.read_bytes(path) != data:
-                self._file_io.replace(path, data)
-
-    def _drop_schemas_after(self, newest: int) -> None:
-        for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
-            if number > newest:
-                self._file_io.delete_file(self._paths.schema(number))
-
-    def _source(self, tag: str | None, snapshot_id: int | None) -> Snapshot | None:
-        if tag is not None:
-            return TagManager(self._file_io, self._paths).get(tag).snapshot
-        if snapshot_id is not None:
-            return SnapshotManager(self._file_io, self._paths).snapshot(snapshot_id)
-        return None
-
-    def _look_back(self, name: str, source: Snapshot | None, tag: str | None) -> None:
-        """Take a branch back whose files may be gone: what kept them went before it was there."""
-        if source is None:
-            return
-        if tag is None:
-            kept = SnapshotManager(self._file_io, self._paths).is_same(source)
+    def _look_back(self, name: str, source: Snapshot, tag_name: str | None) -> None:
+        """Delete a new branch if its source was deleted before it was there, and so its files."""
+        if tag_name is None:
+            if SnapshotManager(self._file_io, self._paths).is_same(source):
+                return
         else:
-            found = TagManager(self._file_io, self._paths).get_or_none(tag)
-            kept = found is not None and found.snapshot == source
-        if not kept:
-            self._file_io.delete_directory(self._of(name).branch_directory)
-            what = f"Snapshot {source.id}" if tag is None else f"Tag '{tag}'"
-            raise NotFoundError(
-                f"{what} of table '{self._paths.table}' was deleted while branch '{name}' was "
-                "made from it; make it from another one.",
-                kind="tag-not-found" if tag else "snapshot-not-found",
-                details={"path": self._paths.table, "branch": name},
-            )
+            tag = TagManager(self._file_io, self._paths).get_or_none(tag_name)
+            if tag is not None and tag.snapshot == source:
+                return
+        self._file_io.delete_directory(self._of(name).branch_directory)
+        noun = f"Snapshot {source.id}" if tag_name is None else f"Tag '{tag_name}'"
+        raise NotFoundError(
+            f"{noun} of table '{self._paths.table}' was deleted while branch '{name}' was made from"
+            " it; make it from another one.",
+            kind="tag-not-found" if tag_name else "snapshot-not-found",
+            details={"path": self._paths.table, "branch": name},
+        )
 
     def _copy_to(
         self, directory: str, branch: TablePaths, source: Snapshot | None, tag: str | None
@@ -228,18 +216,17 @@ class BranchManager:
         def inside(path: str) -> str:
             return directory + path.removeprefix(branch.branch_directory)
 
-        newest = None if source is None else source.schema_id
+        def copy(path: str, target: str) -> None:
+            self._file_io.replace(inside(target), self._file_io.read_bytes(path))
+
         for number in SchemaManager(self._file_io, self._paths).list_ids():
-            if newest is None or number <= newest:
-                self._copy(self._paths.schema(number), inside(branch.schema(number)))
+            if source is None or number <= source.schema_id:
+                copy(self._paths.schema(number), branch.schema(number))
         if source is not None:
             snapshot = snapshot_to_json(source)
             self._file_io.write_bytes(inside(branch.snapshot(source.id)), snapshot)
         if tag is not None:
-            self._copy(self._paths.tag(tag), inside(branch.tag(tag)))
-
-    def _copy(self, source: str, target: str) -> None:
-        self._file_io.replace(target, self._file_io.read_bytes(source))
+            copy(self._paths.tag(tag), branch.tag(tag))
 
     def _of(self, name: str) -> TablePaths:
         return self._paths.of_branch(known_file_name("branch", name))

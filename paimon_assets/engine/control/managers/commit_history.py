@@ -6,10 +6,10 @@ was, everything before it is too, because snapshots are only ever added at the e
 rollback, a table dropped and made again), everything is read again.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
 from threading import Lock
 from typing import Self
@@ -17,7 +17,6 @@ from uuid import uuid4
 
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
-_TABLES_KEPT = 64
 _READERS = 16
 
 TableKey = tuple[str, str]
@@ -42,16 +41,23 @@ class _Seen:
         self.users.clear()
 
 
-_SEEN: OrderedDict[TableKey, _Seen] = OrderedDict()
-_LOCK = Lock()
+@lru_cache(maxsize=64)
+def _seen_of(_table: TableKey) -> _Seen:
+    return _Seen()
 
 
-class NewUser(str):
-    """A commit user that was just generated: it has no commits.
+class _User(str):
+    """A commit user with a known past; sent to another process it is a plain text."""
 
-    So only snapshots are looked at that came after the first look for it. Sent elsewhere it is a
-    text like others.
-    """
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Be a plain text where it is sent."""
+        return str, (str(self),)
+
+
+class NewUser(_User):
+    """A commit user that was just generated: only snapshots after the first look can be its own."""
 
     __slots__ = ("first_looks",)
     first_looks: dict[TableKey, Snapshot | None]
@@ -63,16 +69,9 @@ class NewUser(str):
         made.first_looks = {}
         return made
 
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Be a plain text where it is sent."""
-        return str, (str(self),)
 
-
-class RecentUser(str):
-    """A commit user that did not exist before a time: older snapshots need not be read for it.
-
-    Sent elsewhere it is a text like others.
-    """
+class RecentUser(_User):
+    """A commit user that did not exist before a time: older snapshots need not be read for it."""
 
     __slots__ = ("since_ms",)
     since_ms: int
@@ -83,10 +82,6 @@ class RecentUser(str):
         user = super().__new__(cls, name)
         user.since_ms = since_ms
         return user
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Be a plain text where it is sent."""
-        return str, (str(self),)
 
 
 class CommitHistory:
@@ -133,20 +128,23 @@ class CommitHistory:
         return latest if latest.id == snapshot_id else self._read(snapshot_id)
 
     def _up_to(self, latest: Snapshot, since_ms: int = 0) -> _Seen:
-        with _LOCK:
-            seen = _SEEN.setdefault(self._table, _Seen())
-            _SEEN.move_to_end(self._table)
-            while len(_SEEN) > _TABLES_KEPT:
-                _SEEN.popitem(last=False)
+        seen = _seen_of(self._table)
         with seen.lock:
-            if seen.anchor is not None and not self._still_true(seen.anchor, latest):
-                seen.forget()
-            if seen.since_ms > since_ms:
+            is_stale = seen.anchor is not None and not self._still_true(seen.anchor, latest)
+            if is_stale or seen.since_ms > since_ms:
                 seen.forget()
             if seen.anchor is None:
                 seen.since_ms = since_ms
-            if seen.anchor is None or seen.anchor.id < latest.id:
-                self._extend(seen, latest)
+            if seen.anchor is not None and seen.anchor.id == latest.id:
+                return seen
+            newer = self._newer(seen.anchor.id if seen.anchor else 0, latest)
+            if seen.anchor is None:
+                newer = takewhile(lambda snapshot: snapshot.time_millis >= since_ms, newer)
+            for snapshot in reversed(list(newer)):
+                key = (snapshot.commit_user, snapshot.commit_identifier)
+                seen.commits.setdefault(key, {})[snapshot.commit_kind] = snapshot.id
+                seen.users[snapshot.commit_user] = snapshot.id
+            seen.anchor = latest
         return seen
 
     def _still_true(self, anchor: Snapshot, latest: Snapshot) -> bool:
@@ -156,35 +154,14 @@ class CommitHistory:
         # Names of manifest lists are unique over time, ids of snapshots are not.
         return now is not None and now.delta_manifest_list == anchor.delta_manifest_list
 
-    def _extend(self, seen: _Seen, latest: Snapshot) -> None:
-        after = seen.anchor.id if seen.anchor else 0
-        newer = self._newer(after, latest)
-        if seen.anchor is None:
-            newer = takewhile(lambda snapshot: snapshot.time_millis >= seen.since_ms, newer)
-        for snapshot in reversed(list(newer)):
-            key = (snapshot.commit_user, snapshot.commit_identifier)
-            seen.commits.setdefault(key, {})[snapshot.commit_kind] = snapshot.id
-            seen.users[snapshot.commit_user] = snapshot.id
-        seen.anchor = latest
-
     def _newer(self, after: int, latest: Snapshot) -> Iterator[Snapshot]:
         """Yield the snapshots after `after`, newest first, until the first expired one."""
         yield latest
         ids = range(latest.id - 1, after, -1)
-        if len(ids) <= 1:
-            found: Iterator[Snapshot | None] = map(self._read, ids)
-            yield from _until_none(found)
-            return
         with ThreadPoolExecutor(_READERS, thread_name_prefix="commit-history") as pool:
+            read = pool.map if len(ids) > 1 else map
             for start in range(0, len(ids), _READERS):
-                block = list(pool.map(self._read, ids[start : start + _READERS]))
-                yield from _until_none(iter(block))
-                if None in block:
-                    return
-
-
-def _until_none(snapshots: Iterator[Snapshot | None]) -> Iterator[Snapshot]:
-    for snapshot in snapshots:
-        if snapshot is None:
-            return
-        yield snapshot
+                for snapshot in read(self._read, ids[start : start + _READERS]):
+                    if snapshot is None:
+                        return
+                    yield snapshot

@@ -11,8 +11,9 @@ from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
     known_file_name,
     prefixed_files,
+    read_or_none,
 )
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID
 from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TablePaths
@@ -31,29 +32,30 @@ class ConsumerManager:
     def next_snapshot(self, consumer_id: str) -> int | None:
         """Return the next snapshot a consumer will read, None if there is no such consumer."""
         path = self._path(consumer_id)
-        try:
-            data = self._file_io.read_bytes(path)
-        except NotFoundError:
+        data = read_or_none(self._file_io, path)
+        if data is None:
             return None
+        value, cause = None, None
         try:
             value = json.loads(data)[_NEXT_SNAPSHOT]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise _damaged(path) from error
+            cause = error
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _damaged(path)
+            raise FormatError(
+                f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
+                kind="metadata-json",
+                details={"path": path},
+            ) from cause
         return value
 
     def list(self) -> dict[str, int]:
         """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""
         names = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
-        found = {name: self.next_snapshot(name) for name in names}
-        return {name: number for name, number in found.items() if number is not None}
+        numbers = {name: self.next_snapshot(name) for name in names}
+        return {name: number for name, number in numbers.items() if number is not None}
 
     def advance(self, consumer_id: str, next_snapshot: int) -> int:
-        """Note that a consumer has dealt with everything before a snapshot; it never goes back.
-
-        Calling it again, or with an older number after a retry, changes nothing.
-        """
+        """Note that a consumer has read all before a snapshot; an older number changes nothing."""
         known = self.next_snapshot(consumer_id)
         if known is not None and known >= next_snapshot:
             return known
@@ -94,11 +96,3 @@ class ConsumerManager:
 
     def _path(self, consumer_id: str) -> str:
         return self._paths.consumer(known_file_name("consumer", consumer_id))
-
-
-def _damaged(path: str) -> FormatError:
-    return FormatError(
-        f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
-        kind="metadata-json",
-        details={"path": path},
-    )

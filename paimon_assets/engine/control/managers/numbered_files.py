@@ -2,37 +2,41 @@
 
 import re
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO, FileStatus
 from paimon_assets.engine.spec.paths import plain_name
 
+HIGHEST = 2**63 - 1
+_NUMBER = re.compile("0|[1-9][0-9]{0,18}")
+_FORBIDDEN = "/\\$"
+
+
+def read_or_none(file_io: FileIO, path: str) -> bytes | None:
+    """Return the content of a file, None if there is no such file."""
+    try:
+        return file_io.read_bytes(path)
+    except NotFoundError:
+        return None
+
 
 def prefixed_files(file_io: FileIO, directory: str, prefix: str) -> dict[str, FileStatus]:
-    """Return the name behind the prefix → the entry; empty if there is no directory.
-
-    Cost: one listing.
-    """
-    found = {
+    """Return the name behind the prefix → the entry, by name. Cost: one listing."""
+    files = {
         status.name.removeprefix(prefix): status
         for status in file_io.list_directory(directory)
         if status.name.startswith(prefix)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def numbered_files(file_io: FileIO, directory: str, prefix: str) -> list[int]:
-    """Return the numbers of the files called by a prefix and a number, ascending.
-
-    Cost: one listing.
-    """
+    """Return the numbers of the files with a prefix, ascending. Cost: one listing."""
     names = prefixed_files(file_io, directory, prefix)
     return sorted(number for name in names if (number := number_of(name)) is not None)
 
 
 def number_of(name: str) -> int | None:
-    """Return the number that is written so in the names of files, None for other texts.
-
-    Others look like numbers to Python, but no file that is looked for by its number has them.
+    """Return the number in a file's name; None for a text that no number is written as.
 
     >>> number_of("7"), number_of("007"), number_of("9" * 20)
     (7, None, None)
@@ -52,25 +56,17 @@ def check_follows(number: int, what: str, path: str) -> None:
         )
 
 
-HIGHEST = 2**63 - 1
-_NUMBER = re.compile("0|[1-9][0-9]{0,18}")
-
-
-_FORBIDDEN = "/\\$"
-
-
 def check_file_name(noun: str, name: str) -> str:
     """Return a name that may become a part of a path."""
-    fault = None
     if not name.strip() or name != name.strip():
         fault = "is blank, or has blanks around it"
     elif any(character in _FORBIDDEN or not character.isprintable() for character in name):
         fault = "holds a slash, a dollar sign or a control character"
-    if fault is not None:
-        raise InvalidInputError(
-            f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
-        )
-    return name
+    else:
+        return name
+    raise InvalidInputError(
+        f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
+    )
 
 
 def known_file_name(noun: str, name: str) -> str:

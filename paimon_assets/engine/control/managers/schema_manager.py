@@ -7,7 +7,11 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.control.managers.numbered_files import check_follows, numbered_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    check_follows,
+    numbered_files,
+    read_or_none,
+)
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import (
@@ -43,10 +47,7 @@ class SchemaManager:
         self._schemas: dict[int, TableSchema] = {}
 
     def list_ids(self) -> list[int]:
-        """Return the ids of all schemas, ascending; empty if there is no table.
-
-        Cost: one listing.
-        """
+        """Return the ids of all schemas, ascending; none without a table. Cost: one listing."""
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def existing(self, name: str) -> TableSchema:
@@ -73,15 +74,15 @@ class SchemaManager:
         return self.schema(ids[-1]) if ids else None
 
     def is_same(self, known: TableSchema) -> bool:
-        """Whether the table is still the one that was opened with a schema, be it with options.
+        """Whether the table is still the one that was opened with a schema. Cost: one read.
 
-        A table that is made again at the same place has a schema of another time. Cost: one read.
+        A table that is created again at the same place has a schema of another time.
         """
         path = self._paths.schema(known.id)
-        try:
-            stored = schema_from_json(self._file_io.read_bytes(path), path)
-        except NotFoundError:
+        data = read_or_none(self._file_io, path)
+        if data is None:
             return False
+        stored = schema_from_json(data, path)
         return (stored.time_millis, stored.fields) == (known.time_millis, known.fields)
 
     def latest_id(self, known: TableSchema) -> int:
@@ -151,10 +152,7 @@ class SchemaManager:
     def commit_changes(
         self, changes: Sequence[SchemaChange], *, time_millis: int, base: TableSchema | None = None
     ) -> TableSchema:
-        """Publish one schema with all changes applied to the newest, or none.
-
-        Who loses a race against another change applies its own to what the other made.
-        """
+        """Publish one schema with all changes applied to the newest, or none."""
         for _ in range(_MOST_TRIES):
             new = self.evolved(changes, time_millis=time_millis)
             newest = self.schema(new.id - 1)
@@ -172,13 +170,13 @@ class SchemaManager:
         raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
 
     def _look_back(self, new: TableSchema, before: TableSchema) -> None:
-        """Take a schema back that was published where the table is no more."""
+        """Take a schema back that was published after the table was dropped or renamed."""
         try:
             if self.is_same(before):
                 return
             is_there = self.is_same(new)
         except StorageError:
-            # All but a rename or a drop of this instant leaves the schema standing.
+            # Only a rename or a drop of this instant would undo the schema.
             logger.warning("table %s: cannot look back", self._paths.table, exc_info=True)
             return
         if not is_there:
@@ -191,13 +189,13 @@ class SchemaManager:
         raise self.not_the_same(before)
 
     def _publish(self, new: TableSchema) -> bool:
-        """Publish a schema; whether it is ours that has the id now."""
+        """Publish a schema; False if another one has the id."""
         path, data = self._paths.schema(new.id), schema_to_json(new)
         schema_from_json(data, path)  # or nobody could open the table
         return published(self._file_io, path, data)
 
     def _warn_of_slips(self, keys: Iterable[str]) -> None:
-        """Warn of unknown option keys that are close to a known one; they are stored."""
+        """Warn of unknown option keys that are close to a known one."""
         for key, known in key_hints(keys).items():
             logger.warning(
                 "table %s: option '%s' is not known; did you mean '%s'?",

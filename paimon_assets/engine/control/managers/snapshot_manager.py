@@ -15,7 +15,12 @@ from functools import lru_cache
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
-from paimon_assets.engine.control.managers.numbered_files import HIGHEST, number_of, numbered_files
+from paimon_assets.engine.control.managers.numbered_files import (
+    HIGHEST,
+    number_of,
+    numbered_files,
+    read_or_none,
+)
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
@@ -36,12 +41,12 @@ _EMPTY_LISTINGS = 5
 _READERS = 16
 _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
-
-
 _NEWEST_SEEN: dict[tuple[str, str], int] = {}
 """(scheme, snapshot folder) → a snapshot that was the newest: a guess, of what to ask for ahead."""
 _TABLES_SEEN = 1_000
 
+_parse = lru_cache(maxsize=64)(snapshot_from_json)
+"""One commit reads the same few bytes again and again."""
 
 NewestOf = Callable[[], Snapshot | None]
 """Asks a catalog for the newest snapshot of a branch, None if nothing was committed yet.
@@ -62,30 +67,27 @@ class SnapshotManager:
         self._file_io = file_io
         self._paths = paths
         self._newest_of = newest_of
-        self._history = CommitHistory(
-            (file_io.spec.scheme, paths.snapshot_directory), self.snapshot_or_none
-        )
+        self._key = (file_io.spec.scheme, paths.snapshot_directory)
+        self._history = CommitHistory(self._key, self.snapshot_or_none)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Return one snapshot."""
-        found = self.snapshot_or_none(snapshot_id)
-        if found is None:
-            raise NotFoundError(
-                f"Snapshot {snapshot_id} of table '{self._paths.table}' does not exist; there are "
-                f"{self._range_text()}.",
-                kind="snapshot-not-found",
-                details={"snapshot_id": snapshot_id, "path": self._paths.table},
-            )
-        return found
+        snapshot = self.snapshot_or_none(snapshot_id)
+        if snapshot is not None:
+            return snapshot
+        ids = self.list_ids()
+        raise NotFoundError(
+            f"Snapshot {snapshot_id} of table '{self._paths.table}' does not exist; there are "
+            + (f"snapshots {ids[0]} to {ids[-1]}." if ids else "no snapshots."),
+            kind="snapshot-not-found",
+            details={"snapshot_id": snapshot_id, "path": self._paths.table},
+        )
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Return one snapshot, None if there is none of that id."""
         path = self._paths.snapshot(snapshot_id)
-        try:
-            data = self._file_io.read_bytes(path)
-        except NotFoundError:
-            return None
-        return _parse(data, path)
+        data = read_or_none(self._file_io, path)
+        return None if data is None else _parse(data, path)
 
     def is_same(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is still there as it was read; ids are used twice, lists are not."""
@@ -124,30 +126,19 @@ class SnapshotManager:
         return (older[-1], newest.id) if older else None
 
     def paths_of_latest(self, *, with_break: bool = False) -> tuple[list[str], list[str]]:
-        """Return the files that `latest` is going to read, and those that it looks for.
+        """Return the files that `latest` (and `break_at`) will read, and those they look for.
 
-        With those of `break_at`, if asked for. As far as can be known: from the newest snapshot
-        that this process has seen.
+        A guess, by the newest snapshot that this process has seen.
         """
         if self._newest_of is not None:
             return [], []
-        reads, newest = [f"{self._paths.snapshot_directory}/{LATEST}"], self._seen()
+        reads, newest = [f"{self._paths.snapshot_directory}/{LATEST}"], _NEWEST_SEEN.get(self._key)
         if newest is None:
             return reads, []
         befores = (newest - 1,) if with_break and newest > 1 else ()
         nexts = (newest + 1, newest + 2)[: 1 + with_break]
         reads += map(self._paths.snapshot, (newest, *befores))
         return reads, list(map(self._paths.snapshot, nexts))
-
-    def _seen(self) -> int | None:
-        return _NEWEST_SEEN.get((self._file_io.spec.scheme, self._paths.snapshot_directory))
-
-    def _see(self, snapshot: Snapshot) -> Snapshot:
-        if len(_NEWEST_SEEN) > _TABLES_SEEN:
-            _NEWEST_SEEN.clear()
-        key = (self._file_io.spec.scheme, self._paths.snapshot_directory)
-        _NEWEST_SEEN[key] = snapshot.id
-        return snapshot
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet.
@@ -164,7 +155,10 @@ class SnapshotManager:
             hint = self._walked_forward(hinted)
             found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
-            return self._see(found)
+            if len(_NEWEST_SEEN) > _TABLES_SEEN:
+                _NEWEST_SEEN.clear()
+            _NEWEST_SEEN[self._key] = found.id
+            return found
         ids: list[int] = []
         for number in range(_MOST_LISTINGS):
             ids = self.list_ids()
@@ -209,9 +203,8 @@ class SnapshotManager:
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
 
-        Clocks of writers may go back from one commit to the next: so snapshots are looked at from
-        the newest one backwards, and not in halves. Cost: every snapshot that is newer is read,
-        some at once.
+        Clocks of writers may go back from one commit to the next, so no halving. Cost: every newer
+        snapshot is read, some at once.
         """
         latest = self.latest()
         if latest is None or latest.time_millis <= timestamp_ms:
@@ -228,7 +221,7 @@ class SnapshotManager:
     def at_watermark(self, watermark: int) -> Snapshot | None:
         """Return the first snapshot with at least a watermark, None if there is none.
 
-        Cost: o(log n) snapshots read: a table's watermark never goes back.
+        Cost: O(log n) snapshots read: a table's watermark never goes back.
         """
         latest = self.latest()
         if latest is None or not _reaches(latest, watermark):
@@ -269,9 +262,9 @@ class SnapshotManager:
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete all later snapshots, newest first, and return their ids.
 
-        The hint goes first: a reader that believed it would find nothing. Whatever the moment of a
-        crash, the snapshots left are without a gap that was not there before. What was committed
-        meanwhile goes, too, but for the next snapshot: that can only be built on this one.
+        The hint goes first: a reader that believed it would find nothing. A crash leaves no new gap
+        among the snapshots. Commits made meanwhile go, too, but for the next snapshot: that can
+        only be built on this one.
         """
         gone: list[int] = []
         while True:
@@ -295,7 +288,7 @@ class SnapshotManager:
             return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
-        _NEWEST_SEEN[(self._file_io.spec.scheme, self._paths.snapshot_directory)] = snapshot_id
+        _NEWEST_SEEN[self._key] = snapshot_id
 
     def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
@@ -331,16 +324,6 @@ class SnapshotManager:
             details={"path": self._paths.table},
         )
 
-    def _range_text(self) -> str:
-        ids = self.list_ids()
-        return f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshots"
-
-
-@lru_cache(maxsize=64)
-def _parse(data: bytes, path: str) -> Snapshot:
-    """Parse a snapshot; one commit reads the same few bytes again and again."""
-    return snapshot_from_json(data, path)
-
 
 def _reaches(snapshot: Snapshot, watermark: int) -> bool:
     return snapshot.watermark is not None and snapshot.watermark >= watermark
@@ -356,11 +339,8 @@ class ChangelogManager:
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Return the changelog of an expired snapshot, None if there is none of its own."""
         path = self._paths.changelog(snapshot_id)
-        try:
-            data = self._file_io.read_bytes(path)
-        except NotFoundError:
-            return None
-        return snapshot_from_json(data, path)
+        data = read_or_none(self._file_io, path)
+        return None if data is None else snapshot_from_json(data, path)
 
     def list_ids(self) -> list[int]:
         """Return the ids of all changelogs, ascending. Cost: one listing."""

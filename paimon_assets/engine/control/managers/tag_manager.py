@@ -1,7 +1,6 @@
 """TagManager: the `tag-<name>` files of a branch.
 
-Deleting a tag deletes its file alone. Data and manifests that only the tag kept become unreferenced
-and stay until a cleaning finds them: nothing here knows what other tags and snapshots need.
+Deleting a tag deletes its file alone; `maintenance.tag_files` deletes the files that only it kept.
 Source: `org.apache.paimon.utils.TagManager`.
 """
 
@@ -18,6 +17,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
     known_file_name,
     prefixed_files,
+    read_or_none,
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
@@ -82,7 +82,7 @@ class TagManager:
         return self.get(new_name)
 
     def delete(self, name: str) -> Tag:
-        """Delete a tag's file and return its snapshot; data files stay (see the module)."""
+        """Delete a tag's file and return its snapshot; data files stay."""
         tag = self.get(name)
         self._file_io.delete_file(self._paths.tag(name))
         return tag
@@ -101,11 +101,8 @@ class TagManager:
     def get_or_none(self, name: str) -> Tag | None:
         """Return a tag, None if there is none of this name."""
         path = self._paths.tag(known_file_name("tag", name))
-        try:
-            data = self._file_io.read_bytes(path)
-        except NotFoundError:
-            return None
-        return tag_from_json(name, data, path)
+        data = read_or_none(self._file_io, path)
+        return None if data is None else tag_from_json(name, data, path)
 
     def list(self) -> list[Tag]:
         """Return all tags, by name. Cost: one listing, and each is read."""
@@ -116,14 +113,8 @@ class TagManager:
         self, snapshot_id: int, *, keep: Callable[[Snapshot], bool] = lambda _: False
     ) -> tuple[str, ...]:
         """Delete the tags of later snapshots, but for those to keep, and return their names."""
-        later = sorted(
-            (
-                tag
-                for tag in self.list()
-                if tag.snapshot.id > snapshot_id and not keep(tag.snapshot)
-            ),
-            key=lambda tag: -tag.snapshot.id,
-        )
+        tags = sorted(self.list(), key=lambda tag: -tag.snapshot.id)
+        later = [tag for tag in tags if tag.snapshot.id > snapshot_id and not keep(tag.snapshot)]
         for tag in later:
             self._file_io.delete_file(self._paths.tag(tag.name))
         return tuple(tag.name for tag in later)

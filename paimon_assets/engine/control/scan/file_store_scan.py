@@ -148,7 +148,7 @@ class FileStoreScan:
     def live_files(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return every live file of a snapshot, in manifest order, whatever its features.
 
-        Cost: o(n) for n entries; manifests already in the cache are not decoded.
+        Cost: O(n) for n entries; manifests already in the cache are not decoded.
         """
         manifests = self._store.manifests
         with without_collector():

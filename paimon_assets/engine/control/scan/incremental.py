@@ -6,25 +6,23 @@
 
 Delta and changelog give every record as it was written, in the order of commits, if kinds are kept:
 so does Java since 1.1. Without kinds nobody could say which row of a key is the newest, nor what
-deletes it; then the records are merged, and rows that are left are given.
-Delta and changelog leave OVERWRITE snapshots out, as every engine does: their ids are reported. A
-consumer reads them, unless `streaming-read-overwrite` is false: as the difference, of a table with
-a primary key over the whole range, else of each overwrite (here).
-Segments of text formats come and go with the snapshots that added and removed them.
+deletes it; then the records are merged, and rows that are left are given. Both leave OVERWRITE
+snapshots out, as every engine does: their ids are reported. A consumer reads them, unless
+`streaming-read-overwrite` is false: as a difference.
+
+Difference of a table with key: the files of both states, bucket by bucket, are cut into sections
+that share no key; sections that hold the same files in both are left out. Without key: the files
+that went and that came; over several snapshots (`NetChanges`) a file that came and went cancels
+out, and compactions change nothing. Segments of text formats come and go with the snapshots that
+added and removed them.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
-`IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`.
-
-Two snapshots → splits of what may differ between them.
-
-Key tables: the files of both states, bucket by bucket, are cut into sections that share no key;
-sections that hold the same files in both states are left out. Tables without key: files that are
-gone, and files that came; over several snapshots (`NetChanges`), what came and went again cancels
-out, and compactions change nothing.
-Source: `org.apache.paimon.table.source.snapshot.SnapshotReaderImpl.readIncrementalDiff`.
+`IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`,
+`SnapshotReaderImpl.readIncrementalDiff`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -66,12 +64,14 @@ from paimon_assets.engine.spec.segments.segment import Segment
 Bucket = tuple[bytes, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _LiveFile:
+class _LiveFile(NamedTuple):
     """A file as one state shows it: another deletion vector makes it another file."""
 
     name: str
     deletion: DeletionFile | None
+
+
+Files = dict[_LiveFile, DataFileMeta]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class _State:
     """The needed files of one snapshot."""
 
     buckets: Mapping[Bucket, list[ManifestEntry]]
-    files: Mapping[Bucket, dict[_LiveFile, DataFileMeta]]
+    files: Mapping[Bucket, Files]
     total_buckets: Mapping[bytes, int]
 
 
@@ -94,23 +94,31 @@ def diff_splits(
     """Return splits whose reads yield the difference of two states."""
     refreshed = TextChanges(store, predicate).refreshed_between(start, end)
     if refreshed is not None:
-        raise refuse_refreshed(store, refreshed)
+        raise _refreshed(store, refreshed)
     before = _state(store, start, predicate)
     after = _state(store, end, predicate)
-    if store.schema.has_primary_key:
+    has_key = store.schema.has_primary_key
+    if has_key:
         _check_buckets(store, before, after)
-    found = []
+    splits = []
     for bucket in dict.fromkeys((*before.files, *after.files)):
         old, new = before.files.get(bucket, {}), after.files.get(bucket, {})
         if old.keys() == new.keys():
             continue
-        if store.schema.has_primary_key:
-            groups = list(_sections(store, old, new))
-        else:
-            groups = [_set_apart(store, old, new, keeps_kinds=keeps_kinds)]
+        groups = _sections(store, old, new) if has_key else [_gone_and_come(old, new)]
         entry = (after.buckets.get(bucket) or before.buckets[bucket])[0]
-        found += [_split(store, entry, end.id, *group) for group in groups if any(group)]
-    return found
+        for gone, come in groups:
+            if gone and not has_key and not keeps_kinds:
+                raise InvalidInputError(
+                    f"Cannot find what differs in table '{store.label}' without the kinds of rows:"
+                    f" files such as '{next(iter(gone)).name}' were rewritten or removed. Keep row"
+                    f" kinds, or set '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' to"
+                    f" {IncrementalMode.DELTA}.",
+                    kind="incremental-rewritten",
+                    details={"table": store.label, "file": next(iter(gone)).name},
+                )
+            splits.append(_split(store, entry, end.id, gone, come))
+    return splits
 
 
 def _state(store: FileStore, snapshot: Snapshot | None, predicate: Predicate | None) -> _State:
@@ -149,60 +157,36 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
             )
 
 
-Files = dict[_LiveFile, DataFileMeta]
-
-
 def _sections(store: FileStore, old: Files, new: Files) -> Iterator[tuple[Files, Files]]:
     """Yield (old files, new files) of packs of sections that are not the same in both."""
     types = [field.type for field in store.schema.key_fields]
-    union: dict[str, DataFileMeta] = {}
-    for live, file in (*old.items(), *new.items()):
-        union.setdefault(live.name, file)
-    named = _by_name((*old, *new))
+    union = {live.name: file for live, file in (*old.items(), *new.items())}
     changed = []
     for section in interval_partition(list(union.values()), lambda file: key_range(file, types)):
-        members = {live for run in section for file in run for live in named[file.file_name]}
-        part = (
-            {live: old[live] for live in old if live in members},
-            {live: new[live] for live in new if live in members},
-        )
-        if part[0].keys() != part[1].keys():
-            changed.append(part)
-    target = store.schema.typed_options.get(SPLIT_TARGET_SIZE)
-    for group in pack(changed, _weight, target):
-        yield _union(part[0] for part in group), _union(part[1] for part in group)
+        names = {file.file_name for run in section for file in run}
+        before = {live: file for live, file in old.items() if live.name in names}
+        after = {live: file for live, file in new.items() if live.name in names}
+        if before.keys() != after.keys():
+            changed.append((before, after))
+    yield from _packed(store, changed)
 
 
-def _by_name(lives: Iterable[_LiveFile]) -> dict[str, set[_LiveFile]]:
-    found: dict[str, set[_LiveFile]] = {}
-    for live in lives:
-        found.setdefault(live.name, set()).add(live)
-    return found
+def _packed(
+    store: FileStore, parts: Iterable[tuple[Files, Files]]
+) -> Iterator[tuple[Files, Files]]:
+    """Yield (old files, new files), joined up to the size of a split."""
+
+    def size(part: tuple[Files, Files]) -> int:
+        return sum(file.file_size for files in part for file in files.values())
+
+    for group in pack(parts, size, store.schema.typed_options.get(SPLIT_TARGET_SIZE)):
+        old = {live: file for files, _ in group for live, file in files.items()}
+        yield old, {live: file for _, files in group for live, file in files.items()}
 
 
-def _weight(part: tuple[Files, Files]) -> int:
-    return sum(file.file_size for files in part for file in files.values())
-
-
-def _union(parts: Iterable[Files]) -> Files:
-    return {live: file for part in parts for live, file in part.items()}
-
-
-def _set_apart(
-    store: FileStore, old: Files, new: Files, *, keeps_kinds: bool
-) -> tuple[Files, Files]:
-    """Return the files that are gone and those that came."""
+def _gone_and_come(old: Files, new: Files) -> tuple[Files, Files]:
     gone = {live: file for live, file in old.items() if live not in new}
-    came = {live: file for live, file in new.items() if live not in old}
-    if gone and not keeps_kinds:
-        raise InvalidInputError(
-            f"Cannot find what differs in table '{store.label}' without the kinds of rows: files"
-            f" such as '{next(iter(gone)).name}' were rewritten or removed. Keep row kinds, or set"
-            f" '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' to {IncrementalMode.DELTA}.",
-            kind="incremental-rewritten",
-            details={"table": store.label, "file": next(iter(gone)).name},
-        )
-    return gone, came
+    return gone, {live: file for live, file in new.items() if live not in old}
 
 
 class NetChanges:
@@ -212,7 +196,7 @@ class NetChanges:
         self._store = store
         self._predicate = predicate
         self._gone: dict[Bucket, Files] = {}
-        self._came: dict[Bucket, Files] = {}
+        self._come: dict[Bucket, Files] = {}
         self._entries: dict[Bucket, ManifestEntry] = {}
         self._gone_at: dict[_LiveFile, int] = {}
 
@@ -223,15 +207,15 @@ class NetChanges:
         )
         for bucket, members in by_bucket([*entries, *texts.added(step)]).items():
             self._entries.setdefault(bucket, members[0])
-            came = self._came.setdefault(bucket, {})
-            came |= {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
+            files = {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
+            self._come.setdefault(bucket, {}).update(files)
         for bucket, members in by_bucket(texts.removed(step)).items():
             self._entries.setdefault(bucket, members[0])
             for entry in members:
                 self._go(bucket, _LiveFile(entry.file.file_name, None), entry.file, step)
 
     def _go(self, bucket: Bucket, live: _LiveFile, file: DataFileMeta, step: Snapshot) -> None:
-        if self._came.setdefault(bucket, {}).pop(live, None) is None:
+        if self._come.setdefault(bucket, {}).pop(live, None) is None:
             self._gone.setdefault(bucket, {})[live] = file
             self._gone_at[live] = step.id
 
@@ -240,31 +224,28 @@ class NetChanges:
         old = _state(self._store, before, self._predicate)
         new = _state(self._store, step, self._predicate)
         for bucket in dict.fromkeys((*old.files, *new.files)):
-            had, has = old.files.get(bucket, {}), new.files.get(bucket, {})
             entry = (new.buckets.get(bucket) or old.buckets[bucket])[0]
             self._entries.setdefault(bucket, entry)
-            for live in had.keys() - has.keys():
-                self._go(bucket, live, had[live], step)
-            came = self._came.setdefault(bucket, {})
-            came |= {live: file for live, file in has.items() if live not in had}
+            gone, come = _gone_and_come(old.files.get(bucket, {}), new.files.get(bucket, {}))
+            for live, file in gone.items():
+                self._go(bucket, live, file, step)
+            self._come.setdefault(bucket, {}).update(come)
 
     def splits(self, snapshot_id: int, *, keeps_kinds: bool) -> list[DataSplit]:
         """Return the splits of the remaining files."""
-        target = self._store.schema.typed_options.get(SPLIT_TARGET_SIZE)
-        found = []
+        splits = []
         for bucket, entry in self._entries.items():
-            gone, came = self._gone.get(bucket, {}), self._came.get(bucket, {})
+            gone, come = self._gone.get(bucket, {}), self._come.get(bucket, {})
             if gone and not keeps_kinds:
-                raise refuse_without_kinds(self._store, self._gone_at[next(iter(gone))])
+                raise _kinds_needed(self._store, self._gone_at[next(iter(gone))])
             parts: list[tuple[Files, Files]] = [({live: file}, {}) for live, file in gone.items()]
-            parts += [({}, {live: file}) for live, file in came.items()]
-            for group in pack(parts, _weight, target):
-                before, after = _union(part[0] for part in group), _union(part[1] for part in group)
-                found.append(_split(self._store, entry, snapshot_id, before, after))
-        return found
+            parts += [({}, {live: file}) for live, file in come.items()]
+            packed = _packed(self._store, parts)
+            splits += [_split(self._store, entry, snapshot_id, *files) for files in packed]
+        return splits
 
 
-def refuse_without_kinds(store: FileStore, snapshot_id: int) -> InvalidInputError:
+def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
     """Return the error of a consumer that would not see that rows are gone."""
     return InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot_id} overwrote rows that the consumer has seen,"
@@ -276,7 +257,7 @@ def refuse_without_kinds(store: FileStore, snapshot_id: int) -> InvalidInputErro
     )
 
 
-def refuse_refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
+def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
     """Return the error of a reader that would miss the changes of a refresh."""
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
@@ -310,19 +291,17 @@ BEFORE_FIRST = FIRST_SNAPSHOT_ID - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """The range of changes to read."""
+    """The range of changes to read: after the snapshot `start_id`, up to and with `end_id`."""
 
     start_id: int
-    """Snapshot whose state is known already; its own changes are left out."""
     end_id: int
-    """Snapshot up to which changes are read, its own too."""
     mode: IncrementalMode
-    """What shows the changes; never `auto`."""
+    """Never `auto`."""
     start: Snapshot | None = None
     """The first snapshot, if it was found by a tag: it may have expired."""
     end: Snapshot | None = None
     overwrites: bool = False
-    """Whether what OVERWRITE snapshots changed is read too; of a table without primary key."""
+    """Whether changes of OVERWRITE snapshots are read too; of a table without primary key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +348,7 @@ def between_for_consumer(
     for step in () if keeps_kinds else overwrites:
         metas = store.manifests.read_list(step.delta_manifest_list)
         if any(meta.num_deleted_files for meta in metas):
-            raise refuse_without_kinds(store, step.id)
+            raise _kinds_needed(store, step.id)
     return replace(between, mode=IncrementalMode.DIFF)
 
 
@@ -399,12 +378,13 @@ def _between_versions(store: FileStore, first: str, second: str) -> Between:
 def _between_times(store: FileStore, first_ms: int, second_ms: int) -> Between:
     if second_ms < first_ms:
         raise _backwards(store, f"{first_ms} ms", f"{second_ms} ms")
-    ids = []
     earliest = store.snapshots.earliest_id() or FIRST_SNAPSHOT_ID
-    for moment in (first_ms, second_ms):
-        found = store.snapshots.at_timestamp(moment)
-        ids.append(earliest - 1 if found is None else found.id)
-    return Between(start_id=ids[0], end_id=ids[1], mode=_mode(store, for_tags=False))
+    first, second = map(store.snapshots.at_timestamp, (first_ms, second_ms))
+    return Between(
+        start_id=first.id if first else earliest - 1,
+        end_id=second.id if second else earliest - 1,
+        mode=_mode(store, for_tags=False),
+    )
 
 
 def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
@@ -420,10 +400,7 @@ def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
 
 
 def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
-    """Return the oldest snapshot whose files show the changes.
-
-    None if it has expired, or if nothing can have changed.
-    """
+    """Return the oldest snapshot whose files show the changes; None if it expired, or none can."""
     if between.mode is IncrementalMode.DIFF or between.overwrites:
         return between.start or store.snapshots.snapshot_or_none(between.start_id)
     return None if between.start_id == between.end_id else _step(store, between.start_id + 1)
@@ -449,20 +426,23 @@ def scan_changes(
         if start is None and between.start_id > BEFORE_FIRST:
             start = store.snapshots.snapshot_or_none(between.start_id)
             if start is None:
-                raise _expire(store, between.start_id)
+                raise _expired(store, between.start_id)
         splits = diff_splits(store, start, end, predicate, keeps_kinds=keeps_kinds)
         return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     texts = TextChanges(store, predicate)
     if between.overwrites:
-        splits = _net_changes(store, between, predicate, texts).splits(
-            end.id, keeps_kinds=keeps_kinds
-        )
+        net = _net_changes(store, between, predicate, texts)
+        splits = net.splits(end.id, keeps_kinds=keeps_kinds)
         return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     steps = list(_steps(store, between))
     skipped = tuple(step.id for step in _overwrites(steps, texts))
     kept = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
     by_changelog = between.mode is IncrementalMode.CHANGELOG
-    lists = _changelog_lists(kept) if by_changelog else _delta_lists(kept)
+    if by_changelog:
+        lists = [step.changelog_manifest_list for step in kept if step.changelog_manifest_list]
+    else:
+        appended = (step for step in kept if step.commit_kind is CommitKind.APPEND)
+        lists = [step.delta_manifest_list for step in appended]
     entries = FileStoreScan(store).added_files(lists, predicate)
     entries += [entry for step in kept for entry in texts.added(step)]
     if not (as_stream or by_changelog) and skips_level_0(store.schema):
@@ -483,19 +463,18 @@ def _overwrites(steps: Iterable[Snapshot], texts: TextChanges) -> list[Snapshot]
 def _net_changes(
     store: FileStore, between: Between, predicate: Predicate | None, texts: TextChanges
 ) -> NetChanges:
-    """Return the files that came and those that are gone, of a table without primary key."""
     net = NetChanges(store, predicate)
     steps = list(_steps(store, between))
     refreshed = texts.refreshed(steps)
     if refreshed is not None:
-        raise refuse_refreshed(store, refreshed)
+        raise _refreshed(store, refreshed)
     for step in steps:
         if step.commit_kind is CommitKind.APPEND:
             net.add_appended(step, texts)
         elif step.commit_kind is CommitKind.OVERWRITE:
             before = store.snapshots.snapshot_or_none(step.id - 1)
             if before is None and step.id > FIRST_SNAPSHOT_ID:
-                raise _expire(store, step.id - 1)
+                raise _expired(store, step.id - 1)
             net.add_overwrite(before, step)
     return net
 
@@ -517,29 +496,20 @@ def _check_supported(store: FileStore) -> None:
 
 
 def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
-    """Yield the snapshots whose changes are asked for; what expired may be left as a changelog."""
     for snapshot_id in range(between.start_id + 1, between.end_id + 1):
-        found = _step(store, snapshot_id)
-        if found is None:
-            raise _expire(store, snapshot_id)
-        yield found
+        step = _step(store, snapshot_id)
+        if step is None:
+            raise _expired(store, snapshot_id)
+        yield step
 
 
 def _step(store: FileStore, snapshot_id: int) -> Snapshot | None:
-    found = store.snapshots.snapshot_or_none(snapshot_id)
-    return found or store.changelogs.changelog_or_none(snapshot_id)
+    """Return a snapshot; of an expired one its changelog may be left."""
+    snapshot = store.snapshots.snapshot_or_none(snapshot_id)
+    return snapshot or store.changelogs.changelog_or_none(snapshot_id)
 
 
-def _delta_lists(steps: Iterable[Snapshot]) -> list[str]:
-    return [step.delta_manifest_list for step in steps if step.commit_kind is CommitKind.APPEND]
-
-
-def _changelog_lists(steps: Iterable[Snapshot]) -> list[str]:
-    lists = (step.changelog_manifest_list for step in steps)
-    return [name for name in lists if name is not None]
-
-
-def _expire(store: FileStore, snapshot_id: int) -> NotFoundError:
+def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
     earliest = store.snapshots.earliest_id()
     there_is = "there are no snapshots" if earliest is None else f"the oldest is {earliest}"
     return NotFoundError(
