@@ -206,7 +206,7 @@ def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
                 partitions=replaced,
             )
         kept = writer_state(store, newest(store))
-        planning._KEPT.clear()
+        planning._cached.cache_clear()
         fresh = writer_state(store, newest(store))
         assert dict(kept.total_buckets) == dict(fresh.total_buckets)
         known = {(s.partition, s.bucket): s.max_sequence_number for s in kept.bucket_states}

@@ -4,7 +4,8 @@ Ignoring one of these features would not fail but return wrong rows.
 """
 
 from collections.abc import Iterable
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -28,14 +29,10 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
-from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot, nested_fields
+from paimon_assets.engine.spec.types.data_types import TypeRoot, nested_fields
 
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
-_UNREADABLE_SWITCHES: tuple[tuple[Option[bool], str, str], ...] = (
-    (CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
-    (QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
-)
 _STORAGE_LAYOUT_SUFFIX = ".map.storage-layout"
 
 
@@ -49,81 +46,64 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
 
 def check_readable(table: str, schema: TableSchema) -> None:
     """Refuse tables whose schema or options need more than the reader has."""
-    options = schema.typed_options
+    options, refuse = schema.typed_options, partial(_refuse, table, "read")
     if options.get(TABLE_TYPE) not in _PLAIN_TABLES:
-        _refuse(table, "read", "table-type", f"it is a {options.get(TABLE_TYPE)}.")
-    for switch, feature, reason in _UNREADABLE_SWITCHES:
-        if options.get(switch):
-            _refuse(table, "read", feature, f"{reason} ('{switch.key}').")
-    _check_branches(table, schema)
+        refuse("table-type", f"it is a {options.get(TABLE_TYPE)}.")
+    branch = options.get(SCAN_PRIMARY_BRANCH)
+    switches: tuple[tuple[Option[Any], str, str], ...] = (
+        (CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
+        (QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
+        (SCAN_PRIMARY_BRANCH, "branch", f"partitions come first from branch '{branch}'"),
+    )
+    for option, feature, reason in switches:
+        if options.get(option):
+            refuse(feature, f"{reason} ('{option.key}').")
     if options.has(SCAN_BUCKET):
-        _refuse(table, "read", "scan-bucket", f"one bucket only is read ('{SCAN_BUCKET.key}').")
+        refuse("scan-bucket", f"one bucket only is read ('{SCAN_BUCKET.key}').")
     for key, value in schema.options.items():
         if key.endswith(_STORAGE_LAYOUT_SUFFIX) and value.strip().lower() != "default":
-            _refuse(table, "read", "map-layout", f"a MAP column is stored in pieces ('{key}').")
+            refuse("map-layout", f"a MAP column is stored in pieces ('{key}').")
     for field in schema.fields:
-        root = _unreadable_root(field.type)
+        roots = [field.type.root, *(nested.type.root for nested in nested_fields(field.type))]
+        root = next((root for root in roots if root in _UNREADABLE_ROOTS), None)
         if root is TypeRoot.BLOB is field.type.root and options.get(DATA_EVOLUTION_ENABLED):
             continue  # the values lie in blob files
         if root is not None:
-            _refuse(table, "read", "column-type", f"column '{field.name}' is of type {root}.")
+            refuse("column-type", f"column '{field.name}' is of type {root}.")
     for column in options.get(BLOB_VIEW_FIELD):
-        _refuse(
-            table, "read", "blob-view", f"values of column '{column}' lie in other tables"
-            f" ('{BLOB_VIEW_FIELD.key}')."
-        )  # fmt: skip
+        key = BLOB_VIEW_FIELD.key
+        refuse("blob-view", f"values of column '{column}' lie in other tables ('{key}').")
     if schema.has_primary_key:
         _check_merging(table, schema)
 
 
-def _check_branches(table: str, schema: TableSchema) -> None:
-    options = schema.typed_options
-    branch = options.get(SCAN_PRIMARY_BRANCH)
-    if branch:
-        _refuse(
-            table, "read", "branch", f"partitions come first from branch '{branch}' "
-            f"('{SCAN_PRIMARY_BRANCH.key}')."
-        )  # fmt: skip
-
-
 def _check_merging(table: str, schema: TableSchema) -> None:
-    options = schema.typed_options
+    options, refuse = schema.typed_options, partial(_refuse, table, "read")
     if options.get(PK_CLUSTERING_OVERRIDE):
-        _refuse(
-            table, "read", "key-clustering", "its files are not in key order "
-            "('pk-clustering-override')."
-        )  # fmt: skip
+        refuse("key-clustering", "its files are not in key order ('pk-clustering-override').")
     if options.get(SNAPSHOT_ORDERING):
-        _refuse(
-            table, "read", "snapshot-ordering", "records of one key are ordered by their snapshot"
-            f" ('{SNAPSHOT_ORDERING.key}')."
-        )  # fmt: skip
+        key = SNAPSHOT_ORDERING.key
+        reason = f"records of one key are ordered by their snapshot ('{key}')."
+        refuse("snapshot-ordering", reason)
     if options.get(POSTPONE_MERGE_ON_READ) and schema.bucket_mode is BucketMode.POSTPONE:
-        _refuse(
-            table, "read", "postpone-merge", "reads are to see rows that wait for a bucket"
-            f" ('{POSTPONE_MERGE_ON_READ.key}'). Set it to false to read compacted rows only."
-        )  # fmt: skip
-
-
-def _unreadable_root(data_type: DataType) -> TypeRoot | None:
-    roots = [data_type.root, *(field.type.root for field in nested_fields(data_type))]
-    return next((root for root in roots if root in _UNREADABLE_ROOTS), None)
+        reason = f"reads are to see rows that wait for a bucket ('{POSTPONE_MERGE_ON_READ.key}')."
+        refuse("postpone-merge", f"{reason} Set it to false to read compacted rows only.")
 
 
 def visible_entries(
     table: str, schema: TableSchema, entries: Iterable[ManifestEntry]
 ) -> list[ManifestEntry]:
-    """Return live files without those that wait for a compaction to give their rows a bucket."""
-    found = []
+    """Return live files without the postponed ones."""
+    visible = []
     for entry in entries:
         if entry.bucket != POSTPONE_BUCKET:
-            found.append(entry)
+            visible.append(entry)
         elif schema.bucket_mode is not BucketMode.POSTPONE:
             _refuse(
                 table, "read", "postpone-bucket", f"file '{entry.file.file_name}' waits in "
                 "bucket-postpone for a compaction to give its rows a bucket."
             )  # fmt: skip
-    return found
+    return visible
 
 
 def check_key_types(
@@ -148,10 +128,8 @@ def check_writable(table: str, schema: TableSchema) -> None:
     check_readable(table, schema)
     options = schema.typed_options
     if options.get(DATA_EVOLUTION_ENABLED):
-        _refuse(
-            table, "write", "data-evolution", "its files may hold some of the columns each "
-            "('data-evolution.enabled')."
-        )  # fmt: skip
+        reason = "its files may hold some of the columns each ('data-evolution.enabled')."
+        _refuse(table, "write", "data-evolution", reason)
     if options.get(ROW_TRACKING_ENABLED):
         _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
     iceberg, manifests = options.get(ICEBERG_STORAGE), options.get(MANIFEST_FORMAT)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
 
+from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.managed import (
     CatalogBranchManager,
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.options.all_options import (
     Options,
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 
@@ -49,11 +51,10 @@ class FileStore:
     table_path: str
     """The table's directory, without a trailing slash."""
     schema: TableSchema
-    """The schema to read or write as, with dynamic options."""
+    """The schema of reads and writes, with dynamic options."""
     name: str = ""
     """`database.table` for messages; the path if empty."""
     environment: CatalogEnvironment = field(default_factory=CatalogEnvironment, repr=False)
-    """Who keeps its schemas and versions."""
 
     @classmethod
     def open(
@@ -144,6 +145,21 @@ class FileStore:
                 kind="schema-changed",
                 details={"table": self.label, "schema_id": newer[0]},
             )
+
+    def rewrite_context(
+        self, schema_ids: Iterable[int], predicate: Predicate | None = None
+    ) -> ReadContext:
+        """Return how tasks read files of some schemas, to write their rows by the table's."""
+        older = sorted(set(schema_ids) - {self.schema.id})
+        self.refuse_newer(older)
+        return ReadContext(
+            table=self.label,
+            schema=self.schema,
+            file_schemas=tuple(map(self.schemas.schema, older)),
+            columns=self.schema.field_names,
+            predicate=predicate,
+            file_io=self.file_io.spec,
+        )
 
     def retyped_schemas(self, schema_ids: Iterable[int]) -> frozenset[int]:
         """Return the schemas that hold a key column in another type; none that is gone."""

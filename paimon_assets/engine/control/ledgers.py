@@ -1,23 +1,20 @@
-"""Which ledger of a source counts, once no snapshot says so any more.
+"""The ledger of a source that counts, once no snapshot names it any more.
 
     snapshots ─▶ the newest that has the property decides ─▶ else the pointer of the source
 
 Commits of this engine carry the property on; those of other engines do not, and the snapshots that
-had it expire. So a commit that names a ledger leaves a pointer, and an expiration that takes the
-last snapshot that does writes it again: `<branch>/ingestion/pointer-<hash of the property>.json`.
+had it expire. So a commit that names a ledger leaves a pointer, and the expiration of the last such
+snapshot writes it again: `<branch>/ingestion/pointer-<hash of the property>.json`.
 """
 
 import hashlib
 import json
-import logging
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.errors import FormatError, NotFoundError
-from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
-
-logger = logging.getLogger(__name__)
 
 _PREFIX, _SUFFIX = "pointer-", ".json"
 
@@ -41,13 +38,13 @@ def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
 def pointed_ledger(store: FileStore, key: str) -> str | None:
     """Return the ledger that counts if no snapshot has a property; None if none ever had.
 
-    A ledger whose file is gone counts no more: that is how a source is given up.
+    To give up a source, its ledger is deleted.
     """
-    found = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
+    pointer = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
     newest = store.snapshots.latest()
-    if found is None or newest is None or found[2] > newest.id:
+    if pointer is None or newest is None or pointer[2] > newest.id:
         return None
-    return found[1] if store.file_io.exists(store.paths.ledger(found[1])) else None
+    return pointer[1] if store.file_io.exists(store.paths.ledger(pointer[1])) else None
 
 
 def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
@@ -61,31 +58,31 @@ def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
 
 def pointed_ledgers(store: FileStore) -> dict[str, str]:
     """Return property → ledger of all pointers of a branch. Cost: one listing, and each is read."""
-    found = (_read(store, status.path) for status in _pointers(store))
-    return {key: name for key, name, _ in filter(None, found)}
+    return {key: name for key, name, _ in _pointers(store).values()}
 
 
 def forget_after(store: FileStore, snapshot_id: int) -> None:
     """Delete the pointers to entries of later snapshots, which are undone."""
-    for status in _pointers(store):
-        found = _read(store, status.path)
-        if found is not None and found[2] > snapshot_id:
-            store.file_io.delete_file(status.path)
+    for path, (_, _, number) in _pointers(store).items():
+        if number > snapshot_id:
+            store.file_io.delete_file(path)
 
 
-def _pointers(store: FileStore) -> list[FileStatus]:
+def _pointers(store: FileStore) -> dict[str, tuple[str, str, int]]:
+    """Return path → (property, ledger, snapshot) of all pointers."""
     listed = store.file_io.list_directory(store.paths.pointer_directory)
-    return [
-        status
+    return {
+        status.path: pointer
         for status in listed
-        if status.name.startswith(_PREFIX) and status.name.endswith(_SUFFIX)
-    ]
+        if status.name.startswith(_PREFIX)
+        and status.name.endswith(_SUFFIX)
+        and (pointer := _read(store, status.path)) is not None
+    }
 
 
 def _read(store: FileStore, path: str) -> tuple[str, str, int] | None:
-    try:
-        data = store.file_io.read_bytes(path)
-    except NotFoundError:
+    data = read_or_none(store.file_io, path)
+    if data is None:
         return None
     try:
         members = json.loads(data)

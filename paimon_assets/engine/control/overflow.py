@@ -5,15 +5,13 @@
         → the types alone, then the file's statistics: kept, lost, or undecided
           → undecided files become tasks (`contract.tasks.overflow_task`)
 
-A file is judged by the type it was written with: that is what the next read casts from. A file of
-an older type may not become the new one at all, though the step before it did: it is lost, too.
+A file is judged by the type it was written with, from which the next read casts. A file of an older
+type may not become the new one at all, though the step before it did: it is lost, too.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.tasks.overflow_task import (
@@ -30,7 +28,6 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
@@ -40,7 +37,6 @@ from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import DataField
 
 _EXAMPLES = 3
-"""The examples of each kind of loss, in each file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +52,14 @@ class OverflowPlan:
     """The columns that change, the losses known from statistics, and the tasks for the rest."""
 
     columns: tuple[DataField, ...] = ()
-    """As they will be; others keep all they hold."""
+    """As they will be; other columns keep all values."""
     kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Column → files that keep everything, by types or statistics."""
     kept_rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Column → rows of those files."""
     lost: list[FileLosses] = field(default_factory=list)
-    """Files that surely lose something; counts are lower bounds, except of nulls."""
+    """Files with definite losses; counts are lower bounds, except of nulls."""
     requests: list[OverflowRequest] = field(default_factory=list)
-    """Files to read."""
 
 
 def overflow_tasks(
@@ -93,109 +88,76 @@ def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None)
     Cost: metadata of the snapshot, and one schema file for each schema of its files.
     """
     old = store.schemas.schema(new.id - 1)
-    plan = OverflowPlan(columns=tuple(_changing(old, new)))
+    before = {column.id: column.type for column in old.fields}
+    forbidding = {
+        column.id
+        for column in new.fields
+        if column.id in before and before[column.id].nullable and not column.type.nullable
+    }
+    plan = OverflowPlan(
+        columns=tuple(
+            column
+            for column in new.fields
+            if column.id in before
+            and column.name not in new.partition_keys
+            and (column.id in forbidding or not same_type(before[column.id], column.type))
+        )
+    )
     if snapshot is None or not plan.columns:
         return plan
-    forbidding = {c.id for c in plan.columns if _forbids_null(old.by_id[c.id], c)}
+    casts_floats = new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
     for entry in FileStoreScan(store).live_files(snapshot):
-        _judge(_FileView.of(store, entry), new, forbidding, plan)
+        file, path, undecided = entry.file, store.file_path(entry), []
+        schema = store.schemas.schema(file.schema_id)
+        bounds = value_bounds(schema, file)
+        for column in plan.columns:
+            forbids, held = column.id in forbidding, schema.by_id.get(column.id)
+            losses: ColumnLosses | None
+            if held is None or (file.write_cols and held.name not in file.write_cols):
+                losses = _column_losses(column, file, {Loss.FORBIDDEN: file.row_count * forbids})
+            elif not supports_cast(held.type, column.type, float_to_boolean=casts_floats):
+                example = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
+                losses = _column_losses(column, file, {Loss.FAILED: file.row_count}, example)
+            else:
+                known = bounds.get(held.name, UNKNOWN)
+                losses = _losses_within(known, held, column, file, forbids=forbids)
+                if losses is None:
+                    undecided.append(CastColumn(held=held, wanted=column, forbids_null=forbids))
+                    continue
+            if losses.counts:
+                plan.lost.append(FileLosses(path=path, losses=losses))
+            else:
+                plan.kept[column.name] += 1
+                plan.kept_rows[column.name] += file.row_count
+        if undecided:
+            plan.requests.append(OverflowRequest(path=path, file=file, columns=tuple(undecided)))
     return plan
 
 
-def _changing(old: TableSchema, new: TableSchema) -> Iterable[DataField]:
-    """Yield the columns that get another type, or forbid nulls from now on."""
-    for column in new.fields:
-        before = old.by_id.get(column.id)
-        if before is None or column.name in new.partition_keys:
-            continue
-        if not same_type(before.type, column.type) or _forbids_null(before, column):
-            yield column
-
-
-def _forbids_null(before: DataField, after: DataField) -> bool:
-    return before.type.nullable and not after.type.nullable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FileView:
-    """One file, as its own schema and its statistics describe it."""
-
-    path: str
-    file: DataFileMeta
-    schema: TableSchema
-    bounds: Mapping[str, Bounds]
-
-    @classmethod
-    def of(cls, store: FileStore, entry: ManifestEntry) -> Self:
-        """Look at a live file."""
-        file = entry.file
-        schema = store.schemas.schema(file.schema_id)
-        path = store.file_path(entry)
-        return cls(path=path, file=file, schema=schema, bounds=value_bounds(schema, file))
-
-    def held(self, column: DataField) -> DataField | None:
-        """Return a column as the file has it."""
-        held, written = self.schema.by_id.get(column.id), self.file.write_cols
-        return None if held is None or (written and held.name not in written) else held
-
-
-def _judge(
-    view: _FileView, new: TableSchema, forbidding: AbstractSet[int], plan: OverflowPlan
-) -> None:
-    asked = []
-    for column in plan.columns:
-        forbids = column.id in forbidding
-        held = view.held(column)
-        losses = _losses(view, held, column, new, forbids=forbids)
-        if losses is None and held is not None:
-            asked.append(CastColumn(held=held, wanted=column, forbids_null=forbids))
-        elif losses is None or not losses.counts:
-            plan.kept[column.name] += 1
-            plan.kept_rows[column.name] += view.file.row_count
-        else:
-            plan.lost.append(FileLosses(path=view.path, losses=losses))
-    if asked:
-        plan.requests.append(OverflowRequest(path=view.path, file=view.file, columns=tuple(asked)))
-
-
-def _losses(
-    view: _FileView, held: DataField | None, column: DataField, new: TableSchema, *, forbids: bool
+def _losses_within(
+    known: Bounds, held: DataField, column: DataField, file: DataFileMeta, *, forbids: bool
 ) -> ColumnLosses | None:
     """Return the definite losses of a file's column, or None if the file must be read."""
-    rows = view.file.row_count
-    if held is None:
-        return _found(column, rows, {Loss.FORBIDDEN: rows if forbids else 0})
-    if not supports_cast(
-        held.type, column.type, float_to_boolean=new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
-    ):
-        example = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
-        return _found(column, rows, {Loss.FAILED: rows}, example)
-    known = view.bounds.get(held.name, UNKNOWN)
     if forbids and known.null_count is None:
         return None
     nulls = {Loss.FORBIDDEN: known.null_count or 0} if forbids else {}
     if known.all_null:
-        return _found(column, rows, nulls)
+        return _column_losses(column, file, nulls)
     loss = loss_within(held.type, column.type, known.minimum, known.maximum)
     if not isinstance(loss, Loss):
-        return None if loss is None else _found(column, rows, nulls)
-    worst = _worst(held, column, known, loss)
-    examples = (LostValue(loss=loss, value=str(value)) for value in worst)
-    return _found(column, rows, {**nulls, loss: len(worst)}, *examples)
+        return None if loss is None else _column_losses(column, file, nulls)
+    ends = sorted({known.minimum, known.maximum})
+    lost = [end for end in ends if loss_within(held.type, column.type, end, end) is loss]
+    examples = (LostValue(loss=loss, value=str(value)) for value in lost)
+    return _column_losses(column, file, {**nulls, loss: len(lost)}, *examples)
 
 
-def _worst(held: DataField, column: DataField, known: Bounds, loss: Loss) -> list[Any]:
-    """Return which of the two bounds are lost."""
-    ends = {known.minimum, known.maximum}
-    return sorted(v for v in ends if loss_within(held.type, column.type, v, v) is loss)
-
-
-def _found(
-    column: DataField, rows: int, counts: Mapping[Loss, int], *examples: LostValue
+def _column_losses(
+    column: DataField, file: DataFileMeta, counts: Mapping[Loss, int], *examples: LostValue
 ) -> ColumnLosses:
     return ColumnLosses(
         column=column.name,
-        rows=rows,
+        rows=file.row_count,
         counts={loss: count for loss, count in counts.items() if count},
         examples=examples,
     )

@@ -19,20 +19,20 @@ def published(file_io: FileIO, path: str, data: bytes) -> bool:
 
 
 DONE = "done-but-unread"
-"""Kind of the `CommitUnknownError` of what is surely done."""
+"""Kind of the `CommitUnknownError` of an operation that is definitely done."""
 
 
 @contextmanager
-def after(deed: str, table: str) -> Iterator[None]:
-    """Let errors of the block say that something was done before it."""
+def after(operation: str, table: str) -> Iterator[None]:
+    """Let errors of the block say that the operation before it was done."""
     try:
         yield
     except (NotFoundError, CommitUnknownError):
         raise
     except PaimonError as error:
         raise CommitUnknownError(
-            f"Table '{table}' was {deed}, and then it could not be read: {error.message} Look at it"
-            " before this is tried again.",
+            f"Table '{table}' was {operation}, and then it could not be read: {error.message} Look"
+            " at it before this is tried again.",
             kind=DONE,
             details={"table": table},
         ) from error

@@ -2,16 +2,12 @@
 
     mark ─▶ still there? ─▶ later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
 
-Tags go first: one that outlived its snapshots would not be of the history that goes on, and what
-only it has would look like what nothing needs (`maintenance.expiry_plan`). Data files and
-manifests of what was undone stay as orphans: which of them older snapshots, tags or branches share
-is for a cleaning to find out.
-
-Others may be at work. What they commit before the rollback returns is undone, unless it is built on
-the state that is rolled back to; a commit that finds what it was built on undone takes itself back
-and plans again (`commit.file_store_commit`). The mark, a hidden file among the tags, is for an
-expiration (`maintenance.references`): it is made before the snapshot is looked for. A mark
-that a killed rollback left holds its snapshot until a cleaning of orphans finds it.
+Tags go first: one that outlived its snapshots would be of another history, and its files would look
+as if nothing needed them. Data files and manifests of undone snapshots stay as orphans. Commits of
+others meanwhile are undone, unless they are built on the state that is rolled back to; a commit
+whose base was undone withdraws itself and plans again. The mark, a hidden file among the tags,
+keeps an expiration from the snapshot (`maintenance.references`); one that a killed rollback left is
+cleaned as an orphan.
 Source: `org.apache.paimon.table.RollbackHelper`, `FileStoreTable.rollbackTo`.
 """
 
@@ -46,13 +42,11 @@ class Rollback:
     """The outcome of a rollback."""
 
     snapshot: Snapshot
-    """The newest snapshot now."""
     snapshots: tuple[int, ...]
     """Deleted snapshots, newest first."""
     tags: tuple[str, ...]
-    """Deleted tags."""
     changelogs: tuple[int, ...]
-    """Deleted changelogs that had outlived their snapshots."""
+    """Deleted changelogs without snapshots."""
 
 
 def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
@@ -76,11 +70,11 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
         is_gone = not store.file_io.exists(path)
-        # Another rollback to it may have been faster: what that one made is not taken back.
+        # Another rollback to it may have been faster: its snapshot stays.
         revived = is_gone and published(store.file_io, path, snapshot_to_json(snapshot))
         found = store.tags.get_or_none(tag)
         if found is None or found.snapshot != snapshot:
-            # Another rollback went to it, if it is the newest: then it stays.
+            # If it is the newest, another rollback went to it: then it stays.
             if revived and store.snapshots.list_ids()[-1:] != [snapshot.id]:
                 store.file_io.delete_file(path)
             raise _gone(store, f"Tag '{tag}'")
@@ -93,16 +87,13 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
 def _through_catalog(
     store: FileStore, managed: ManagedBranch, target: int | str, snapshot: Snapshot
 ) -> Rollback:
-    newest, tags = store.snapshots.latest(), store.tags.list()
-    managed.catalog.rollback_to(
-        managed.identifier, target, from_snapshot=None if newest is None else newest.id
-    )
+    newest, tags = store.snapshots.latest_id(), store.tags.list()
+    managed.catalog.rollback_to(managed.identifier, target, from_snapshot=newest)
     forget_after(store, snapshot.id)
     kept = {tag.name for tag in store.tags.list()}
-    last = snapshot.id if newest is None else newest.id
     return Rollback(
         snapshot=snapshot,
-        snapshots=tuple(range(last, snapshot.id, -1)),
+        snapshots=tuple(range(newest or snapshot.id, snapshot.id, -1)),
         tags=tuple(tag.name for tag in tags if tag.name not in kept),
         changelogs=(),
     )

@@ -35,7 +35,7 @@ from paimon_assets.engine.control.segments.segment_registry import (
 )
 from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_schema, writer_state
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.merge.merge_rules import MergeRules, merge_rules_of
+from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -117,12 +117,9 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
                 kind="update-column",
                 details={"table": store.label, "column": found[0]},
             )
-    if schema.has_primary_key:
-        _check_replacing(store, merge_rules_of(schema))
-        _check_padding(store, "update")
-
-
-def _check_replacing(store: FileStore, rules: MergeRules) -> None:
+    if not schema.has_primary_key:
+        return
+    rules = merge_rules_of(schema)
     if not rules.traits.takes_updates:
         _refuse(
             store, "update", f"'{MERGE_ENGINE.key}' = {rules.traits.engine} does not replace a row"
@@ -133,6 +130,7 @@ def _check_replacing(store: FileStore, rules: MergeRules) -> None:
             store, "update", "its sequence groups decide which values are taken; write records"
             " with the sequence fields"
         )  # fmt: skip
+    _check_padding(store, "update")
 
 
 def _check_padding(store: FileStore, verb: str) -> None:
@@ -215,9 +213,7 @@ class RowChangePlan:
     """The plan of a row change; nothing is written yet."""
 
     snapshot: Snapshot
-    """It was planned on."""
     context: ReadContext
-    """The read of every column, with the predicate."""
     tasks: tuple[RowChangeTask, ...] = ()
     dropped: tuple[CommitMessage, ...] = ()
     """Delete files all of whose rows match; no task looks at them."""
@@ -242,19 +238,30 @@ def plan_row_change(
     check_segments(store, snapshot, "delete" if deletes else "update")
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     check_unchanged(store, entries)
-    whole: frozenset[str] = frozenset()
-    if deletes and predicate is not None:
-        whole = _whole_files(store, predicate, entries)
+    whole = set[str]()  # files whose statistics say that the predicate is true for every row
+    others = complement(predicate, store.schema) if deletes and predicate is not None else None
+    if others is not None:
+        pruning = FilePruning(store.schema, others, store.schemas.schema)
+        whole = {entry.file.file_name for entry in entries}
+        whole -= {entry.file.file_name for entry in pruning.needed(entries)}
     tasks, dropped = [], []
     for bucket in live_buckets(store, snapshot, entries):
         names = whole - bucket.vectors.keys()  # of a file with deleted rows the vector must go, too
         gone = [file for file in bucket.files if file.file_name in names]
         left = [file for file in bucket.files if file.file_name not in names]
         tasks += list(_append_tasks(store, bucket, left))
-        dropped += [_dropping(bucket, gone)] if gone else []
+        if gone:
+            dropped.append(
+                CommitMessage(
+                    partition=bucket.key[0],
+                    bucket=bucket.key[1],
+                    total_buckets=bucket.total_buckets,
+                    data_increment=DataIncrement(deleted_files=tuple(gone)),
+                )
+            )
     return RowChangePlan(
         snapshot=snapshot,
-        context=_read_context(store, predicate, (entry.file for entry in entries)),
+        context=store.rewrite_context((entry.file.schema_id for entry in entries), predicate),
         tasks=tuple(tasks),
         dropped=tuple(dropped),
     )
@@ -273,11 +280,11 @@ def _plan_keyed(store: FileStore, snapshot: Snapshot, predicate: Predicate | Non
     splits: dict[BucketKey, list[DataSplit]] = {}
     for split in scan_table(own, snapshot, predicate).splits:
         splits.setdefault((split.partition, split.bucket), []).append(split)
-    files = (file for found in splits.values() for split in found for file in split.data_files)
+    files = (file for group in splits.values() for split in group for file in split.data_files)
     return RowChangePlan(
         snapshot=snapshot,
-        context=_read_context(store, predicate, files),
-        tasks=tuple(RowChangeTask(splits=tuple(found)) for found in splits.values()),
+        context=store.rewrite_context((file.schema_id for file in files), predicate),
+        tasks=tuple(RowChangeTask(splits=tuple(group)) for group in splits.values()),
     )
 
 
@@ -314,45 +321,8 @@ def _append_tasks(
         yield RowChangeTask(splits=(bucket.split(packed),), index_directory=directory)
 
 
-def _whole_files(
-    store: FileStore, predicate: Predicate, entries: Sequence[ManifestEntry]
-) -> frozenset[str]:
-    """Return the files whose statistics say that the predicate is true for every row."""
-    others = complement(predicate, store.schema)
-    if others is None:
-        return frozenset()
-    pruning = FilePruning(store.schema, others, store.schemas.schema)
-    names = {entry.file.file_name for entry in entries}
-    return frozenset(names - {entry.file.file_name for entry in pruning.needed(entries)})
-
-
-def _dropping(bucket: LiveBucket, files: Sequence[DataFileMeta]) -> CommitMessage:
-    partition, number = bucket.key
-    return CommitMessage(
-        partition=partition,
-        bucket=number,
-        total_buckets=bucket.total_buckets,
-        data_increment=DataIncrement(deleted_files=tuple(files)),
-    )
-
-
-def _read_context(
-    store: FileStore, predicate: Predicate | None, files: Iterable[DataFileMeta]
-) -> ReadContext:
-    schema_ids = sorted({file.schema_id for file in files} - {store.schema.id})
-    store.refuse_newer(schema_ids)
-    return ReadContext(
-        table=store.label,
-        schema=store.schema,
-        file_schemas=tuple(map(store.schemas.schema, schema_ids)),
-        columns=store.schema.field_names,
-        predicate=predicate,
-        file_io=store.file_io.spec,
-    )
-
-
 def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
-    """Return how changed rows are written: as they are, nulls are not given their defaults."""
+    """Return how changed rows are written: nulls do not become defaults."""
     state = writer_state(store, snapshot)
     return WriteContext(
         table=store.label,

@@ -7,9 +7,10 @@ Source: `org.apache.paimon.index.IndexFileHandler`,
 `org.apache.paimon.crosspartition.IndexBootstrap`.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from threading import Lock
 
 from paimon_assets.engine.contract.context import (
@@ -25,7 +26,6 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -36,7 +36,6 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
-_TABLES_KEPT = 64
 _STEPS_AHEAD = 64
 """More snapshots than this are not added one by one."""
 
@@ -44,10 +43,10 @@ _STEPS_AHEAD = 64
 @dataclass(slots=True)
 class _Bucket:
     max_sequence_number: int = -1
-    """The largest number in its live files at least; a file that went may have held it."""
+    """At least the largest number in its live files; a deleted file may have held it."""
     files: int = 0
     numbered: dict[str, NumberedFile] = field(default_factory=dict)
-    """Name → live file, if the table's padding asks for them."""
+    """Name → live file, if the table's padding needs them."""
 
 
 @dataclass(slots=True)
@@ -69,20 +68,23 @@ class _LiveBuckets:
     lock: Lock = field(default_factory=Lock)
 
     def restart(self) -> None:
-        """Forget everything."""
         self.snapshot = None
-        self.buckets.clear()
-        self.partitions.clear()
-        self.schemas.clear()
-        self.checked.clear()
+        for values in (self.buckets, self.partitions, self.schemas, self.checked):
+            values.clear()
 
     def add(self, entry: ManifestEntry) -> None:
-        """Take in a live file."""
         bucket = self.buckets.setdefault((entry.partition, entry.bucket), _Bucket())
         bucket.files += 1
         bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
         if self.keeps_files:
-            bucket.numbered[entry.file.file_name] = _numbered(entry.file)
+            file = entry.file
+            bucket.numbered[file.file_name] = NumberedFile(
+                location=file.external_path or file.file_name,
+                file_format=file.file_format,
+                file_size=file.file_size,
+                min_sequence_number=file.min_sequence_number,
+                max_sequence_number=file.max_sequence_number,
+            )
         partition = self.partitions.setdefault(entry.partition, _Partition())
         partition.files += 1
         self.schemas[entry.file.schema_id] += 1
@@ -90,7 +92,7 @@ class _LiveBuckets:
             partition.total_buckets = entry.total_buckets
 
     def delete(self, entry: ManifestEntry) -> bool:
-        """Let a file go; False if none can be there, so that all that is known may be wrong."""
+        """Remove a file; False if it cannot be there, so the whole state may be wrong."""
         key = (entry.partition, entry.bucket)
         bucket, partition = self.buckets.get(key), self.partitions.get(entry.partition)
         if bucket is None or partition is None:
@@ -107,12 +109,9 @@ class _LiveBuckets:
 
     def fixed_buckets(self, partitions: Iterable[bytes] | None = None) -> dict[bytes, int]:
         """Return the fixed bucket counts of some partitions; of all for None."""
-        found = {}
-        for partition in self.partitions if partitions is None else partitions:
-            known = self.partitions.get(partition)
-            if known is not None and known.total_buckets is not None:
-                found[partition] = known.total_buckets
-        return found
+        keys = self.partitions if partitions is None else partitions
+        states = ((key, self.partitions.get(key)) for key in keys)
+        return {key: state.total_buckets for key, state in states if state and state.total_buckets}
 
     def apply(self, entries: Iterable[ManifestEntry]) -> bool:
         """Apply the changes of one snapshot; False if they do not fit the state."""
@@ -127,18 +126,9 @@ class _LiveBuckets:
         return True
 
 
-def _numbered(file: DataFileMeta) -> NumberedFile:
-    return NumberedFile(
-        location=file.external_path or file.file_name,
-        file_format=file.file_format,
-        file_size=file.file_size,
-        min_sequence_number=file.min_sequence_number,
-        max_sequence_number=file.max_sequence_number,
-    )
-
-
-_KEPT: OrderedDict[tuple[str, str, bool], _LiveBuckets] = OrderedDict()
-_LOCK = Lock()
+@lru_cache(maxsize=64)
+def _cached(_scheme: str, _directory: str, keeps_files: bool) -> _LiveBuckets:  # noqa: FBT001
+    return _LiveBuckets(keeps_files=keeps_files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +136,6 @@ class WriterState:
     """Buckets as a writer finds them."""
 
     bucket_states: tuple[BucketState, ...] = ()
-    """Buckets that hold files."""
     total_buckets: tuple[tuple[bytes, int], ...] = ()
     """(partition, its fixed bucket count) of partitions that hold files."""
 
@@ -158,7 +147,7 @@ class WriterState:
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
     """Return the schema for rewriting stored rows, which must not change.
 
-    A null stays null, whatever the default, and a time that would be refused of new rows stays too.
+    A null does not become the default, and times that new rows may not have stay.
     """
     fields = tuple(replace(field, default_value=None) for field in schema.fields)
     options = {WRITE_CHECK_TIMES.key: "false", **(options or {})}
@@ -173,7 +162,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """
     if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return WriterState()
-    kept = _kept(store)
+    kept = _live_buckets(store)
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
         pairs = {(each, store.schema.id) for each, files in kept.schemas.items() if files > 0}
@@ -199,60 +188,38 @@ def partition_buckets(
     """Return the fixed bucket count of those partitions that hold files."""
     if snapshot is None:
         return {}
-    kept = _kept(store)
+    kept = _live_buckets(store)
     with kept.lock:
         _bring_up_to(kept, store, snapshot)
         return kept.fixed_buckets(partitions)
 
 
-def _kept(store: FileStore) -> _LiveBuckets:
+def _live_buckets(store: FileStore) -> _LiveBuckets:
     padding = padding_of(store.schema)
     keeps_files = padding is not None and padding.counts_units
-    key = (store.file_io.spec.scheme, store.paths.snapshot_directory, keeps_files)
-    with _LOCK:
-        kept = _KEPT.setdefault(key, _LiveBuckets(keeps_files=keeps_files))
-        _KEPT.move_to_end(key)
-        while len(_KEPT) > _TABLES_KEPT:
-            _KEPT.popitem(last=False)
-    return kept
+    return _cached(store.file_io.spec.scheme, store.paths.snapshot_directory, keeps_files)
 
 
 def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> None:
-    if _is_same(kept.snapshot, snapshot):
+    before, manifests = kept.snapshot, store.manifests
+    # List names are unique over time, ids are not.
+    if before and before.delta_manifest_list == snapshot.delta_manifest_list:
         return
-    steps = _steps(kept.snapshot, store, snapshot)
-    # All are read before the first is applied: a storage that fails leaves what is known whole.
-    deltas = None if steps is None else [_delta(store, step) for step in steps]
-    if deltas is None or not all(map(kept.apply, deltas)):
+    steps: list[Snapshot | None] = [None]
+    is_near = before is not None and before.id < snapshot.id <= before.id + _STEPS_AHEAD
+    if before is not None and is_near and store.snapshots.is_same(before):
+        between = range(before.id + 1, snapshot.id)
+        steps = [*map(store.snapshots.snapshot_or_none, between), snapshot]
+    # All are read before the first is applied: a storage that fails leaves the state whole.
+    deltas = [
+        list(manifests.read_all(manifests.read_list(step.delta_manifest_list)))
+        for step in steps
+        if step is not None
+    ]
+    if len(deltas) < len(steps) or not all(map(kept.apply, deltas)):
         kept.restart()
         kept.apply(FileStoreScan(store).live_files(snapshot))
     kept.snapshot = snapshot
-
-
-def _is_same(kept: Snapshot | None, now: Snapshot | None) -> bool:
-    """Whether two snapshots are one: list names are unique over time, ids are not."""
-    if kept is None or now is None:
-        return False
-    return kept.id == now.id and kept.delta_manifest_list == now.delta_manifest_list
-
-
-def _steps(kept: Snapshot | None, store: FileStore, snapshot: Snapshot) -> list[Snapshot] | None:
-    """Return the snapshots from the kept one (excluded) to `snapshot`, None if there is no way."""
-    if kept is None or not kept.id < snapshot.id <= kept.id + _STEPS_AHEAD:
-        return None
-    if not _is_same(kept, store.snapshots.snapshot_or_none(kept.id)):
-        return None
-    between = [
-        store.snapshots.snapshot_or_none(snapshot_id)
-        for snapshot_id in range(kept.id + 1, snapshot.id)
-    ]
-    known = [step for step in between if step is not None]
-    return [*known, snapshot] if len(known) == len(between) else None
-
-
-def _delta(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    manifests = store.manifests
-    return list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))
 
 
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
@@ -279,7 +246,7 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
     """Return how to read the keys of a snapshot; None if the table needs no such index."""
     if snapshot is None or store.schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
         return None
-    # Keys that wait for a compaction are there, too.
+    # Postponed keys count, too.
     options = {DELETION_VECTORS_MERGE_ON_READ.key: "true", SCAN_FALLBACK_BRANCH.key: ""}
     if EngineTraits.of(store.schema).waits_for_compaction:
         options |= AS_NEWEST_WINS

@@ -303,7 +303,6 @@ class CatalogEnvironment:
     identifier: Identifier | None = None
     """The table's name in the catalog; its branch is the one it was loaded as."""
     loaded: LoadedTable | None = None
-    """The catalog's answer when the table was opened."""
 
     def of_branch(self, branch: str) -> ManagedBranch | None:
         """Return a managed table's branch, None if the table's directory keeps its versions."""

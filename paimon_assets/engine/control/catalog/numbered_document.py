@@ -2,12 +2,10 @@
 
     <directory>/<name>-1.json, <name>-2.json, …
 
-The highest number counts. A change reads it, and publishes the next one if there is none: of two
-that change at once one loses, and changes the result of the other. So processes without a server
-between them, and several servers, change one document and lose nothing. A few old numbers stay for
-readers that listed before, older ones are deleted. Their names are free again for a writer that
-slept through many changes, so whoever has published looks whether the highest number is built on
-its own change: each remembers the last ones.
+The highest number counts. Of two changes at once one loses, and changes the result of the other: so
+several processes or servers change one document without loss. A few old numbers stay for readers
+that listed before. Deleted names are free again for a writer that slept through many changes, so
+after its publish it looks whether the highest number remembers its change.
 """
 
 import json
@@ -38,7 +36,6 @@ Members = dict[str, Json]
 _MOST_TRIES = 100
 """The tries of one change while others change the document too; who loses, lost to one who won."""
 _KEPT = 8
-"""Numbers that stay, the newest among them."""
 _MEMBERS = "members"
 _HISTORY = "changes"
 """Names of the last changes, the newest first; so the bytes of each are its author's own."""
@@ -86,7 +83,6 @@ class NumberedDocument:
         )
 
     def _newest(self) -> "_Newest":
-        """Return the content of the highest number."""
         for _ in range(_MOST_TRIES):
             names = prefixed_files(self._file_io, self._directory, self._prefix)
             ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
@@ -134,13 +130,10 @@ class NumberedDocument:
 
 
 class _Newest(NamedTuple):
-    """The newest state of a document."""
-
     numbers: list[int]
     """All that were listed, ascending; none if nothing was published yet."""
     members: Members
     history: list[Json]
-    """The changes it remembers, the newest first."""
 
     @property
     def number(self) -> int:

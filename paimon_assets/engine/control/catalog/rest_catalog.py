@@ -301,7 +301,6 @@ class RestCatalog:
         return self._list(database, "tables", ListTablesResponse)
 
     def _list(self, database: str, kind: str, into: type[Page]) -> list[str]:
-        """Return the names of a kind of item in a database, sorted."""
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 

@@ -1,6 +1,6 @@
 """Giving up a write: delete the files its messages name, and nothing else.
 
-Once a publish began, only a sure failure deletes: after a `CommitUnknownError`, and after an
+Once a publish began, only a definite failure deletes: after a `CommitUnknownError`, and after an
 interrupt, a snapshot may hold the files.
 """
 
@@ -33,10 +33,9 @@ def deleted_on_definite_failure(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
-    """Delete the files a write made, given that they were not committed.
+    """Delete the files of a write that was not committed.
 
-    Files with an external path are left alone: this engine writes none, so they are somebody's.
-    Files that a compaction only moved to another level were there before and stay.
+    External files stay, and files that a compaction only moved to another level.
     """
     return _delete(store, made_paths(store, messages))
 
@@ -46,20 +45,16 @@ def made_paths(store: FileStore, messages: Iterable[CommitMessage]) -> Iterator[
     return (path for message in messages for path in _made_by(store, message))
 
 
-def discard(store: FileStore, messages: Iterable[CommitMessage], what: str) -> None:
+def discard(store: FileStore, messages: Iterable[CommitMessage], operation: str) -> None:
     """Delete files that will never be committed, as far as the storage allows."""
     try:
         abort(store, messages)
     except StorageError as failure:
-        logger.warning("files of %s of %s stay as orphans: %s", what, store.label, failure)
+        logger.warning("files of %s of %s stay as orphans: %s", operation, store.label, failure)
 
 
 def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> int:
-    """Delete the changelog files of a write that was committed without them, as overwrites are.
-
-    Returns, raises:
-        As `abort`.
-    """
+    """Delete the changelog files of a write that was committed without them, as overwrites are."""
     paths = (
         path
         for message in messages

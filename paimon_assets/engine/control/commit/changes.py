@@ -1,6 +1,4 @@
-"""Commit messages → the changes of one snapshot.
-
-Which parts of a message a snapshot holds depends on its kind:
+"""Commit messages → the changes of one snapshot; its kind says which parts of them it holds.
 
     APPEND      files written, their changelog, new hash indexes
     OVERWRITE   files deleted and written, their changelog, index files
@@ -30,11 +28,9 @@ class CommitChanges:
     """The changes of one snapshot."""
 
     entries: tuple[ManifestEntry, ...] = ()
-    """Data files."""
     changelog: tuple[ManifestEntry, ...] = ()
     """Changelog files, all added."""
     index: tuple[IndexManifestEntry, ...] = ()
-    """Index files."""
     keys_known_at: int | None = None
     """Id of the oldest snapshot a writer looked keys up in (`CommitMessage`)."""
 
@@ -88,7 +84,6 @@ def changes_of(
 def _files(
     increment: DataIncrement | CompactIncrement,
 ) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
-    """Return (deleted files, added files)."""
     if isinstance(increment, CompactIncrement):
         return increment.compact_before, increment.compact_after
     return increment.deleted_files, increment.new_files

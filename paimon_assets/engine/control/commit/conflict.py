@@ -1,16 +1,10 @@
 """Conflicts between a commit and the newest state: pure checks over entries.
 
 Every commit must be consistent in itself, and agree on the bucket count. A commit that deletes
-files, or moves them between levels, is checked against the live files of the partitions it changes,
-as they are now. Of index files
-
-    HASH                a bucket has one
-    DELETION_VECTORS    a bucket has one; without buckets, a data file has one vector
-    global indexes      go by name
-
-and a commit names those that its own replace. Java replaces whatever a bucket has: of two writers
-who delete rows of a bucket, or bring it new keys, at the same time the first is lost. Here the
-second has a conflict.
+files, or moves them between levels, is checked against the live files of its partitions. A bucket
+has one index file for hashes, and one for deletion vectors; without buckets a data file has one
+vector. A commit names the index files that its own replace. Java replaces whatever a bucket has: of
+two writers at the same time the first is lost. Here the second has a conflict.
 Source: `org.apache.paimon.operation.commit.ConflictDetection`,
 `org.apache.paimon.manifest.IndexManifestFileHandler`.
 """

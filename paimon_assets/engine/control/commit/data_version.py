@@ -1,10 +1,10 @@
-"""The version of a table's data: which commit was the last that changed a row.
+"""The version of a table's data: the last commit that changed a row.
 
     append 7-a…    compaction 8-b…    statistics 9-c…    append 10-d…
     7-a…           7-a…               7-a…               10-d…
 
-A commit that changes no row says in a property which version it took over, so that the version
-outlives the snapshot that made it. Others' compactions do not; behind them one looks back.
+A commit that changes no row names the version in a property, so it outlives its snapshot.
+Compactions of other engines do not; behind them one looks back.
 """
 
 from collections.abc import Mapping
@@ -32,9 +32,9 @@ def data_version(store: FileStore, snapshot: Snapshot) -> str:
     all that is left of history are such, the oldest names the version.
     """
     for _ in range(_MOST_LOOKED_AT):
-        said = snapshot.properties.get(DATA_VERSION_PROPERTY)
-        if said is not None:
-            return said
+        version = snapshot.properties.get(DATA_VERSION_PROPERTY)
+        if version is not None:
+            return version
         shows = snapshot.commit_kind is CommitKind.COMPACT and shows_rows_later(store.schema)
         if shows or snapshot.commit_kind not in _CHANGE_NO_ROW:
             break
@@ -51,15 +51,15 @@ def inherited_properties(
     """Return the properties of a snapshot on top of `latest`: inherited ones and its own."""
     if latest is None:
         return {}
-    taken = {
+    properties = {
         key: value
         for key, value in latest.properties.items()
         if key.startswith(INHERITED_PROPERTIES)
     }
-    taken[BUILT_ON_PROPERTY] = latest.delta_manifest_list
+    properties[BUILT_ON_PROPERTY] = latest.delta_manifest_list
     if _changes_no_row(store, changes, kind):
-        taken[DATA_VERSION_PROPERTY] = data_version(store, latest)
-    return taken
+        properties[DATA_VERSION_PROPERTY] = data_version(store, latest)
+    return properties
 
 
 def _changes_no_row(store: FileStore, changes: CommitChanges, kind: CommitKind) -> bool:

@@ -1,11 +1,10 @@
 """Publishing a snapshot that a client has made: what a catalog does with a commit.
 
-    the same one again? ─▶ next id? ─▶ base? ─▶ what it names is there? ─▶ publish ─▶ look back
+    the same one again? ─▶ next id? ─▶ base? ─▶ are its files there? ─▶ publish ─▶ look back
 
-Who made it has written all files and deletes them on a sure failure; so a lost race (False) and a
-refusal are answered only where the snapshot surely is not, and will not be, the table's. Whoever
-commits beside, through another server or through the file system, publishes the same name: one of
-them wins.
+The client has written all files, and deletes them on a definite failure. So False (a lost race) and
+a refusal are answered only if the snapshot is not, and will not be, the table's. Others who commit
+at the same time publish the same name: one of them wins.
 """
 
 import logging
@@ -98,7 +97,7 @@ def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputErr
 
 
 def _publish(store: FileStore, snapshot: Snapshot) -> bool:
-    """Publish; whether the snapshot of this id is this one, now or since before."""
+    """Publish a snapshot; True also if it was published before."""
     path = store.paths.snapshot(snapshot.id)
     if published(store.file_io, path, snapshot_to_json(snapshot)):
         return True
@@ -113,7 +112,7 @@ def _looked_back(store: FileStore, snapshot: Snapshot, base: Snapshot | None) ->
         if same_table and stands_on(store, base):
             return True
     except StorageError:
-        # All but a rollback or a drop of this instant leaves the commit standing.
+        # Only a rollback or a drop of this instant would undo the commit.
         logger.warning("table %s: cannot look back", store.label, exc_info=True)
         return True
     unknown = CommitUnknownError(

@@ -9,15 +9,13 @@
                                               └─▶ hint, done
 
 Everything before the publish is invisible; the publish is atomic (`fileio.atomic`). If its answer
-is lost, the snapshots are looked at; if it is not there, it is published again, a few times. Then
-nothing is deleted and the caller hears `CommitUnknownError`: committing again with the same user
-and identifier finds out.
+is lost, the snapshots are looked at, and it is published again, a few times. Then nothing is
+deleted and the caller gets `CommitUnknownError`: the same commit again finds out.
 
-A publish says nothing of what lies below it. A rollback deletes snapshots first and looks for later
-ones then; a commit publishes first and looks at the one below then: so at least one of them sees
-the other, and nothing is acknowledged on top of what was undone. A snapshot names what it is built
-on, and nobody commits on top of one whose base is not the one below it. A table that was renamed,
-or dropped and made again, is seen by its schema file.
+A rollback deletes snapshots first and looks for later ones then; a commit publishes first and looks
+at its base then: so at least one of them sees the other. A snapshot names its base, and nobody
+commits on top of one whose base is not the one below it. A table that was renamed, or dropped and
+created again, is recognised by its schema file.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
@@ -133,13 +131,9 @@ class FileStoreCommit:
     ) -> Snapshot:
         """Replace all that some partitions hold by new files, in one snapshot.
 
-        What goes is decided anew on the newest snapshot of each try: files that others commit to
-        these partitions meanwhile go too. Bytes of files that go are not deleted. The files that
-        come may have another bucket count; changelog files of the messages are not committed.
-
-        Returns, raises:
-            As `commit`; also InvalidInputError, kind `overwrite-partition`, for files that lie in
-            other partitions.
+        Each try replaces the files of the newest snapshot, those that others committed meanwhile,
+        too. The new files may have another bucket count; changelog files of the messages are not
+        committed. Files that lie in other partitions are an error of kind `overwrite-partition`.
         """
         if partitions is not None and predicate is not None:
             raise InvalidInputError(
@@ -169,10 +163,7 @@ class FileStoreCommit:
     ) -> Snapshot:
         """Write statistics and name them in a snapshot of kind ANALYZE; no file changes.
 
-        Later snapshots keep them until the schema changes.
-
-        Returns, raises:
-            As `commit`; a CommitConflictError of kind `schema-changed` if the schema has changed.
+        Later snapshots keep them until the schema changes; if it has, the commit is a conflict.
         """
         store = self._store
         check_writable(store.label, store.schema)
@@ -224,7 +215,6 @@ class FileStoreCommit:
             self._clock.sleep_millis(wait_ms)
 
     def _try_once(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
-        """Try on the newest snapshot."""
         with self._store.ahead(with_break=True):
             return self._try_on_newest(request, files)
 
@@ -293,7 +283,7 @@ class FileStoreCommit:
     def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
         """Whether the base of a published snapshot still exists; else the snapshot is withdrawn.
 
-        A catalog that manages the table has judged that when it published.
+        A catalog that manages the table has checked that when it published.
         """
         store = self._store
         if store.managed is not None:
@@ -306,7 +296,7 @@ class FileStoreCommit:
                 if same_table and stands_on(store, base):
                     return True
         except StorageError:
-            # All but a rollback or a drop of this instant leaves the commit standing.
+            # Only a rollback or a drop of this instant would undo the commit.
             logger.warning("table %s: cannot look back", store.label, exc_info=True)
             return True
         try:
@@ -329,11 +319,10 @@ class FileStoreCommit:
         statistics: Sequence[PartitionStatistics],
         files: CommitFiles,
     ) -> bool:
-        """Publish a snapshot; False if the name was taken by another commit's.
+        """Publish a snapshot; False if another commit has the name.
 
-        If the answer is lost the snapshot is looked for. If that does not find it, it is published
-        again, as the same bytes: at worst it finds itself in the way. So does a storage that
-        repeats by itself a call whose answer was lost.
+        If the answer is lost, and the snapshot is not found, the same bytes are published again: at
+        worst the snapshot itself has the name.
         """
         store, base_uuid = self._store, None if base is None else base.uuid
         unknown: PaimonError | None = None
@@ -344,7 +333,7 @@ class FileStoreCommit:
                     store.file_io, store.paths, snapshot, base_uuid, statistics
                 ):
                     return True
-                # A catalog also refuses what is not built on the newest, though the id is free.
+                # A catalog also refuses another base than the newest, though the id is free.
                 is_lost = store.managed is not None and unknown is None
             except CommitUnknownError as error:
                 unknown = error
@@ -352,7 +341,7 @@ class FileStoreCommit:
                 if unknown is None:
                     files.clean_all()
                     raise
-                unknown = error  # this one failed; what became of the others is still open
+                unknown = error  # this one failed; the outcome of the others is unknown
             try:
                 found = store.snapshots.published(snapshot.id)
             except PaimonError as error:

@@ -95,7 +95,6 @@ def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitC
 def _indexes(
     store: FileStore, snapshot: Snapshot | None, partitions: set[bytes]
 ) -> set[tuple[bytes, int, str]]:
-    """Return (partition, bucket, file name) of the live hash indexes of some partitions."""
     return {
         (state.partition, state.bucket, state.file.file_name)
         for state in hash_indexes(store, snapshot)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import DeletionFiles, deletion_files
+from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
@@ -37,7 +37,7 @@ class LiveBucket:
     vectors: Mapping[str, DeletionFile] = field(default_factory=dict)
     """Data file name → its deletion vector."""
     index_files: tuple[IndexFileMeta, ...] = ()
-    """That hold deletion vectors."""
+    """Those of deletion vectors."""
 
     @property
     def path(self) -> str:
@@ -74,37 +74,27 @@ def live_buckets(
     if not members:
         return []
     vectors = deletion_files(store, snapshot, members)
-    indexes = _index_files(store, snapshot)
-    return [
-        LiveBucket(
-            store=store,
-            snapshot=snapshot,
-            key=key,
-            total_buckets=found[0].total_buckets,
-            files=tuple(entry.file for entry in found),
-            vectors=_vectors_of(key, found, vectors),
-            index_files=tuple(indexes.get(key, ())),
+    indexes: dict[BucketKey, list[IndexFileMeta]] = {}
+    if snapshot.index_manifest is not None:
+        for index in store.manifests.read_index(snapshot.index_manifest):
+            if index.file.index_type == DELETION_VECTORS_INDEX:
+                indexes.setdefault((index.partition, index.bucket), []).append(index.file)
+    buckets = []
+    for key, entries in members.items():
+        files = tuple(entry.file for entry in entries)
+        of_files = ((file.file_name, vectors.get((*key, file.file_name))) for file in files)
+        buckets.append(
+            LiveBucket(
+                store=store,
+                snapshot=snapshot,
+                key=key,
+                total_buckets=entries[0].total_buckets,
+                files=files,
+                vectors={name: vector for name, vector in of_files if vector is not None},
+                index_files=tuple(indexes.get(key, ())),
+            )
         )
-        for key, found in members.items()
-    ]
-
-
-def _vectors_of(
-    key: BucketKey, entries: Iterable[ManifestEntry], vectors: DeletionFiles
-) -> Mapping[str, DeletionFile]:
-    names = (entry.file.file_name for entry in entries)
-    found = ((name, vectors.get((*key, name))) for name in names)
-    return {name: vector for name, vector in found if vector is not None}
-
-
-def _index_files(store: FileStore, snapshot: Snapshot) -> Mapping[BucketKey, list[IndexFileMeta]]:
-    found: dict[BucketKey, list[IndexFileMeta]] = {}
-    if snapshot.index_manifest is None:
-        return found
-    for entry in store.manifests.read_index(snapshot.index_manifest):
-        if entry.file.index_type == DELETION_VECTORS_INDEX:
-            found.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-    return found
+    return buckets
 
 
 _TARGET_WITH_KEY = 128 * 1024 * 1024
@@ -117,14 +107,13 @@ class PlannedUnit:
 
     task: CompactTask
     reason: str
-    """Which rule asks for it."""
     upgrades: int = 0
     """Files that only change their level."""
     runs_before: int
-    """Sorted runs of the bucket, which a read must merge; files, of a table without key."""
+    """Sorted runs of the bucket; files, if the table has no key."""
     runs_after: int
     expected_files: int
-    """About how many files there will be in the place of the unit's."""
+    """An estimate of the files that replace the unit's."""
 
     @property
     def partition(self) -> bytes:

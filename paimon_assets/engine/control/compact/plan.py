@@ -16,9 +16,8 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`,
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 
-from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
@@ -41,6 +40,7 @@ from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
@@ -82,7 +82,7 @@ class AppendPlanner:
 
     schema: TableSchema
     is_full: bool
-    """Whether two small files are worth it, and a single deleted row."""
+    """Whether two small files are worth a task, and a single deleted row."""
     compacted_files: frozenset[str] = frozenset()
     """Names of files that stay where they are, between their neighbours."""
 
@@ -96,27 +96,19 @@ class AppendPlanner:
         """Whether full files are rewritten too."""
         return self.is_full and self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
 
-    @property
-    def _min_files(self) -> int:
-        if self.rewrites_all:
-            return 1
-        if self.is_full:
-            return _FEWEST_FILES
-        return self.schema.typed_options.get(COMPACTION_MIN_FILE_NUM)
-
     def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
         """Yield the units of a bucket (a partition, where there are no buckets)."""
+        return (self._plan(bucket, files) for files in self._groups(bucket))
+
+    def _groups(self, bucket: LiveBucket) -> list[list[DataFileMeta]]:
         options = self.schema.typed_options
+        min_files = _FEWEST_FILES if self.is_full else options.get(COMPACTION_MIN_FILE_NUM)
         rules = AppendCompaction(
             target_bytes=self.target_bytes,
             open_file_bytes=options.get(SPLIT_OPEN_FILE_COST),
-            min_files=self._min_files,
+            min_files=1 if self.rewrites_all else min_files,
             is_full=self.is_full,
         )
-        for files in self._groups(bucket, rules):
-            yield self._plan(bucket, files)
-
-    def _groups(self, bucket: LiveBucket, rules: AppendCompaction) -> list[list[DataFileMeta]]:
         if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             index_of = {
                 vector.data_file_name: index.file_name
@@ -136,7 +128,6 @@ class AppendPlanner:
         return groups
 
     def _in_order(self, bucket: LiveBucket) -> Sequence[DataFileMeta]:
-        """Return the files in the order of their rows."""
         if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             return bucket.files
         return sorted(bucket.files, key=lambda file: file.min_sequence_number)
@@ -192,14 +183,11 @@ class KeyedPlanner:
     """Rows that are too old; bound."""
     schema_of: Callable[[int], TableSchema]
 
-    @cached_property
-    def _expiry(self) -> FilePruning:
-        return FilePruning(self.schema, self.expired, self.schema_of)
-
     def _expired_files(self, files: Iterable[DataFileMeta]) -> tuple[str, ...]:
         if self.expired is None:
             return ()
-        return tuple(file.file_name for file in files if self._expiry.shows_match(file))
+        pruning = FilePruning(self.schema, self.expired, self.schema_of)
+        return tuple(file.file_name for file in files if pruning.shows_match(file))
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
         """Return the unit of a bucket, None if nothing is due."""
@@ -268,7 +256,9 @@ class KeyedPlanner:
             rewrites_files=unit.rewrites_files,
             moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
         )
-        steps = compact_steps(interval_partition(unit.files, self._key_range), shape)
+        types = [field.type for field in self.schema.key_fields]
+        sections = interval_partition(unit.files, lambda file: key_range(file, types))
+        steps = compact_steps(sections, shape)
         rewritten = [
             sum(file.file_size for section in group for run in section for file in run)
             for group in steps.rewrites
@@ -285,9 +275,6 @@ class KeyedPlanner:
             expected_files=len(steps.upgrades)
             + sum(files_of_size(size, target) for size in rewritten),
         )
-
-    def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
-        return key_range(file, [field.type for field in self.schema.key_fields])
 
 
 _CLUSTERING = "clustering"
@@ -368,17 +355,15 @@ class CompactScope:
 
     strategy: CompactStrategy = CompactStrategy.MINOR
     order: ClusterOrder | None = None
-    """What `SORT` sorts by."""
     predicate: Predicate | None = None
     """Bound, over partition columns."""
     idle_ms: int | None = None
     """Only partitions whose newest file is older."""
     buckets: frozenset[BucketKey] | None = None
-    """Only these."""
     bucket_numbers: frozenset[int] | None = None
     """Only buckets of these numbers."""
     compacted_files: frozenset[str] = frozenset()
-    """Names of files that are compacted already, though not committed yet."""
+    """Names of files that are compacted but not committed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,12 +371,10 @@ class CompactionPlan:
     """The plan of a compaction; nothing is written yet."""
 
     snapshot: Snapshot | None
-    """It was planned on; None if the table has none."""
     context: ReadContext
-    """The context that all tasks share."""
     units: tuple[PlannedUnit, ...] = ()
     waiting: tuple[PlannedUnit, ...] = ()
-    """Files of a table with postponed buckets whose rows have none yet, a unit each partition."""
+    """Files whose rows get their bucket by this compaction, a unit each partition."""
 
     @property
     def subject(self) -> str:
@@ -411,27 +394,29 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     snapshot = store.newest()
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)
     if snapshot is None:
-        return CompactionPlan(snapshot=None, context=_context(store, ()))
+        return CompactionPlan(snapshot=None, context=store.rewrite_context(()))
     now_ms = clock.now_millis()
     if scope.idle_ms is not None:
-        entries = _idle(entries, wall_clock_ms(now_ms) - scope.idle_ms)
+        before_ms, newest = wall_clock_ms(now_ms) - scope.idle_ms, dict[bytes, int]()
+        for entry in entries:
+            created = entry.file.creation_time or 0
+            newest[entry.partition] = max(newest.get(entry.partition, 0), created)
+        entries = [entry for entry in entries if newest[entry.partition] <= before_ms]
     if store.schema.typed_options.get(COMPACTION_SKIP_EXPIRED_PARTITIONS):
         expired = set(expired_partitions(store, entries, now_ms))
         entries = [entry for entry in entries if entry.partition not in expired]
-    places, numbers = scope.buckets, scope.bucket_numbers
-    chosen = [
-        entry
-        for entry in entries
-        if (places is None or (entry.partition, entry.bucket) in places)
-        and (numbers is None or entry.bucket in numbers)
-    ]
-    store.refuse_retyped("compact", {entry.file.schema_id for entry in chosen})
-    placed = [entry for entry in chosen if entry.bucket >= 0]
-    units = tuple(_units(store, scope, live_buckets(store, snapshot, placed), now_ms))
-    waiting = tuple(_waiting(store, snapshot, chosen))
-    schema_ids = sorted({file.schema_id for unit in (*units, *waiting) for file in _files(unit)})
-    store.refuse_newer(schema_ids)
-    context = _context(store, schema_ids)
+    if scope.buckets is not None:
+        entries = [e for e in entries if (e.partition, e.bucket) in scope.buckets]
+    if scope.bucket_numbers is not None:
+        entries = [entry for entry in entries if entry.bucket in scope.bucket_numbers]
+    store.refuse_retyped("compact", {entry.file.schema_id for entry in entries})
+    buckets = live_buckets(store, snapshot, (entry for entry in entries if entry.bucket >= 0))
+    units = tuple(_units(store, scope, buckets, now_ms))
+    waiting = tuple(_postponed(store, snapshot, entries))
+    splits = [split for unit in (*units, *waiting) for split in (unit.task.split, unit.task.above)]
+    context = store.rewrite_context(
+        file.schema_id for split in splits if split is not None for file in split.data_files
+    )
     return CompactionPlan(snapshot=snapshot, context=context, units=units, waiting=waiting)
 
 
@@ -462,21 +447,18 @@ def _units(
             yield unit
 
 
-def _waiting(
+def _postponed(
     store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
 ) -> Iterator[PlannedUnit]:
-    """Yield the waiting files of each partition, in the order their rows were written.
+    """Yield a unit for the postponed files of each partition, in the order they were written.
 
-    That is the order of their creation, and of the manifests where moments are equal.
     Source: `org.apache.paimon.flink.postpone.PostponeBucketCompactSplitSource`.
     """
     if store.schema.bucket_mode is not BucketMode.POSTPONE:
         return
-    found: dict[bytes, list[DataFileMeta]] = {}
-    for entry in entries:
-        if entry.bucket == POSTPONE_BUCKET:
-            found.setdefault(entry.partition, []).append(entry.file)
-    for partition, files in found.items():
+    postponed = [entry for entry in entries if entry.bucket == POSTPONE_BUCKET]
+    for (partition, _), members in by_bucket(postponed).items():
+        files = [entry.file for entry in members]
         split = DataSplit(
             snapshot_id=snapshot.id,
             partition=partition,
@@ -495,39 +477,10 @@ def _waiting(
         )
 
 
-def _files(unit: PlannedUnit) -> Iterator[DataFileMeta]:
-    yield from unit.task.split.data_files
-    if unit.task.above is not None:
-        yield from unit.task.above.data_files
-
-
-def _idle(entries: Iterable[ManifestEntry], before_ms: int) -> list[ManifestEntry]:
-    """Keep the entries of partitions whose newest file is older than an instant."""
-    listed = list(entries)
-    newest: dict[bytes, int] = {}
-    for entry in listed:
-        created = entry.file.creation_time or 0
-        newest[entry.partition] = max(newest.get(entry.partition, 0), created)
-    return [entry for entry in listed if newest[entry.partition] <= before_ms]
-
-
-def _context(store: FileStore, schema_ids: Iterable[int]) -> ReadContext:
-    return ReadContext(
-        table=store.label,
-        schema=store.schema,
-        file_schemas=tuple(
-            store.schemas.schema(number) for number in schema_ids if number != store.schema.id
-        ),
-        columns=store.schema.field_names,
-        file_io=store.file_io.spec,
-    )
-
-
 def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> list[bool]:
     """Return for each message whether it conflicts with the newest snapshot by itself.
 
-    Cost: live files of the messages' buckets, once for every halving that leads to a message that
-    conflicts: few, where few do.
+    Cost: live files of the messages' buckets, once for every halving that leads to a conflict.
     """
     latest, checks = store.snapshots.latest(), CommitChecks(store)
 

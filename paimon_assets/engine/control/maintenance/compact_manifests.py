@@ -1,6 +1,5 @@
-"""Compacts manifests: one commit that writes the live entries into few manifests.
+"""Compacts manifests: one commit that writes all live entries into few manifests.
 
-A commit folds manifests when enough have come together; this one folds them all, whatever there is.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl.compactManifest`.
 """
 
@@ -24,20 +23,14 @@ class CompactedManifests:
     """The outcome of a compaction of manifests."""
 
     snapshot: Snapshot | None
-    """None if there was nothing to fold, or nothing was to be done."""
     before: int
-    """Manifests of the newest snapshot before."""
     after: int
-    """And after; as before without a commit."""
 
 
 def compact_manifests(
     store: FileStore, *, commit_user: str, dry_run: bool = False
 ) -> CompactedManifests:
-    """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
-
-    Cost: reads and writes the manifests that are folded.
-    """
+    """Fold the manifests of the newest snapshot, if one holds deletes or several are small."""
     latest = store.snapshots.latest()
     metas = store.manifests.manifests_of(latest) if latest else ()
     target_bytes = store.schema.typed_options.get(MANIFEST_TARGET_FILE_SIZE)

@@ -60,7 +60,6 @@ class ExpiredSnapshots:
     """With files that belong to them, such as file indexes."""
     data_bytes: int = 0
     metadata_files: int = 0
-    """Manifests, lists, index files, statistics."""
     held_by: str = ""
     """What keeps snapshots that are old enough to go; empty if nothing does."""
 
@@ -87,9 +86,12 @@ def expire_snapshots(
 
     Cost: see `plan_expiry`; at most `snapshot.expire.limit` snapshots.
     """
-    now_ms = (clock or SystemClock()).now_millis()
-    keep = retention or Retention.of_snapshots(store.schema.typed_options)
-    _forget_consumers(store, dry_run=dry_run)
+    now_ms, read = (clock or SystemClock()).now_millis(), store.snapshots.snapshot_or_none
+    options = store.schema.typed_options
+    keep = retention or Retention.of_snapshots(options)
+    idle_ms = options.get(CONSUMER_EXPIRATION_TIME)
+    if idle_ms is not None and not dry_run:
+        store.consumers.expire(idle_ms)
     watch = Watch.of(store)
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or newest.id not in ids:
@@ -97,18 +99,21 @@ def expire_snapshots(
     if (gap := store.snapshots.break_at(newest)) is not None:
         return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
     first_retained = keep.first_retained(
-        ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time_of(store, number)
+        ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time(read(number))
     )
-    first_retained, held_by = _held(store, ids, first_retained)
+    held_by = ""
+    for consumer, following in store.consumers.list().items():
+        # A consumer needs the snapshot before, too: it reads an overwrite as a difference.
+        if following - 1 < first_retained:
+            first_retained, held_by = max(following - 1, ids[0]), f"consumer '{consumer}'"
     if watch.rollbacks and min(watch.rollbacks) < first_retained:
         first_retained = max(min(watch.rollbacks), ids[0])
         held_by = f"a rollback to snapshot {first_retained} that has not finished"
     position = bisect_left(ids, first_retained)
-    found = (store.snapshots.snapshot_or_none(number) for number in ids[:position])
-    expired = [snapshot for snapshot in found if snapshot is not None]
+    expired = [snapshot for number in ids[:position] if (snapshot := read(number)) is not None]
     if not expired:
         return ExpiredSnapshots(held_by=held_by)
-    survivor = store.snapshots.snapshot_or_none(ids[position])
+    survivor = read(ids[position])
     if survivor is None:
         return ExpiredSnapshots(held_by=OVERTAKEN)
     shared = {snapshot.id for snapshot in expired if _is_in_main(store, snapshot)}
@@ -123,35 +128,12 @@ def expire_snapshots(
     return ExpiredSnapshots.of(steps, held_by)
 
 
-def _time_of(store: FileStore, snapshot_id: int) -> int | None:
-    found = store.snapshots.snapshot_or_none(snapshot_id)
-    return None if found is None else found.time_millis
-
-
-def _forget_consumers(store: FileStore, *, dry_run: bool) -> None:
-    time_ms = store.schema.typed_options.get(CONSUMER_EXPIRATION_TIME)
-    if time_ms is not None and not dry_run:
-        store.consumers.expire(time_ms)
-
-
-def _held(store: FileStore, ids: list[int], first_retained: int) -> tuple[int, str]:
-    """Return the oldest snapshot that must stay, and its holder if age alone does not decide.
-
-    A consumer needs the snapshot it is at too: what an overwrite changes is a difference to it.
-    """
-    held_by = ""
-    for consumer, following in store.consumers.list().items():
-        needed = following - 1
-        if needed < first_retained:
-            first_retained, held_by = max(needed, ids[0]), f"consumer '{consumer}'"
-    return first_retained, held_by
+def _time(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.time_millis
 
 
 def _keep_ledgers(store: FileStore, expired: Sequence[Snapshot], survivor: Snapshot) -> None:
-    """Write down which ledgers count, where commits of other engines came last.
-
-    A ledger that the oldest snapshot that stays names needs nothing; nor one whose file is gone.
-    """
+    """Point to the ledgers that the survivor, a commit of another engine, does not name."""
     last: dict[str, Snapshot] = {}
     for snapshot in expired:
         last |= dict.fromkeys(ledgers_named(snapshot), snapshot)
@@ -187,8 +169,8 @@ def _delete(
             published(store.file_io, store.paths.changelog(number), data)
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
-            # A rollback undid it. If it found this one, this is all that is left, or next to it;
-            # a rollback to a tag has put another one there. Else the whole table is gone from here.
+            # A rollback to this snapshot, or a drop of the table: with the table there and no
+            # older snapshot left, it comes back. A rollback to a tag has put another one there.
             ids = store.snapshots.list_ids()
             is_next = not ids or ids[0] == number + 1
             if is_next and store.schemas.is_same(store.schema):
@@ -226,20 +208,17 @@ def delete_files(store: FileStore, paths: Iterable[str]) -> None:
         else:
             delete_owned(store.file_io, store.roots, path)
 
-    if store.file_io.spec.scheme == "file" or len(listed) == 1:
-        for path in listed:
-            delete(path)
-        return
+    is_near = store.file_io.spec.scheme == "file" or len(listed) == 1
     with ThreadPoolExecutor(_DELETES_AT_ONCE, thread_name_prefix="delete") as pool:
-        for _ in pool.map(delete, listed):
+        for _ in (map if is_near else pool.map)(delete, listed):
             pass
 
 
 def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
-    """Delete the directories of files that are gone, up to the table's, as far as they are empty.
+    """Delete the empty directories of buckets and partitions that files were deleted from.
 
-    Only directories of partitions; those of external paths and of tables without partitions stay.
-    Only on local storage: elsewhere an empty directory costs nothing, and a look at each does.
+    Only below the table's directory, and only on local storage: elsewhere an empty directory costs
+    nothing, and a look at each does.
     """
     if store.file_io.spec.scheme != "file":
         return
@@ -260,23 +239,22 @@ def expire_changelogs(
     clock: Clock | None = None,
     dry_run: bool = False,
 ) -> ExpiredSnapshots:
-    """Let the changelogs of a branch expire that are old enough; the newest one always stays.
-
-    Args, returns, raises:
-        As `expire_snapshots`.
-    """
+    """Let the changelogs of a branch expire that are old enough; the newest one always stays."""
     now_ms = (clock or SystemClock()).now_millis()
     watch = Watch.of(store)
     keep = retention or Retention.of_changelogs(store.schema.typed_options)
     newest, oldest = store.snapshots.latest(), store.snapshots.earliest_id()
-    # One that its snapshot did not outlive yet is the snapshot's.
+    # A changelog whose snapshot is still there goes with its snapshot.
     changelogs = [log for log in existing_changelogs(store) if oldest and log.id < oldest]
     if newest is None or oldest is None or not changelogs:
         return ExpiredSnapshots()
     ids = [changelog.id for changelog in changelogs]
-    first_retained = keep.first_retained(
-        ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _changelog_time(store, number)
-    )
+
+    def time_of(number: int) -> int | None:
+        changelog = store.changelogs.changelog_or_none(number)
+        return _time(changelog or store.snapshots.snapshot_or_none(number))
+
+    first_retained = keep.first_retained(ids[0], newest.id, now_ms=now_ms, time_of=time_of)
     needed = store.consumers.min_next_snapshot()
     held_by = "a consumer" if needed is not None and needed < first_retained else ""
     first_retained = min(first_retained, ids[-1], first_retained if needed is None else needed)
@@ -296,21 +274,13 @@ def expire_changelogs(
     return ExpiredSnapshots.of(steps, held_by)
 
 
-def _changelog_time(store: FileStore, number: int) -> int | None:
-    found = store.changelogs.changelog_or_none(number) or store.snapshots.snapshot_or_none(number)
-    return None if found is None else found.time_millis
-
-
 def _plan(
     store: FileStore,
     expired: Sequence[Snapshot],
     kept: Sequence[Snapshot],
     survivors: Sequence[Snapshot],
 ) -> list[ExpiryStep]:
-    """Return the files to delete with each changelog.
-
-    Appended files that serve as changelog may still be live in snapshots and tags.
-    """
+    """Return the files to delete with each changelog; appended files may still be live."""
     holders = Holders.of(store, survivors, kept)
     needed_metadata = holders.metadata(holders.tags)
     steps: list[ExpiryStep] = []

@@ -12,6 +12,7 @@ Source: `org.apache.paimon.operation.SnapshotDeletion`, `org.apache.paimon.utils
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -68,7 +69,7 @@ class Holders:
     """The oldest snapshot that stays, and the newest."""
     branches: tuple[FileStore, ...]
     changelogs: tuple[Snapshot, ...]
-    """Changelogs without snapshots, those that are about to be among them."""
+    """Changelogs without snapshots, and those about to be."""
 
     @classmethod
     def of(
@@ -85,9 +86,9 @@ class Holders:
         )
 
     def tag_before(self, snapshot_id: int) -> Snapshot | None:
-        """Return the newest tagged snapshot before one; of a file it lacks, no earlier tag has it.
+        """Return the newest tagged snapshot before one; no earlier tag has a file that it lacks.
 
-        That is so because a file that a snapshot deletes was live in all between its own and it.
+        For a file that a snapshot deletes was live in all snapshots since its own.
         """
         position = bisect_left(self.tags, snapshot_id, key=lambda tagged: tagged.id)
         return self.tags[position - 1] if position else None
@@ -147,7 +148,9 @@ def _plan_data(
     chain = [*(step.snapshot for step in steps), holders.survivors[0]]
     for position, snapshot in enumerate(chain):
         step = steps[max(position - 1, 0)]
-        dropped = _drop(store, snapshot)
+        dropped = dict[FileKey, ManifestEntry]()
+        with suppress(NotFoundError):  # an expiration of another engine died in the middle
+            dropped = dropped_by(store, snapshot)
         tagged = holders.tag_before(snapshot.id)
         if tagged is not None:
             for key in live_among(store, tagged, dropped):
@@ -163,42 +166,24 @@ def _plan_data(
         step.add(store, entry)
 
 
-def _drop(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
-    """An expiration by another engine may have died when half of the metadata was gone."""
-    try:
-        return dropped_by(store, snapshot)
-    except NotFoundError:
-        return {}
-
-
 def _plan_metadata(store: FileStore, steps: list[ExpiryStep], holders: Holders) -> None:
     going: dict[str, ExpiryStep] = {}
     for step in steps:
-        paths = _metadata(store, step.snapshot) | changelog_paths(store, step.snapshot)
-        going |= dict.fromkeys(paths, step)
+        with suppress(NotFoundError):
+            going |= dict.fromkeys(metadata_paths(store, step.snapshot), step)
+        going |= dict.fromkeys(changelog_paths(store, step.snapshot), step)
     first, last = steps[0].snapshot.id, steps[-1].snapshot.id
     before = holders.tag_before(first)
     tags = [tagged for tagged in holders.tags if first <= tagged.id <= last]
     needed = holders.metadata(tags if before is None else [before, *tags])
-    needed |= _pointed_ledgers(holders, (step.snapshot for step in steps))
+    named: dict[str, str] = {}
+    for step in steps:
+        named |= ledgers_named(step.snapshot)
+    # Ledgers that count by a pointer, or will: no snapshot that stays names them.
+    ledgers = {name for key, name in named.items() if key not in holders.survivors[0].properties}
+    for branch in (store, *holders.branches) if named else ():
+        ledgers.update(pointed_ledgers(branch).values())
+    needed |= ledger_paths(store, ledgers)
     for path, step in going.items():
         if path not in needed:
             step.metadata_paths.append(path)
-
-
-def _pointed_ledgers(holders: Holders, expired: Iterable[Snapshot]) -> set[str]:
-    """Return the ledgers that count by a pointer, or will: no snapshot that stays names them."""
-    last: dict[str, str] = {}
-    for snapshot in expired:
-        last |= ledgers_named(snapshot)
-    names = {name for key, name in last.items() if key not in holders.survivors[0].properties}
-    for store in (holders.store, *holders.branches) if last else ():
-        names.update(pointed_ledgers(store).values())
-    return ledger_paths(holders.store, names)
-
-
-def _metadata(store: FileStore, snapshot: Snapshot) -> set[str]:
-    try:
-        return metadata_paths(store, snapshot)
-    except NotFoundError:
-        return set()

@@ -1,19 +1,15 @@
 """Orphan files: files in a table's directories that no snapshot, tag or changelog names.
 
     list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
-                                       └─ again, if who names files came, went or moved ─┘
+                                       └─ again, if tags or branches came, went or moved ─┘
 
-The listing comes first: what is committed meanwhile is found among what is needed. That is looked
-for until one look has read the newest snapshot of each branch, and tags and branches were the same
-before it and after: a rename could hide a name from one look. Files are known by name alone, which
-is unique, whatever directory a path is written with. Directories that Paimon does not make are
-never entered, nor buckets that are links, so external files, segment registries and the like are
-safe. A writer that holds a file back longer than `older_than` loses it: keep that time above that
-of the longest write.
+The listing comes first, so files committed meanwhile are found among the needed ones. Files
+are known by name alone, which is unique, whatever directory a path is written with. Directories
+that Paimon does not make are never entered, nor buckets that are links: external files and segment
+registries are safe. A writer that holds a file back longer than `older_than` loses it.
 
 Rejected batches are branches `audit_…`. A branch goes before its files, and a file stays that
-anything else names: the run that staged it may have been killed between its commit and the drop of
-the branch.
+anything else names: its run may have been killed between the commit and the drop of the branch.
 Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
 
@@ -63,7 +59,6 @@ class OrphanFiles:
     """Files that nothing names, deleted or not."""
 
     files: tuple[FileStatus, ...]
-    """By path."""
     deleted: bool
 
     @property
@@ -128,7 +123,9 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
     ):
         if is_reached(store.file_io, store.roots, directory):
             yield from list_directory(directory)
-    yield from _ledgers(store)
+    for status in list_directory(store.paths.ledger_directory):
+        if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
+            yield status
     yield from _data_files(store)
     branch_homes = [
         status.path
@@ -141,21 +138,10 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
             yield from (status for status in listed if _TEMPORARY.fullmatch(status.name))
 
 
-def _ledgers(store: FileStore) -> Iterator[FileStatus]:
-    for status in store.file_io.list_directory(store.paths.ledger_directory):
-        if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
-            yield status
-
-
 def _data_files(store: FileStore) -> Iterator[FileStatus]:
-    """Yield the files of all bucket directories, below as many `name=value` as there are keys.
-
-    Of an empty one itself.
-    """
-    root = store.paths.table
-    if store.paths.data_directory:
-        root = f"{root}/{store.paths.data_directory}"
-    folders = [root]
+    """Yield the files of all bucket directories, and those directories that are empty."""
+    inside = store.paths.data_directory
+    folders = [f"{store.paths.table}/{inside}" if inside else store.paths.table]
     for _ in store.schema.partition_keys:
         folders = [
             status.path
@@ -176,8 +162,7 @@ def _data_files(store: FileStore) -> Iterator[FileStatus]:
 def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
     """Whether a file is a ledger of a source of which no snapshot names any.
 
-    Then the snapshots that did have expired, and the ledgers left say that rows would be taken in
-    twice.
+    The snapshots that did have expired; without these ledgers rows would be ingested twice.
     """
     if not (name.startswith("ledger-") and name.endswith(".json")):
         return False
@@ -193,7 +178,7 @@ def _needed_by_all(
 ) -> Iterator[str]:
     """Yield the names of all needed files, again if the table changed; see the module.
 
-    Each manifest is read once. Notes the properties that name ledgers.
+    Each manifest is read once. The properties that name ledgers are added to `ledgers`.
     """
     seen: set[str] = set()
     for _ in range(_MOST_LOOKS):
@@ -264,18 +249,16 @@ def _name(path: str) -> str:
 
 
 DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
-"""How long a refused batch is kept by default."""
+"""How long a rejected batch is kept by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedBatches:
-    """Refused batches that were dropped, or would be."""
+    """Rejected batches that were dropped, or would be."""
 
     branches: tuple[str, ...] = ()
     files: int = 0
-    """Data files and metadata."""
     data_bytes: int = 0
-    """The bytes of the data files."""
 
 
 def drop_rejected(
@@ -285,9 +268,17 @@ def drop_rejected(
 
     Cost: a listing, and a snapshot a batch; if one is old, every manifest of the table, once.
     """
-    names = staged_names(store.branches.list())
-    old = {name: store.with_options({BRANCH.key: name}) for name in names}
-    old = {name: at for name, at in old.items() if _staged_millis(at) < before_millis}
+    old: dict[str, FileStore] = {}
+    for name in staged_names(store.branches.list()):
+        branch = store.with_options({BRANCH.key: name})
+        snapshot = branch.snapshots.latest()
+        if snapshot is None:  # directories of object stores have no time, files have
+            schemas = branch.file_io.list_directory(branch.paths.schema_directory)
+            staged = max(status.modified_ms for status in schemas)
+        else:
+            staged = snapshot.time_millis
+        if staged < before_millis:
+            old[name] = branch
     if not old:
         return RejectedBatches()
     data: dict[str, int] = {}
@@ -316,12 +307,3 @@ def drop_rejected(
 def staged_names(branches: Iterable[str]) -> list[str]:
     """Return the branches that hold a batch, sorted."""
     return sorted(name for name in branches if name.startswith(AUDIT_PREFIX))
-
-
-def _staged_millis(branch: FileStore) -> int:
-    """Return when a batch was staged; directories of object stores have no time."""
-    snapshot = branch.snapshots.latest()
-    if snapshot is not None:
-        return snapshot.time_millis
-    schemas = branch.file_io.list_directory(branch.paths.schema_directory)
-    return max(status.modified_ms for status in schemas)

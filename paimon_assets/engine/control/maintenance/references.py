@@ -73,10 +73,8 @@ def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
     paths = {store.paths.manifest(name) for name in names}
     if snapshot.index_manifest is not None:
         paths.add(store.paths.manifest(snapshot.index_manifest))
-        for entry in store.manifests.read_index(snapshot.index_manifest):
-            path = own_index_path(store, entry)
-            if path is not None:
-                paths.add(path)
+        index = store.manifests.read_index(snapshot.index_manifest)
+        paths |= {path for entry in index if (path := own_index_path(store, entry)) is not None}
     if snapshot.statistics is not None:
         paths.add(store.paths.statistics(snapshot.statistics))
     return paths | ledger_paths(store, ledgers_named(snapshot).values())
@@ -88,16 +86,21 @@ def ledger_paths(store: FileStore, names: Iterable[str]) -> set[str]:
 
 
 def changelog_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield the changelog files of a snapshot; none if they are gone.
+    """Yield the changelog files of a snapshot; none if they are gone: tags do not keep them."""
+    return _entries_of(store, snapshot.changelog_manifest_list)
 
-    A snapshot that came back from a tag has none: tags do not keep changelogs.
-    """
-    if snapshot.changelog_manifest_list is None:
-        return iter(())
+
+def retained_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEntry]:
+    """Yield the entries of a changelog that outlived its snapshot; none if they are gone."""
+    return _entries_of(store, _retained_list(store, changelog))
+
+
+def _entries_of(store: FileStore, name: str | None) -> Iterator[ManifestEntry]:
     try:
-        return store.manifests.read_all(store.manifests.read_list(snapshot.changelog_manifest_list))
+        metas = () if name is None else store.manifests.read_list(name)
     except NotFoundError:
-        return iter(())
+        metas = ()
+    return store.manifests.read_all(metas)
 
 
 def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
@@ -148,9 +151,9 @@ def other_branches(store: FileStore) -> list[FileStore]:
 def existing_snapshots(store: FileStore) -> list[Snapshot]:
     """Return the snapshots of a branch, oldest first; one that was the newest is among them.
 
-    While others commit and expire, all that was listed may be gone before it is read, and a listing
-    in pages may have none: then nothing would seem to be needed. What is committed after the newest
-    has no other old files. Cost: finds the newest, lists, and reads each.
+    While others commit and expire, all that was listed may be gone before it is read, or a listing
+    in pages may have none: then nothing would seem to be needed. Later commits need no other old
+    files. Cost: finds the newest, lists, and reads each.
     """
     for _ in range(_MOST_LISTINGS):
         newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
@@ -177,9 +180,9 @@ def existing_changelogs(store: FileStore) -> list[Snapshot]:
 def needed_by_branch(branch: FileStore, candidates: Collection[FileKey]) -> set[FileKey]:
     """Return the files among some candidates that a whole branch needs.
 
-    Its snapshots need what is live in the oldest one and all that is added later.
+    Its snapshots need the files that are live in the oldest one, and all that are added later.
     """
-    needed: set[FileKey] = set()
+    needed = set[FileKey]()
     snapshots = existing_snapshots(branch)
     if not candidates:
         return needed
@@ -239,30 +242,17 @@ def needed_by_changelogs(store: FileStore, changelogs: Iterable[Snapshot]) -> se
     }
 
 
-def retained_changelog(store: FileStore, changelog: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield the entries of a changelog that outlived its snapshot; none if they are gone."""
-    name = _kept_list(store, changelog)
-    if name is None:
-        return iter(())
-    try:
-        return store.manifests.read_all(store.manifests.read_list(name))
-    except NotFoundError:
-        return iter(())
-
-
 def retained_changelog_paths(store: FileStore, changelog: Snapshot) -> set[str]:
     """Return the list and the manifests of a changelog that outlived its snapshot."""
-    name = _kept_list(store, changelog)
-    return set() if name is None else _list_paths(store, name)
+    return _list_paths(store, _retained_list(store, changelog))
 
 
 def changelog_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
     """Return the list and the manifests of a snapshot's changelog."""
-    name = snapshot.changelog_manifest_list
-    return set() if name is None else _list_paths(store, name)
+    return _list_paths(store, snapshot.changelog_manifest_list)
 
 
-def _kept_list(store: FileStore, changelog: Snapshot) -> str | None:
+def _retained_list(store: FileStore, changelog: Snapshot) -> str | None:
     """Return the list of appended files, which a table without changelog producer retains."""
     if changelog.changelog_manifest_list is not None:
         return changelog.changelog_manifest_list
@@ -272,12 +262,12 @@ def _kept_list(store: FileStore, changelog: Snapshot) -> str | None:
     return changelog.delta_manifest_list if keeps else None
 
 
-def _list_paths(store: FileStore, name: str) -> set[str]:
+def _list_paths(store: FileStore, name: str | None) -> set[str]:
     try:
-        metas = store.manifests.read_list(name)
+        names = [] if name is None else [meta.file_name for meta in store.manifests.read_list(name)]
     except NotFoundError:
         return set()
-    return {store.paths.manifest(each) for each in (name, *(meta.file_name for meta in metas))}
+    return {store.paths.manifest(each) for each in (name, *names) if each is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,19 +276,16 @@ class Watch:
 
     store: FileStore = field(compare=False)
     tags: frozenset[FileStatus]
-    """Those of the branch at hand, with the marks of rollbacks."""
+    """Of the branch at hand, with the marks of rollbacks."""
     other_tags: frozenset[FileStatus]
-    """Those of the table's other branches, which share files with it."""
+    """Of the table's other branches, which share files with it."""
     managed_tags: frozenset[tuple[str, str]]
-    """(branch, name) of those a catalog keeps, be it elsewhere than in the table's directory."""
+    """(branch, name) of those a catalog keeps."""
     branches: frozenset[str]
 
     @classmethod
     def of(cls, store: FileStore) -> Self:
-        """Read the tags and branches, before anything is planned.
-
-        Cost: a listing of branches, and one of tags for main and each of them.
-        """
+        """Read the tags and branches. Cost: a listing of branches, one of tags for each of them."""
         branches = frozenset(store.branches.list())
         others = {MAIN_BRANCH, *branches} - {store.paths.branch}
         tags = {
@@ -321,7 +308,7 @@ class Watch:
         return rolled_back_to(status.name for status in self.tags)
 
     def has_more(self) -> bool:
-        """Whether there is a tag, a branch or a mark by now that there was not. Cost: as `of`."""
+        """Whether there is a new tag, branch or mark. Cost: as `of`."""
         now = type(self).of(self.store)
         return bool(
             now.tags - self.tags

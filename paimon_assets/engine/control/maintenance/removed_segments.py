@@ -2,17 +2,13 @@
 
     snapshots and tags expire ─▶ hold tags, oldest first ─▶ rows of the registry
 
-A hold tag keeps the expiration of other engines from files of others. Of a snapshot that goes it
-deletes what the next one names as deleted, of a tag what it has live; it spares what the nearest
-tag or the oldest snapshot has live. So a hold goes when none of its files is named any more, as
-live, added or deleted, by a snapshot, a changelog, a tag that is no hold, or a branch. Of files
-that holds alone name, the newest that has one protects it while another of them stays. A file that
-is live in the newest snapshot counts for none: whoever takes it out makes a hold of its own. A hold
-whose snapshot exists stays: the commit that made it may be about to publish.
-
-A row of the registry goes after that, when no snapshot, tag or branch has a file of the segment;
-those of a text format say themselves from which snapshot to which they are. Killed anywhere in
-between, all that could be read can be, and the next run goes on.
+A hold tag keeps the expiration of other engines from external files. With a snapshot that engine
+deletes the files that the next one names as deleted, with a tag its live files; it spares the live
+files of the nearest tag and of the oldest snapshot. So a hold goes when none of its files is named
+any more by a snapshot, a changelog, another kind of tag, or a branch. Of files that holds alone
+name, the newest hold that has one stays while another of them does. A file that is live in the
+newest snapshot counts for none: its removal makes a hold of its own. A hold whose snapshot exists
+stays. A row of the registry goes last, when no snapshot, tag or branch has a file of the segment.
 """
 
 from collections.abc import Collection
@@ -50,7 +46,6 @@ class RemovedSegments:
     """The deleted entries, or those of a dry run."""
 
     segments: tuple[int, ...] = ()
-    """Ids."""
     tags: tuple[str, ...] = ()
     files: int = 0
     """Files of the table's own that only these tags kept, and metadata."""
@@ -61,7 +56,6 @@ class RemovedSegments:
         return len(self.segments) + len(self.tags)
 
     def __str__(self) -> str:
-        """Say how much it is."""
         return f"{len(self.segments)} forgotten, {len(self.tags)} hold tags deleted"
 
 
@@ -123,7 +117,13 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     holds.sort(key=lambda hold: (hold.snapshot.id, hold.name))
     if not holds or holds[0].snapshot.id >= oldest_id:
         return []
-    files = {hold.name: _external_keys(store, hold.snapshot) for hold in holds}
+    files = {
+        hold.name: {
+            key_of(entry)
+            for entry in external_entries(store, FileStoreScan(store).live_files(hold.snapshot))
+        }
+        for hold in holds
+    }
     gone = set[FileKey]().union(*files.values())
     gone -= live_among(store, newest, gone)
     protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
@@ -139,11 +139,6 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
         stay |= more
         named = gone & set[FileKey]().union(*(files[name] for name in stay))
     return [hold for hold in holds if hold.name not in stay]
-
-
-def _external_keys(store: FileStore, snapshot: Snapshot) -> set[FileKey]:
-    live = FileStoreScan(store).live_files(snapshot)
-    return {key_of(entry) for entry in external_entries(store, live)}
 
 
 def _named(
@@ -163,7 +158,11 @@ def _needless_segments(
         return []
     listed = SegmentRegistry(store=store).load().segments
     settled = [segment for segment in listed if segment.status in _SETTLED]
-    keys = {segment.id: _keys(segment) for segment in settled if segment.is_visible_to_paimon}
+    keys: dict[int, set[FileKey]] = {
+        segment.id: {(segment.partition, 0, file.file_name) for file in segment.files}
+        for segment in settled
+        if segment.is_visible_to_paimon
+    }
     every = set[FileKey]().union(*keys.values())
     live = live_among(store, newest, every)
     past = {number: files for number, files in keys.items() if files.isdisjoint(live)}
@@ -185,21 +184,11 @@ def _needless_segments(
     ]
 
 
-def _keys(segment: Segment) -> set[FileKey]:
-    return {(segment.partition, 0, file.file_name) for file in segment.files}
-
-
 def _readers(store: FileStore, besides: frozenset[str]) -> list[tuple[FileStore, Snapshot]]:
-    """Return all snapshots and tags, each with its branch."""
-    return [
-        (branch, snapshot)
-        for branch in (store, *other_branches(store))
-        for snapshot in (
-            *existing_snapshots(branch),
-            *(
-                tag.snapshot
-                for tag in branch.tags.list()
-                if branch is not store or tag.name not in besides
-            ),
-        )
-    ]
+    readers = []
+    for branch in (store, *other_branches(store)):
+        readers += [(branch, snapshot) for snapshot in existing_snapshots(branch)]
+        for tag in branch.tags.list():
+            if branch is not store or tag.name not in besides:
+                readers.append((branch, tag.snapshot))
+    return readers

@@ -79,7 +79,7 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
 
 
 def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag:
-    """Delete a tag as `delete_tag`, whatever it is for."""
+    """Delete a tag as `delete_tag`, a hold tag too."""
     watch = Watch.of(store)
     step = _plan(store, tag)
     if not dry_run:
@@ -130,8 +130,8 @@ def _plan(store: FileStore, tag: Tag) -> ExpiryStep:
 def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
     """Return the snapshots that may share files with a tag; None if it keeps none alone.
 
-    A tag later than the oldest snapshot is none of this history: a rollback that was killed left
-    it. What it has is for the cleaning of orphans to find.
+    A tag later than the oldest snapshot was left by a rollback that was killed; its files are
+    orphans.
     """
     number = tag.snapshot.id
     others = [other.snapshot for other in store.tags.list() if other.name != tag.name]
@@ -233,7 +233,12 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
     delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
     completes = options.get(TAG_AUTOMATIC_COMPLETION)
-    due = list(due_tags(periods, _time(later, mode), begins, delay, completes=completes))
+    times = []
+    for snapshot in later:
+        millis = snapshot.watermark if mode is TagCreation.WATERMARK else snapshot.time_millis
+        if millis is not None and millis >= 0:  # a watermark may be the least of all numbers
+            times.append((snapshot, dt.datetime.fromtimestamp(millis / 1000)))  # noqa: DTZ006
+    due = list(due_tags(periods, times, begins, delay, completes=completes))
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
     kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
@@ -246,16 +251,6 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     return AutoTags(created=tuple(name for name, _ in due), deleted=gone)
 
 
-def _time(
-    snapshots: Iterable[Snapshot], mode: TagCreation
-) -> Iterator[tuple[Snapshot, dt.datetime]]:
-    for snapshot in snapshots:
-        by_watermark = mode is TagCreation.WATERMARK
-        millis = snapshot.watermark if by_watermark else snapshot.time_millis
-        if millis is not None and millis >= 0:  # a watermark may be the least of all numbers
-            yield snapshot, dt.datetime.fromtimestamp(millis / 1000)  # noqa: DTZ006  # as names
-
-
 class _AutoTag(NamedTuple):
     snapshot_id: int
     begin: dt.datetime
@@ -264,7 +259,8 @@ class _AutoTag(NamedTuple):
 
 def _auto_tags(store: FileStore, periods: Periods) -> list[_AutoTag]:
     """Return the automatic tags, oldest snapshot first."""
-    found = [(tag.snapshot.id, periods.of_name(tag.name), tag.name) for tag in store.tags.list()]
     return sorted(
-        _AutoTag(number, begin, name) for number, begin, name in found if begin is not None
+        _AutoTag(tag.snapshot.id, begin, tag.name)
+        for tag in store.tags.list()
+        if (begin := periods.of_name(tag.name)) is not None
     )

@@ -52,7 +52,6 @@ class _User(str):
     __slots__ = ()
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Be a plain text where it is sent."""
         return str, (str(self),)
 
 
@@ -64,7 +63,7 @@ class NewUser(_User):
     """Table → its newest snapshot at the first look."""
 
     def __new__(cls, prefix: str = "") -> Self:
-        """Make one up."""
+        """Generate a name."""
         made = super().__new__(cls, f"{prefix}{uuid4()}")
         made.first_looks = {}
         return made

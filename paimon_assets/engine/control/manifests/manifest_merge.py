@@ -59,7 +59,6 @@ class ManifestStorage:
 
     read: Callable[[ManifestFileMeta], Sequence[ManifestEntry]]
     write: Callable[[Sequence[ManifestEntry]], ManifestFileMeta]
-    """Writes a manifest of at least one entry."""
     may_hold: Callable[[ManifestFileMeta, frozenset[bytes]], bool]
     """Whether a manifest may hold files of one of the partitions."""
 

@@ -83,7 +83,6 @@ class ManifestCache:
 
 
 SHARED_CACHE = ManifestCache(256 * 1024 * 1024)
-"""The cache of this process."""
 
 
 @dataclass(slots=True)

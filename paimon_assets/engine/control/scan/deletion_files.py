@@ -1,6 +1,6 @@
 """Where the deletion vectors of a snapshot's data files lie.
 
-The vectors of a snapshot count whatever its table's options say now: a row once deleted stays so.
+The vectors of a snapshot count whatever the options of the table are: a deleted row stays deleted.
 Source: `org.apache.paimon.index.IndexFileHandler`, `IndexFilePathFactories`.
 """
 
@@ -28,10 +28,17 @@ def deletion_files(
     found: dict[tuple[bytes, int, str], DeletionFile] = {}
     if snapshot.index_manifest is None:
         return found
+    fields = len(store.schema.partition_keys)
     for entry in store.manifests.read_index(snapshot.index_manifest):
-        _check_partition(store, snapshot.index_manifest, entry)
-        is_wanted = (entry.partition, entry.bucket) in buckets
-        if entry.file.index_type != DELETION_VECTORS_INDEX or not is_wanted:
+        if int.from_bytes(entry.partition[:_ARITY_BYTES], "big") != fields:
+            raise FormatError(  # its vectors would be passed over
+                f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' has an entry"
+                f" of a partition that has not {fields} columns.",
+                kind="index-manifest",
+                details={"table": store.label},
+            )
+        is_needed = (entry.partition, entry.bucket) in buckets
+        if entry.file.index_type != DELETION_VECTORS_INDEX or not is_needed:
             continue
         path = index_path(store, entry)
         for vector in entry.file.deletion_vectors or ():
@@ -50,18 +57,6 @@ def deletion_files(
                 cardinality=vector.cardinality,
             )
     return found
-
-
-def _check_partition(store: FileStore, manifest: str, entry: IndexManifestEntry) -> None:
-    """Refuse an entry of a partition that cannot be: its vectors would be passed over."""
-    fields = len(store.schema.partition_keys)
-    if int.from_bytes(entry.partition[:_ARITY_BYTES], "big") != fields:
-        raise FormatError(
-            f"Index manifest '{manifest}' of table '{store.label}' has an entry of a partition that"
-            f" has not {fields} columns.",
-            kind="index-manifest",
-            details={"table": store.label},
-        )
 
 
 def index_path(store: FileStore, entry: IndexManifestEntry) -> str:

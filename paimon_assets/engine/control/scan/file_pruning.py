@@ -1,11 +1,9 @@
 """Which live files can be skipped, by the statistics of their keys and values, and by indexes.
 
-Statistics follow the schema of their file; they reach the read schema's columns by field id. A
-column that the file's schema lacks is null in the file; one whose type changed (other than to a
-wider integer), or that has no statistics, is unknown.
-
-Key statistics may always skip a file. Value statistics may skip a file only if no other file can
-hold a newer record of its keys:
+Statistics reach the read schema's columns by field id. A column that the file's schema lacks is
+null in the file; one whose type changed (other than to a wider integer) is unknown. Key statistics
+may always skip a file. Value statistics may skip a file only if no other file can hold a newer
+record of its keys:
 
     append table                              each file for itself
     … of one range of row ids (joined)        all files
@@ -15,7 +13,7 @@ hold a newer record of its keys:
     any other bucket, merged                  all files or none
 
 A file index that lies in the manifest counts as value statistics do. Partition columns have the
-values of the file's entry, whatever the file holds: files of others may hold such a column, too.
+values of the file's entry: external files may hold such a column, too.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
 """
@@ -54,19 +52,15 @@ from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
-_Group = tuple[str, ...] | None
-
 
 @dataclass(frozen=True, slots=True)
 class _StatsLayout:
     """The mapping of one kind of file's statistics to the columns of the read schema."""
 
     types: tuple[DataType, ...]
-    """The types of the statistics' columns, in order."""
     positions: Mapping[str, int]
     """Read column → position, where the type is the same or a wider integer."""
     absent: frozenset[str]
-    """Read columns the file does not have."""
 
 
 class FilePruning:
@@ -85,18 +79,17 @@ class FilePruning:
         self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
         self._vague = _columns_where_nan_passes(predicate, schema)
-        self._layouts: dict[tuple[int, _Group, _Group], _StatsLayout] = {}
-        self._key_layouts: dict[int, _StatsLayout] = {}
+        self._layouts: dict[tuple[Any, ...], _StatsLayout] = {}
 
     def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-        """Return the entries whose files may hold rows that pass, in order.
-
-        Cost: decodes the statistics of every file given.
-        """
+        """Return the entries whose files may hold rows that pass, in order."""
         if self._predicate is None:
             return list(entries)
         if not self._schema.has_primary_key:
-            joined = _joined_files(entries)
+            # Files that hold some columns of rows of which other files hold the rest.
+            tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
+            groups = (group for group in group_by_row_range(tracked) if len(group) > 1)
+            joined = {file.file_name for group in groups for file in group}
             return [
                 entry
                 for entry in entries
@@ -105,12 +98,9 @@ class FilePruning:
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
             return list(entries)
-        return self._by_bucket(entries)
-
-    def _by_bucket(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         buckets = by_bucket(entries).values()
-        kept = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
-        return [entry for entry in entries if entry.identifier in kept]
+        needed = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
+        return [entry for entry in entries if entry.identifier in needed]
 
     def _needed_of_bucket(self, entries: list[ManifestEntry]) -> Iterable[ManifestEntry]:
         levels = {entry.file.level for entry in entries}
@@ -126,12 +116,7 @@ class FilePruning:
     def _key_may_match(self, file: DataFileMeta) -> bool:
         if self._key_predicate is None:
             return True
-        layout = self._key_layouts.get(file.schema_id)
-        if layout is None:
-            source = self._schema_of(file.schema_id)
-            keys = () if source is None else source.trimmed_primary_keys
-            layout = self._layout(source, keys)
-            self._key_layouts[file.schema_id] = layout
+        layout = self._layout(file, of_keys=True)
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
@@ -148,12 +133,7 @@ class FilePruning:
         return matches and self._index_may_match(entry.file)
 
     def _value_bounds(self, file: DataFileMeta) -> dict[str, Bounds]:
-        key = (file.schema_id, file.value_stats_cols, file.write_cols)
-        layout = self._layouts.get(key)
-        if layout is None:
-            source = self._schema_of(file.schema_id)
-            layout = self._layout(source, () if source is None else stats_columns(file, source))
-            self._layouts[key] = layout
+        layout = self._layout(file, of_keys=False)
         return self._bounds(layout, file.value_stats, file.row_count)
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
@@ -176,16 +156,28 @@ class FilePruning:
         predicate = rename(predicate, {name: field.name for name, field in held.items()})
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
-    def _layout(self, source: TableSchema | None, names: Sequence[str]) -> _StatsLayout:
+    def _layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:
+        group = () if of_keys else (file.value_stats_cols, file.write_cols)
+        key = (file.schema_id, *group)
+        if key not in self._layouts:
+            self._layouts[key] = self._new_layout(file, of_keys=of_keys)
+        return self._layouts[key]
+
+    def _new_layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:
+        source = self._schema_of(file.schema_id)
         if source is None:
             return _StatsLayout((), {}, frozenset())
+        names = source.trimmed_primary_keys if of_keys else stats_columns(file, source)
         fields = [source.by_name[name] for name in names if name in source.by_name]
         if len(fields) != len(names):  # a system column: positions cannot be trusted
             return _StatsLayout((), {}, frozenset())
         positions = {}
         for position, field in enumerate(fields):
             column = self._schema.by_id.get(field.id)
-            if column is not None and _keeps_statistics(field.type, column.type):
+            # Else bounds and null counts are not those of the values when read.
+            if column is not None and (
+                same_type(field.type, column.type) or is_widened_integer(field.type, column.type)
+            ):
                 positions[column.name] = position
         absent = {column.name for column in self._schema.fields if column.id not in source.by_id}
         return _StatsLayout(tuple(field.type for field in fields), positions, frozenset(absent))
@@ -217,18 +209,6 @@ class FilePruning:
                 row_count=row_count,
             )
         return bounds
-
-
-def _keeps_statistics(source: DataType, target: DataType) -> bool:
-    """Whether bounds and null counts of a file's column are those of its values when read."""
-    return same_type(source, target) or is_widened_integer(source, target)
-
-
-def _joined_files(entries: Iterable[ManifestEntry]) -> frozenset[str]:
-    """Return the files that hold some columns of rows of which other files hold the rest."""
-    tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
-    groups = (group for group in group_by_row_range(tracked) if len(group) > 1)
-    return frozenset(file.file_name for group in groups for file in group)
 
 
 def _arity(row: bytes) -> int:

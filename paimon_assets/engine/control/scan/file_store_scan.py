@@ -2,17 +2,13 @@
 
     manifests of the snapshot
       → those whose partition statistics may match
-        → their entries: of wanted partitions, and (only ADDs) of wanted buckets
+        → their entries: of matching partitions, and (only ADDs) of buckets that the values of the
+          bucket key hash to, by the bucket count that the entry was written with
           → live entries: ADDs that no DELETE names, and that batch reads see
             → files whose key and value statistics may match
 
 DELETEs are never dropped by bucket or statistics: a dropped DELETE would bring a dead file back.
 Source: `org.apache.paimon.operation.AbstractFileStoreScan`.
-
-Which buckets can hold rows that pass a predicate: those the bucket key's values hash to.
-
-Each entry is judged by the bucket count it was written with, because partitions keep theirs when
-the table's option changes.
 """
 
 import contextlib
@@ -84,7 +80,7 @@ class BucketPruning:
         self._function = schema.typed_options.get(BUCKET_FUNCTION)
         self._keys = _bucket_keys(schema, predicate)
         self._types = [field.type for field in schema.columns(schema.bucket_keys)]
-        self._buckets: dict[int, frozenset[int]] = {}
+        self._buckets: dict[int, set[int]] = {}
 
     @property
     def is_active(self) -> bool:
@@ -95,21 +91,16 @@ class BucketPruning:
         """Whether a bucket can hold a row that passes."""
         if self._keys is None or total_buckets <= 0:
             return True
-        wanted = self._buckets.get(total_buckets)
-        if wanted is None:
-            wanted = self._wanted(self._keys, total_buckets)
-            self._buckets[total_buckets] = wanted
-        return bucket in wanted
-
-    def _wanted(self, keys: list[tuple[Any, ...]], total_buckets: int) -> frozenset[int]:
-        wanted = set()
-        for key in keys:
-            try:
-                serialize_row(key, self._types)
-            except InvalidInputError:
-                continue  # no value of the column's type, so no row has it
-            wanted.add(bucket_of(key, self._types, total_buckets, self._function))
-        return frozenset(wanted)
+        if total_buckets not in self._buckets:
+            buckets = set()
+            for key in self._keys:
+                try:
+                    serialize_row(key, self._types)
+                except InvalidInputError:
+                    continue  # no value of the column's type, so no row has it
+                buckets.add(bucket_of(key, self._types, total_buckets, self._function))
+            self._buckets[total_buckets] = buckets
+        return bucket in self._buckets[total_buckets]
 
 
 def _bucket_keys(schema: TableSchema, predicate: Predicate | None) -> list[tuple[Any, ...]] | None:
@@ -204,7 +195,7 @@ class FileStoreScan:
     def partitions(
         self, snapshot: Snapshot, predicate: Predicate | None = None
     ) -> frozenset[bytes]:
-        """Return the partitions that hold files and may match, whatever becomes of their rows."""
+        """Return the partitions that hold files and may match."""
         on_partition = only_on(predicate, self._store.schema.partition_keys)
         metas = self._store.manifests.manifests_of(snapshot)
         live = self._filtered_entries(metas, on_partition)
@@ -213,14 +204,20 @@ class FileStoreScan:
     def _filtered_entries(
         self, metas: Iterable[ManifestFileMeta], predicate: Predicate | None
     ) -> list[ManifestEntry]:
-        """Return the live entries of wanted partitions and buckets."""
+        """Return the live entries of partitions and buckets that may match."""
         store = self._store
         partitions = store.partitions
         on_partition = only_on(predicate, store.schema.partition_keys)
         partition_may_match = cache(partial(partitions.may_match, on_partition))
         buckets = BucketPruning(store.schema, predicate)
-        if buckets.is_active and store.schema.id > 0 and self._has_other_bucket_keys():
-            buckets = BucketPruning(store.schema, None)
+        if buckets.is_active and store.schema.id > 0:
+            # Rows of older schemas may lie in the buckets of values of another type.
+            keys = store.schema.columns(store.schema.bucket_keys)
+            older = [number for number in store.schemas.list_ids() if number < store.schema.id]
+            schemas = map(store.schemas.schema, older)
+            is_whole = len(older) == store.schema.id  # one that is gone may have had others
+            if not is_whole or any(first_retyped(keys, schema.by_id) for schema in schemas):
+                buckets = BucketPruning(store.schema, None)
 
         def keep(kind: FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
             if not partition_may_match(partition):
@@ -231,12 +228,3 @@ class FileStoreScan:
         wanted = [meta for meta in metas if partitions.may_be_in(on_partition, meta)]
         with without_collector():
             return live_entries(store.manifests.read_all(wanted, keep if filtered else None))
-
-    def _has_other_bucket_keys(self) -> bool:
-        """Whether rows of older schemas may lie in the buckets of values of another type."""
-        store = self._store
-        keys = store.schema.columns(store.schema.bucket_keys)
-        older = [number for number in store.schemas.list_ids() if number < store.schema.id]
-        if len(older) < store.schema.id:  # what is gone may have had others
-            return True
-        return any(first_retyped(keys, store.schemas.schema(number).by_id) for number in older)

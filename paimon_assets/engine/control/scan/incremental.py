@@ -4,17 +4,13 @@
     changelog    changelog files
     diff         the difference of both states, for what no file in common shows
 
-Delta and changelog give every record as it was written, in the order of commits, if kinds are kept:
-so does Java since 1.1. Without kinds nobody could say which row of a key is the newest, nor what
-deletes it; then the records are merged, and rows that are left are given. Both leave OVERWRITE
-snapshots out, as every engine does: their ids are reported. A consumer reads them, unless
-`streaming-read-overwrite` is false: as a difference.
-
-Difference of a table with key: the files of both states, bucket by bucket, are cut into sections
-that share no key; sections that hold the same files in both are left out. Without key: the files
-that went and that came; over several snapshots (`NetChanges`) a file that came and went cancels
-out, and compactions change nothing. Segments of text formats come and go with the snapshots that
-added and removed them.
+Delta and changelog give every record as it was written, in the order of commits, if kinds are kept;
+without kinds the records are merged, and the rows that are left are given. Both leave OVERWRITE
+snapshots out, as every engine does; a consumer reads them as a difference, unless
+`streaming-read-overwrite` is false. With a key the difference is the sections of a bucket (files
+that share no key with others) that differ. Without, it is the files that went and that came; over
+several snapshots (`NetChanges`) a file that came and went cancels out, and compactions change
+nothing. Segments of text formats come and go with the snapshots that added and removed them.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`,
 `SnapshotReaderImpl.readIncrementalDiff`.
@@ -76,8 +72,6 @@ Files = dict[_LiveFile, DataFileMeta]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """The needed files of one snapshot."""
-
     buckets: Mapping[Bucket, list[ManifestEntry]]
     files: Mapping[Bucket, Files]
     total_buckets: Mapping[bytes, int]
@@ -246,7 +240,6 @@ class NetChanges:
 
 
 def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
-    """Return the error of a consumer that would not see that rows are gone."""
     return InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot_id} overwrote rows that the consumer has seen,"
         " and rows without their kinds cannot show it. Read row kinds (`with_row_kinds`,"
@@ -258,7 +251,6 @@ def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
 
 
 def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
-    """Return the error of a reader that would miss the changes of a refresh."""
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
         " refreshed, and what its files held before is not known. Read the whole table again"
@@ -310,7 +302,6 @@ class ChangeScan:
 
     scan: TableScan
     end: Snapshot | None
-    """The snapshot up to which changes were read."""
     skipped: tuple[int, ...] = ()
     """OVERWRITE snapshots whose changes are left out."""
 

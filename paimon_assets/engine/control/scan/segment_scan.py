@@ -1,12 +1,13 @@
 """Segments in a scan: files that stand in the registry alone, and files that changed.
 
-A foreign file may be replaced or removed by its owner at any time. Rows counted and bounds taken at
-import would then be wrong, so a scan compares size and time of each file it needs with the
+An external file may be replaced or removed by its owner at any time. Its rows and bounds, taken at
+import, would then be wrong, so a scan compares size and time of each file it needs with the
 registry, by one listing a folder, before anything is read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -52,25 +53,23 @@ def text_segments(
 
     Cost: a listing for append tables without buckets, nothing for others.
     """
+    return _matching(store, live_text_segments(store, snapshot), predicate)
+
+
+def _matching(
+    store: FileStore, segments: Iterable[Segment], predicate: Predicate | None
+) -> list[Segment]:
     on_partition = only_on(predicate, store.schema.partition_keys)
-    return [
-        segment
-        for segment in live_text_segments(store, snapshot)
-        if store.partitions.may_match(on_partition, segment.partition)
-    ]
+    may_match = partial(store.partitions.may_match, on_partition)
+    return [segment for segment in segments if may_match(segment.partition)]
 
 
 class TextChanges:
     """The changes of snapshots to segments of text formats, which no manifest holds."""
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
-        on_partition = only_on(predicate, store.schema.partition_keys)
         self._store = store
-        self._segments = [
-            segment
-            for segment in registered_text_segments(store)
-            if store.partitions.may_match(on_partition, segment.partition)
-        ]
+        self._segments = _matching(store, registered_text_segments(store), predicate)
 
     def added(self, step: Snapshot) -> list[ManifestEntry]:
         """Return the files of segments that a snapshot added."""
@@ -85,10 +84,7 @@ class TextChanges:
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
     def refreshed(self, steps: Iterable[Snapshot]) -> Segment | None:
-        """Return a segment that one of some snapshots in a row refreshed, and none of them added.
-
-        Of one that they added, all files come.
-        """
+        """Return a segment that some snapshots in a row refreshed, and did not add."""
         commits = {commit_of(step) for step in steps}
         changed = (segment for segment in self._segments if segment.refreshed in commits)
         return next((segment for segment in changed if segment.added not in commits), None)
@@ -106,7 +102,7 @@ class TextChanges:
 
 
 def how_written(store: FileStore, segment: Segment) -> TextOptions:
-    """Return how the files of a text segment are written."""
+    """Return the format options of a text segment's files."""
     schema = store.schemas.schema(segment.schema_id)
     return text_options_of(segment.format, segment.reader_options, schema) or TextOptions()
 
@@ -171,7 +167,10 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
                 kind="file-format",
                 details={"table": store.label, "path": path},
             )
-    found = _list(store, {path.rpartition("/")[0] for path in needed})
+    with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
+        folders = sorted({path.rpartition("/")[0] for path in needed})
+        listings = pool.map(store.file_io.list_directory, folders)
+        found = {plain_path(status.path): status for listing in listings for status in listing}
     for path in sorted(needed):
         segment, position = needed[path]
         if segment.roots:
@@ -185,12 +184,6 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
                 kind="segment-file-changed",
                 details={"table": store.label, "segment": segment.id, "path": path},
             )
-
-
-def _list(store: FileStore, folders: set[str]) -> Mapping[str, FileStatus]:
-    with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
-        listings = pool.map(store.file_io.list_directory, sorted(folders))
-        return {plain_path(status.path): status for listing in listings for status in listing}
 
 
 def _difference(known: SegmentFile, found: FileStatus | None) -> str | None:

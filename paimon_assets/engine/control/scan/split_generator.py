@@ -2,14 +2,10 @@
 
 Append tables: files of a bucket, in order, packed up to the target size; files that hold columns of
 the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and
-none holds deletes they are packed likewise; else the files are cut into sections that share no key,
-and whole sections are packed. A split of one file without deletes needs no merging. A partition
-with files whose key columns have another type is one split: they are in another order, and newer
-rows of their keys may lie in other buckets.
-
-Where deletion vectors mark what newer files replace, or the first row of a key stays, a compaction
-settles each key before its file leaves level 0: above it every key is live once, and level 0 is
-not read.
+none holds deletes they are packed likewise; else whole sections, which share no key, are packed. A
+partition with files whose key columns have another type is one split: newer rows of their keys may
+lie in other buckets. With deletion vectors, or if the first row of a key stays, a compaction
+settles each key before its file leaves level 0, and level 0 is not read.
 Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
 `DataEvolutionSplitGenerator`, `org.apache.paimon.CoreOptions.batchScanSkipLevel0`.
 """
@@ -17,7 +13,7 @@ Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySpl
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
@@ -192,38 +188,26 @@ class SplitGenerator:
         if not schema.has_primary_key:
             if schema.bucket_mode is BucketMode.HASH_FIXED:
                 files = sorted(files, key=lambda file: file.min_sequence_number)
-            yield from self._append_groups(files)
+            for ranges in pack(group_by_row_range(files), self._section_weight, self._target_bytes):
+                group = [file for row_range in ranges for file in row_range]
+                yield group, len(group) == len(ranges)
             return
         if needs_no_merge(schema, files):
             for group in self._pack(files):
                 yield group, True
             return
-        for sections in pack(self._sections(files), self._section_weight, self._target_bytes):
-            group = [file for section in sections for file in section]
+        sections = [list(files)]
+        if len(files) > 1:
+            cut = interval_partition(files, lambda file: key_range(file, self._key_types))
+            sections = [[file for run in section for file in run] for section in cut]
+        for packed in pack(sections, self._section_weight, self._target_bytes):
+            group = [file for section in packed for file in section]
             yield group, len(group) == 1 and not has_deletes(group[0])
-
-    def _append_groups(
-        self, files: Sequence[DataFileMeta]
-    ) -> Iterator[tuple[list[DataFileMeta], bool]]:
-        for ranges in pack(group_by_row_range(files), self._section_weight, self._target_bytes):
-            group = [file for row_range in ranges for file in row_range]
-            yield group, len(group) == len(ranges)
 
     def _pack(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         return pack(
             files, lambda file: max(file.file_size, self._open_file_bytes), self._target_bytes
         )
 
-    def _sections(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
-        if len(files) == 1:
-            return [list(files)]
-        return [
-            [file for run in section for file in run]
-            for section in interval_partition(files, self._key_range)
-        ]
-
     def _section_weight(self, section: list[DataFileMeta]) -> int:
         return max(sum(file.file_size for file in section), self._open_file_bytes)
-
-    def _key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
-        return key_range(file, self._key_types)

@@ -8,7 +8,7 @@ Each branch is read by its own key and options.
 Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_assets.engine.contract.split import DataSplit
@@ -29,12 +29,7 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    BUCKET,
-    DATA_FILE_EXTERNAL_PATHS,
-    SCAN_FALLBACK_BRANCH,
-)
+from paimon_assets.engine.spec.options.all_options import BRANCH, BUCKET, SCAN_FALLBACK_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS, is_within
@@ -71,7 +66,12 @@ def scan_table(
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
         return found
-    fallback = _open(store, branch)
+    main_only = {*time_travel_keys(), BUCKET.key}
+    options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
+    fallback = store.reopened(
+        {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
+        name=f"{store.label}$branch_{branch}",
+    )
     snapshots = fallback.snapshots
     newest = snapshots.latest() if instant_ms is None else snapshots.at_timestamp(instant_ms)
     if newest is None:
@@ -85,11 +85,16 @@ def scan_table(
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
     first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
-    others = _renumber(lacking, first + 1)
+    offset = first + 1  # the fallback's schemas get ids that main's do not use
+    splits = []
+    for split in lacking.splits:
+        files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
+        splits.append(replace(split, data_files=tuple(files)))
+    schemas = (replace(schema, id=schema.id + offset) for schema in lacking.file_schemas)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
-        splits=found.splits + others.splits,
-        file_schemas=found.file_schemas + others.file_schemas,
+        splits=(*found.splits, *splits),
+        file_schemas=(*found.file_schemas, *schemas),
         text_options={**found.text_options, **lacking.text_options},
         fallback=None if is_alike else replace(fallback.schema, id=first),
     )
@@ -110,11 +115,11 @@ def _scan(
     )
     texts = text_segments(store, snapshot, predicate)
     found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
-    wanted = [entry for entry in found if entry.partition not in without]
-    check_unchanged(store, wanted)
-    buckets = {(entry.partition, entry.bucket) for entry in wanted}
+    needed = [entry for entry in found if entry.partition not in without]
+    check_unchanged(store, needed)
+    buckets = {(entry.partition, entry.bucket) for entry in needed}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
-    splits = SplitGenerator(store).splits(snapshot.id, wanted, deletions)
+    splits = SplitGenerator(store).splits(snapshot.id, needed, deletions)
     options = {segment.name_prefix: how_written(store, segment) for segment in texts}
     return replace(scan_of(store, splits), text_options=options)
 
@@ -126,15 +131,6 @@ def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
     ids = sorted({file.schema_id for file in files})
     schemas = map(store.schemas.schema_or_none, ids)
     return TableScan(splits=found, file_schemas=tuple(schema for schema in schemas if schema))
-
-
-def _open(store: FileStore, branch: str) -> FileStore:
-    main_only = {*time_travel_keys(), BUCKET.key}
-    options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
-    return store.reopened(
-        {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
-        name=f"{store.label}$branch_{branch}",
-    )
 
 
 def _read_as(fallback: FileStore, store: FileStore) -> FileStore:
@@ -174,25 +170,11 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     return schema.primary_keys, options
 
 
-def _renumber(scan: TableScan, offset: int) -> TableScan:
-    """Give the schemas of `scan` ids that the other scan does not use."""
-    return TableScan(
-        splits=tuple(_with_offset(split, offset) for split in scan.splits),
-        file_schemas=tuple(replace(schema, id=schema.id + offset) for schema in scan.file_schemas),
-    )
-
-
-def _with_offset(split: DataSplit, offset: int) -> DataSplit:
-    files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
-    return replace(split, data_files=tuple(files))
-
-
 def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
     """Refuse splits whose buckets do not lie in the table."""
-    roots = (store.table_path, *store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS))
-    own = [_place(root) for root in roots]
+    own = [_spelling(root) for root in store.roots]
     for path in {split.bucket_path for split in splits}:
-        if not any(is_within(_place(path), root) for root in own):
+        if not any(is_within(_spelling(path), root) for root in own):
             raise InvalidInputError(
                 f"A split names the bucket '{path}', which is none of table '{store.label}'. Read "
                 "it with the table it was planned for.",
@@ -201,10 +183,10 @@ def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
             )
 
 
-def _place(path: str) -> str:
+def _spelling(path: str) -> str:
     """Return one spelling of a path; Hadoop has a name of its own for S3."""
-    place = canonical_path(path)
-    return f"s3:{place.removeprefix('s3a:')}" if place.startswith("s3a:") else place
+    path = canonical_path(path)
+    return f"s3:{path.removeprefix('s3a:')}" if path.startswith("s3a:") else path
 
 
 def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
@@ -212,30 +194,26 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
 
     Cost: a read of each schema; a listing of each folder of foreign files.
     """
-    entries = list(_entries(splits))
+    entries = [
+        ManifestEntry(
+            kind=FileKind.ADD,
+            partition=split.partition,
+            bucket=split.bucket,
+            total_buckets=split.total_buckets or -1,
+            file=file,
+        )
+        for split in splits
+        for file in (*split.before_files, *split.data_files)
+    ]
     check_unchanged(store, entries)
     found = scan_of(store, splits)
     store.refuse_retyped("read splits of", (schema.id for schema in found.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return found
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}
-    segments = SegmentRegistry(store=store).load().segments
-    texts = [segment for segment in segments if not segment.is_visible_to_paimon]
     options = {
         segment.name_prefix: how_written(store, segment)
-        for segment in texts
-        if segment.name_prefix in names
+        for segment in SegmentRegistry(store=store).load().segments
+        if not segment.is_visible_to_paimon and segment.name_prefix in names
     }
     return replace(found, text_options=options)
-
-
-def _entries(splits: Sequence[DataSplit]) -> Iterator[ManifestEntry]:
-    for split in splits:
-        for file in (*split.before_files, *split.data_files):
-            yield ManifestEntry(
-                kind=FileKind.ADD,
-                partition=split.partition,
-                bucket=split.bucket,
-                total_buckets=split.total_buckets or -1,
-                file=file,
-            )

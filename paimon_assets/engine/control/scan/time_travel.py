@@ -129,8 +129,7 @@ def travel_to(
     tag: str | None = None,
 ) -> Snapshot:
     """Return the snapshot that exactly one of the arguments means."""
-    ways = (snapshot_id, timestamp_ms, watermark, tag)
-    if sum(way is not None for way in ways) != 1:
+    if (snapshot_id, timestamp_ms, watermark, tag).count(None) != 3:
         raise InvalidInputError(
             "Time travel needs exactly one of snapshot id, timestamp, watermark and tag.",
             kind="time-travel",
@@ -168,8 +167,7 @@ def _of_version(store: FileStore, version: str) -> Snapshot:
 
 def _newest_compacted(store: FileStore) -> Snapshot | None:
     """Return the newest snapshot of a compaction, else the newest of all."""
-    newest = store.snapshots.latest()
-    earliest = store.snapshots.earliest_id()
+    newest, earliest = store.snapshots.latest(), store.snapshots.earliest_id()
     if newest is None or earliest is None:
         return None
     for snapshot_id in range(newest.id, earliest - 1, -1):
@@ -180,35 +178,34 @@ def _newest_compacted(store: FileStore) -> Snapshot | None:
 
 
 def _at(store: FileStore, timestamp_ms: int) -> Snapshot:
-    found = store.snapshots.at_timestamp(timestamp_ms)
-    if found is None:
-        earliest = store.snapshots.earliest_id()
-        first = None if earliest is None else store.snapshots.snapshot_or_none(earliest)
-        there_is = (
-            "it has no snapshots"
-            if first is None
-            else f"its oldest snapshot, {first.id}, is of {first.time_millis}"
-        )
-        raise NotFoundError(
-            f"Table '{store.label}' has no snapshot at or before {timestamp_ms} ms; {there_is}.",
-            kind="snapshot-not-found",
-            details={"table": store.label, "timestamp_ms": timestamp_ms},
-        )
-    return found
+    snapshot = store.snapshots.at_timestamp(timestamp_ms)
+    if snapshot is not None:
+        return snapshot
+    earliest = store.snapshots.earliest_id()
+    first = earliest and store.snapshots.snapshot_or_none(earliest)
+    raise NotFoundError(
+        f"Table '{store.label}' has no snapshot at or before {timestamp_ms} ms; "
+        + (
+            f"its oldest snapshot, {first.id}, is of {first.time_millis}."
+            if first
+            else "it has no snapshots."
+        ),
+        kind="snapshot-not-found",
+        details={"table": store.label, "timestamp_ms": timestamp_ms},
+    )
 
 
 def _at_watermark(store: FileStore, watermark: int) -> Snapshot:
-    found = store.snapshots.at_watermark(watermark)
-    if found is None:
-        newest = store.snapshots.latest()
-        there_is = "it has no snapshots" if newest is None else f"the newest is {newest.watermark}"
-        raise NotFoundError(
-            f"Table '{store.label}' has no snapshot with a watermark of {watermark} or later;"
-            f" {there_is}.",
-            kind="snapshot-not-found",
-            details={"table": store.label, "watermark": watermark},
-        )
-    return found
+    snapshot = store.snapshots.at_watermark(watermark)
+    if snapshot is not None:
+        return snapshot
+    newest = store.snapshots.latest()
+    raise NotFoundError(
+        f"Table '{store.label}' has no snapshot with a watermark of {watermark} or later; "
+        + (f"the newest is {newest.watermark}." if newest else "it has no snapshots."),
+        kind="snapshot-not-found",
+        details={"table": store.label, "watermark": watermark},
+    )
 
 
 def _keys(options: Sequence[Option[Any]]) -> str:

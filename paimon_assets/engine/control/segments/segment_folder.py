@@ -12,7 +12,7 @@ from typing import Self
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.base import FileIO, FileStatus
+from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
@@ -69,14 +69,14 @@ class FolderFile:
     """One file below a folder."""
 
     name: str
-    """Path below the folder; it is what identifies the file."""
+    """Path below the folder; it identifies the file."""
     size: int
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
 
     @property
     def is_text(self) -> bool:
-        """Whether the name is UTF-8; local names may be any bytes, and such files are not read."""
+        """Whether the name is UTF-8; files with other bytes in their names are not read."""
         return self.shown == self.name
 
     @property
@@ -95,7 +95,6 @@ class PartitionFolder:
     text: str
     """`name=value,name=value`."""
     files: tuple[FolderFile, ...]
-    """Named from the root."""
 
 
 def segment_root(store: FileStore, path: str) -> str:
@@ -153,9 +152,8 @@ def check_exists(file_io: FileIO, root: str) -> None:
 def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[FolderFile]:
     """Return every file below a folder, by name; names that begin with `_` or `.` are hidden.
 
-    Links to folders are followed, and each folder is read once: a link to one that is read anyway,
-    such as a folder above the link, is left out. Cost: one listing a folder, some at once; with
-    `roots`, local links are looked for file by file.
+    Links to folders are followed, but each folder is read once. Cost: one listing a folder, some at
+    once; with `roots`, local links are looked for file by file.
     """
     check_exists(file_io, root)
     found: list[FolderFile] = []
@@ -166,20 +164,34 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                 break
             listings = pool.map(file_io.list_directory, folders)
             statuses = [status for listing in listings for status in listing]
-            _refuse_tables(root, statuses)
+            for status in statuses:
+                kind = _OTHER_TABLES.get(status.name)
+                if kind is not None and status.is_directory:
+                    raise UnsupportedFeatureError(
+                        f"'{root}' holds {kind} table ('{status.path}'), whose log says which of "
+                        "its files still count; write the rows of that table as plain files.",
+                        kind="segment-other-table",
+                        details={"path": root},
+                    )
             shown = [status for status in statuses if not status.name.startswith(("_", "."))]
             folders = [status.path for status in shown if status.is_directory]
             if file_io.spec.scheme == "file":
                 folders = [path for path in folders if _is_new(path, root, visited)]
-            found += [_file(root, status) for status in shown if not status.is_directory]
+            found += [
+                FolderFile(
+                    name=plain_path(status.path).removeprefix(plain_path(root)).lstrip("/"),
+                    size=status.size,
+                    modified_ms=status.modified_ms,
+                )
+                for status in shown
+                if not (status.is_directory or status.name.endswith(".crc"))
+            ]
         else:
             raise InvalidInputError(
                 f"'{root}' has folders more than {_DEEPEST} deep; name one further down.",
                 kind="segment-path-depth",
             )
-    files = sorted(
-        (file for file in found if not file.name.endswith(".crc")), key=lambda file: file.name
-    )
+    files = sorted(found, key=lambda file: file.name)
     if roots is not None:
         for file in files:
             roots.check(f"{root}/{file.name}")
@@ -187,7 +199,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
 
 
 def _is_new(path: str, root: str, visited: set[str]) -> bool:
-    """Whether a local folder is read at this path; it is remembered where a link led to it."""
+    """Whether a local folder is to be read at this path; folders behind links are remembered."""
     folder, real_root = canonical_path(path), canonical_path(root)
     if folder == real_root + path[len(root) :]:
         return True
@@ -197,26 +209,6 @@ def _is_new(path: str, root: str, visited: set[str]) -> bool:
     is_new = folder not in visited
     visited.add(folder)
     return is_new
-
-
-def _refuse_tables(root: str, statuses: Sequence[FileStatus]) -> None:
-    for status in statuses:
-        what = _OTHER_TABLES.get(status.name)
-        if what is not None and status.is_directory:
-            raise UnsupportedFeatureError(
-                f"'{root}' holds {what} table ('{status.path}'), whose log says which of its files "
-                "still count; write the rows of that table as plain files.",
-                kind="segment-other-table",
-                details={"path": root},
-            )
-
-
-def _file(root: str, status: FileStatus) -> FolderFile:
-    return FolderFile(
-        name=plain_path(status.path).removeprefix(plain_path(root)).lstrip("/"),
-        size=status.size,
-        modified_ms=status.modified_ms,
-    )
 
 
 def partition_folders(

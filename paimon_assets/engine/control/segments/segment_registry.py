@@ -3,11 +3,10 @@
     <table>/segments/segments-<generation>.json      the newest one counts
 
 Each change publishes the next generation if it is absent, so of two commands at once one plans
-again. A few old generations are kept for readers that are about to open them; the ones before are
-emptied, and in the end deleted: a writer that slept so long that its name is free again looks what
-is newest once it has published, and plans again. The registry goes
-first and the snapshot second: a command that dies between them leaves segments in progress, and
-whether its snapshot exists decides what they are (`resolve`). A snapshot never waits for it.
+again. A few old generations stay for readers; older ones are emptied, and in the end deleted: a
+writer whose old name is free again looks for newer ones after its publish, and plans again. The
+registry is written before the snapshot: a command that dies between them leaves segments in
+progress, and its snapshot, if there is one, settles them (`resolve`).
 """
 
 import re
@@ -22,11 +21,11 @@ from paimon_assets.engine.codec.json.segment_json import (
     segments_to_json,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
@@ -58,7 +57,7 @@ _KEPT_NAMES = 16
 _TRIES = 50
 
 HOLD_TAG_PREFIX = "__segment_hold_"
-"""Tags that keep other engines from deleting foreign files; see `maintenance.removed_segments`."""
+"""Tags that keep other engines from deleting external files: `maintenance.removed_segments`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,20 +101,14 @@ class SegmentRegistry:
                 return 0, SegmentList()
             newest = max(generations)
             path = self._path(newest)
-            try:
-                data = self.store.file_io.read_bytes(path)
-            except NotFoundError:
-                continue
-            if not data:
-                continue  # so many generations later that it was emptied
-            return newest, _parse(data, path)
+            if data := read_or_none(self.store.file_io, path):  # else there are many newer ones
+                return newest, _parse(data, path)
         raise CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
         )
 
     def _generations(self) -> dict[int, int]:
-        """Return the size of each generation, in bytes."""
         listed = self.store.file_io.list_directory(self.directory)
         return {
             int(found[1]): status.size
@@ -130,19 +123,11 @@ class SegmentRegistry:
         except CommitUnknownError:
             done = False
         if not done:  # a storage that repeats a call finds its own file in the way
-            try:
-                done = self.store.file_io.read_bytes(path) == data
-            except NotFoundError:
-                return False
-        return done and self._stands(generation)
-
-    def _stands(self, generation: int) -> bool:
-        """Whether what was published is read; forget what nobody opens any more.
-
-        A name as old as those that are deleted was free because it was taken and deleted before:
-        nobody reads it. Of a change that so many others followed at once the same is said, and it
-        is made again, which changes nothing.
-        """
+            done = read_or_none(self.store.file_io, path) == data
+        if not done:
+            return False
+        # A name as old as those that are deleted was taken and deleted before: nobody reads it. A
+        # change that so many others followed at once is made again, which changes nothing.
         sizes = self._generations()
         newest = max(sizes, default=generation)
         for number, size in sizes.items():
@@ -156,10 +141,8 @@ class SegmentRegistry:
         return f"{self.directory}/{_PREFIX}{generation:08d}{_SUFFIX}"
 
 
-@lru_cache(maxsize=4)
-def _parse(data: bytes, path: str) -> SegmentList:
-    """Parse a registry; each plan of a table with segments reads the same bytes."""
-    return segments_from_json(data, path)
+_parse = lru_cache(maxsize=4)(segments_from_json)
+"""Each plan of a table with segments reads the same bytes."""
 
 
 def may_have_segments(store: FileStore) -> bool:
@@ -190,8 +173,7 @@ def _resolve(store: FileStore, segment: Segment) -> Segment:
 def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     """Return segments whose state no longer depends on snapshots that are about to expire.
 
-    What is in progress and committed is so for good; what a rollback undid was never done. Without
-    its snapshot a commit counts as made.
+    Commits that a rollback undid were never made; a commit without its snapshot counts as made.
     """
     known = resolve(store, segments)
     newest = store.snapshots.latest()
@@ -243,13 +225,12 @@ def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot)
     """Whether a snapshot comes after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
         return False
-    found = snapshot
     if commit.snapshot_id != snapshot.id:
         earlier = store.snapshots.snapshot_or_none(commit.snapshot_id)
         if earlier is None:
             return store.paths.branch == MAIN_BRANCH or _is_before_fork(store, commit)
-        found = earlier
-    return found.delta_manifest_list == commit.delta_manifest_list
+        snapshot = earlier
+    return snapshot.delta_manifest_list == commit.delta_manifest_list
 
 
 def _main_of(store: FileStore) -> FileStore:
@@ -291,18 +272,15 @@ def hold_external(
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
     Deleting the tag with another engine deletes the files, so it has a name that says what it is.
     """
-    foreign = external_entries(store, entries)
-    if snapshot is None or not foreign:
+    external = external_entries(store, entries)
+    if snapshot is None or not external:
         return None
-    name = f"{HOLD_TAG_PREFIX}{_segment_number(foreign[0].file.file_name)}_{snapshot.id}"
+    parts = external[0].file.file_name.split("-")
+    number = parts[1] if len(parts) > 2 and parts[0] == "segment" else "x"
+    name = f"{HOLD_TAG_PREFIX}{number}_{snapshot.id}"
     # A tag of this name holds the same snapshot: names carry its id.
     store.tags.hold(name, snapshot)
     return name
-
-
-def _segment_number(file_name: str) -> str:
-    parts = file_name.split("-")
-    return parts[1] if len(parts) > 2 and parts[0] == "segment" else "x"
 
 
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
@@ -321,14 +299,11 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 
 
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
-    """Refuse to make a folder the table's own that holds, or lies in, one of its segments.
-
-    Cost: none without such a change; else a read of the registry.
-    """
-    wanted = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    if DATA_FILE_EXTERNAL_PATHS.key not in wanted:
+    """Refuse to make a folder the table's own that holds, or lies in, one of its segments."""
+    options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    if DATA_FILE_EXTERNAL_PATHS.key not in options:
         return
-    own = [plain_path(root) for root in Options(wanted).get(DATA_FILE_EXTERNAL_PATHS)]
+    own = [plain_path(root) for root in Options(options).get(DATA_FILE_EXTERNAL_PATHS)]
     main = replace(store, schema=store.schema.with_dynamic_options({BRANCH.key: MAIN_BRANCH}))
     for segment in SegmentRegistry(store=main).load().segments:
         folder = plain_path(segment.folder)
@@ -352,10 +327,7 @@ def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segm
 
 
 def registered_text_segments(store: FileStore) -> list[Segment]:
-    """Return the segments of text formats that a table or one of its branches may have.
-
-    Cost: a listing, and a read where there are segments; nothing for tables that have none.
-    """
+    """Return the segments of text formats that a table or one of its branches may have."""
     if not may_have_segments(store):
         return []
     listed = SegmentRegistry(store=store).load().segments
