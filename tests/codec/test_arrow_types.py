@@ -2,14 +2,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import (
     from_arrow_type,
     to_arrow_field,
     to_arrow_schema,
     to_arrow_type,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.codec_strategies import nested_types
 

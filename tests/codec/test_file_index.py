@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import FormatError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.file_index.file_index import (
@@ -33,7 +34,6 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.data.arrow_predicate import passing_rows as true_rows
-from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
@@ -44,7 +44,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     any_of,
     equal,
 )
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow

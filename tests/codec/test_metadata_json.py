@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import FormatError, PaimonError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import (
     schema_from_json,
     schema_to_json,
     snapshot_from_json,
     snapshot_to_json,
 )
-from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 from tests.testkit.builders import snapshot
 from tests.testkit.codec_strategies import file_names, longs, texts
 

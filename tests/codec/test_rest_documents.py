@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_assets import FormatError, UnsupportedFeatureError, move_column
 from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.documents import (
     INSTANT,
@@ -27,8 +28,7 @@ from paimon_assets.engine.codec.rest.documents import (
     ViewResponse,
 )
 from paimon_assets.engine.codec.rest.structure import ABSENT, SCHEMA_CHANGE
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey, move_column
+from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey
 
 VECTORS = [
     json.loads(line)

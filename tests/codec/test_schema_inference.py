@@ -1,9 +1,9 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema, all_field_ids
+from paimon_assets.engine.spec.schema.schema import all_field_ids
 
 
 @pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])

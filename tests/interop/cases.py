@@ -19,8 +19,6 @@ ODD_TEXTS = ("plain", "a b", "x=y", "50%", "a/b", "ä-日本", 'q"uote', "c:d", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCase:
-    """One table and the commits that fill it."""
-
     name: str
     columns: Columns
     commits: tuple[tuple[Row, ...], ...]
@@ -32,7 +30,6 @@ class TableCase:
 
     @property
     def schema(self) -> Schema:
-        """The declared schema."""
         return Schema.of(
             self.columns,
             primary_keys=self.primary_keys,

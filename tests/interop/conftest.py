@@ -33,6 +33,5 @@ def pypaimon(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def rust(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    """Rust Paimon."""
     with _peer("pypaimon-rust", shared_warehouse, tmp_path_factory.mktemp("rust")) as oracle:
         yield oracle

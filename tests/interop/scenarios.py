@@ -15,8 +15,6 @@ KEYED = {"rowkind.field": "kind", "num-sorted-run.compaction-trigger": "3"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A table, and what happens to it."""
-
     name: str
     options: dict[str, str]
     steps: tuple[Step, ...]
@@ -27,7 +25,6 @@ class Scenario:
 
     @property
     def schema(self) -> Schema:
-        """The declared schema."""
         return Schema.of(
             COLUMNS,
             primary_keys=self.primary_keys,
@@ -40,7 +37,6 @@ class Scenario:
 
 
 def rows(ids: range, text: str, *, kind: str = "+I", days: str = "ab") -> tuple[Row, ...]:
-    """Return rows of one kind whose days take turns."""
     return tuple(
         {"day": days[n % len(days)], "id": n, "kind": kind, "text": f"{text}{n}"} for n in ids
     )

@@ -13,15 +13,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.oracle import Oracle
@@ -36,8 +33,6 @@ LATER = FixedClock(now=4_000_000_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows, in one commit."""
-
     rows: tuple[Row, ...]
     replaces: Mapping[str, str] | None = None
     """Partition column → value that they take the place of; empty: the partitions they lie in."""
@@ -45,8 +40,6 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """The table emptied, or some of its partitions."""
-
     partitions: tuple[Mapping[str, str], ...] = ()
 
 
@@ -94,31 +87,24 @@ Step = Write | Empty | Compact | Change | Sort | Keep
 
 
 class Side(Protocol):
-    """Who does a step."""
-
     def do(self, table: str, step: Step) -> None:
         """Do a step as one commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class OurSide:
-    """This engine."""
-
     warehouse: Path
     executor: EmbeddedExecutor = field(default_factory=lambda: EmbeddedExecutor(threads=1))
 
     def open(self, table: str) -> Table:
-        """Open a table."""
         return open_catalog(str(self.warehouse)).get_table(table)
 
     def create(self, table: str, schema: Schema) -> Table:
-        """Create a table and its database."""
         catalog = open_catalog(str(self.warehouse))
         catalog.create_database(table.split(".", maxsplit=1)[0], ignore_if_exists=True)
         return catalog.create_table(table, schema)
 
     def do(self, table: str, step: Step) -> None:
-        """Do a step as one commit."""
         opened = self.open(table)
         match step:
             case Write(rows, replaces):
@@ -162,13 +148,10 @@ class OurSide:
 
 @dataclass(frozen=True, slots=True)
 class JavaSide:
-    """Java Paimon."""
-
     java: Oracle
     ours: OurSide
 
     def do(self, table: str, step: Step) -> None:
-        """Do a step as one commit."""
         match step:
             case Write(rows, replaces):
                 self.java.call(

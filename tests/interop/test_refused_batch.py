@@ -7,6 +7,7 @@ import pandera.pyarrow as pap
 import pyarrow as pa
 import pytest
 
+from paimon_assets import Schema, open_catalog
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonIOManager,
@@ -15,8 +16,6 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_output,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.oracle import Oracle
 
 pytestmark = [
@@ -44,7 +43,6 @@ GOOD, BAD, MENDED = rows(id1=1, id2=2), rows(id2=7, id3=-3), rows(id2=7, id3=3)
 
 
 def returning(table: str, schema: Schema, way: str, frame: pa.Table) -> dg.AssetsDefinition:
-    """The asset of a table, written the one way or the other."""
     if way == "paimon_asset":
 
         @paimon_asset(table, schema, before_commit=CHECKS, mode="overwrite")

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A server."""
     if not HOME.exists():
         pytest.skip("the peers' environment is absent; `make interop` creates it")
     with served_to_outsiders(tmp_path_factory.mktemp("served")) as found:

@@ -5,10 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, open_catalog
 from tests.testkit.foreign import states, write
 from tests.testkit.oracle import Oracle
 

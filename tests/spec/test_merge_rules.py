@@ -1,6 +1,6 @@
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
@@ -8,7 +8,7 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     merge_rules_of,
 )
 from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 
 ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}
 COLUMNS = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 
 
 def schema(options, primary_keys=("id",), **columns):

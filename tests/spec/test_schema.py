@@ -1,13 +1,8 @@
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.schema.schema import (
-    BucketMode,
-    Schema,
-    all_field_ids,
-    first_table_schema,
-)
+from paimon_assets.engine.spec.schema.schema import BucketMode, all_field_ids, first_table_schema
 
 ROW = {
     "type": "ROW",

@@ -2,20 +2,9 @@ import json
 
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropPrimaryKey,
-    Move,
-    MoveType,
-    SetOption,
-    UpdateColumnType,
-    UpdateComment,
+from paimon_assets import (
+    InvalidInputError,
     add_column,
-    change_from_json,
-    change_to_json,
-    changes_from_json,
-    changes_to_json,
     drop_column,
     move_column,
     remove_option,
@@ -25,6 +14,19 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_default_value,
     update_column_nullability,
     update_column_type,
+)
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    DropPrimaryKey,
+    Move,
+    MoveType,
+    SetOption,
+    UpdateColumnType,
+    UpdateComment,
+    change_from_json,
+    change_to_json,
+    changes_from_json,
+    changes_to_json,
 )
 from paimon_assets.engine.spec.types.type_text import parse_type
 

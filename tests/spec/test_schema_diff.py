@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.spec.evolution.schema_change import (
-    UpdateComment,
+from paimon_assets import (
+    Schema,
     add_column,
     drop_column,
     move_column,
@@ -12,9 +12,10 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_comment,
     update_column_type,
 )
+from paimon_assets.engine.spec.evolution.schema_change import UpdateComment
 from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 
 OLD = first_table_schema(
     Schema.of(dict.fromkeys("abcd", "INT"), options={"write-only": "true"}), time_millis=1

@@ -7,23 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.errors import (
+from paimon_assets import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedFeatureError,
-)
-from paimon_assets.engine.spec.evolution.option_rules import IMMUTABLE_OPTIONS
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropColumn,
-    DropPrimaryKey,
-    RenameColumn,
+    Schema,
     SchemaChange,
-    UpdateColumnNullability,
-    UpdateColumnPosition,
-    UpdateColumnType,
-    UpdateComment,
+    UnsupportedFeatureError,
     add_column,
     drop_column,
     move_column,
@@ -35,8 +25,19 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.spec.evolution.option_rules import IMMUTABLE_OPTIONS
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    DropColumn,
+    DropPrimaryKey,
+    RenameColumn,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
-from paimon_assets.engine.spec.schema.schema import Schema, all_field_ids, first_table_schema
+from paimon_assets.engine.spec.schema.schema import all_field_ids, first_table_schema
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
 from paimon_assets.engine.spec.types.type_text import parse_type
 

@@ -1,8 +1,8 @@
 import pytest
 
-from paimon_assets.engine.errors import HIDDEN, InvalidInputError
+from paimon_assets import InvalidInputError, open_catalog
+from paimon_assets.engine.errors import HIDDEN
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
-from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.segments.segment import (
     FileColumn,
     check_partition_option,

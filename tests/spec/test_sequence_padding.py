@@ -1,10 +1,10 @@
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.options.all_options import SequencePadding
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 
 
 def schema(seq_type, padding, *, keys=("k",), **options):

@@ -11,11 +11,9 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from paimon_assets import Schema, StorageError, Table
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 
 PLANES = Schema.of(
     {"tailnum": "STRING", "seats": "INT", "engine": "STRING"},
@@ -28,7 +26,6 @@ WEATHER = Schema.of({"origin": "STRING NOT NULL", "temp": "DOUBLE", "day": "DATE
 
 
 def planes(*rows: tuple[str, int | None, str | None]) -> pa.Table:
-    """Rows of `PLANES`."""
     names, seats, engines = (list(column) for column in zip(*rows, strict=True))
     return pa.table(
         {
@@ -84,7 +81,6 @@ def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
 
 
 def metadata_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> dict[str, Any]:
-    """Metadata of the one materialization of an asset, as plain values."""
     [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == key]
     return {
         name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
@@ -93,7 +89,6 @@ def metadata_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> dict[str
 
 
 def data_version_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> str:
-    """Data version of the one materialization of an asset."""
     [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == key]
     return (event.materialization.tags or {})["dagster/data_version"]
 
@@ -117,7 +112,6 @@ def failure_text(result: dg.ExecuteInProcessResult) -> str:
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
-    """All rows of a table, in a fixed order."""
     return sorted(table.new_read_builder().to_arrow().to_pylist(), key=str)
 
 

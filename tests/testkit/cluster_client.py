@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paimon_assets.engine.errors import PaimonError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import PaimonError, Schema, open_catalog
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.preflight import _Known, check_workers
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session

@@ -122,14 +122,12 @@ _VALUES: dict[TypeRoot, st.SearchStrategy[Any]] = {
 def typed_rows(
     draw: st.DrawFn, types: st.SearchStrategy[Any] = nested_types, max_rows: int = 1
 ) -> tuple[list[Any], list[tuple[Any, ...]]]:
-    """Some types, and rows of values of them."""
     chosen = draw(st.lists(types, min_size=1, max_size=5))
     row = st.tuples(*(values(data_type) for data_type in chosen))
     return chosen, draw(st.lists(row, min_size=1, max_size=max_rows))
 
 
 def arrow_columns(types: list[Any], rows: list[tuple[Any, ...]]) -> list[Any]:
-    """The columns of some rows, of the declared Arrow types."""
     return [
         pa.array([to_scalar(row[index], data_type) for row in rows], to_arrow_type(data_type))
         for index, data_type in enumerate(types)

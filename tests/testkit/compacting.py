@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 
 EXECUTOR = EmbeddedExecutor(2)
 COLUMNS = {"id": "BIGINT", "n": "BIGINT", "t": "STRING", "seq": "BIGINT", "kind": "STRING"}
@@ -40,7 +39,6 @@ def compact(table, strategy="minor", **changes):
 
 
 def rows_of(table):
-    """Return all rows as a sorted list."""
     rows = table.new_read_builder().to_arrow().to_pylist()
     return sorted(rows, key=lambda row: tuple((v is None, str(v)) for v in row.values()))
 

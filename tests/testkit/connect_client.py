@@ -17,16 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_assets import PaimonError, Schema, Table, open_catalog
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonIOManager,
     PaimonSparkResource,
     paimon_asset,
 )
-from paimon_assets.engine.errors import PaimonError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 from paimon_assets.spark import session as sessions
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark
@@ -224,7 +221,6 @@ def sums(table: Table, executor: SparkExecutor) -> list[int]:
 
 
 def outcome(deed: Callable[[], Any]) -> dict[str, Any]:
-    """What a deed returned or raised."""
     try:
         return {"value": deed()}
     except PaimonError as error:
@@ -232,7 +228,6 @@ def outcome(deed: Callable[[], Any]) -> dict[str, Any]:
 
 
 def main(address: str, home: str) -> None:
-    """Do every deed, in order."""
     deeds = Deeds(address, Path(home))
     names = [name for name, deed in vars(Deeds).items() if callable(deed) and name[0] != "_"]
     outcomes = {name: outcome(getattr(deeds, name)) for name in names}

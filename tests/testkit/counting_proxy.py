@@ -17,8 +17,6 @@ _NOT_PASSED = frozenset({"transfer-encoding", "connection", "date", "server", "e
 
 @dataclass
 class Counts:
-    """The requests of a block."""
-
     requests: list[tuple[float, float, str]] = field(default_factory=list)
     """(begin, end, method and path)."""
     down_bytes: int = 0
@@ -45,7 +43,6 @@ class Proxy(ThreadingHTTPServer):
 
     @contextmanager
     def counting(self) -> Iterator[Counts]:
-        """Count the requests of the block."""
         self.counts = counts = Counts()
         yield counts
 

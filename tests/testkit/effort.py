@@ -17,7 +17,6 @@ def register_profiles() -> None:
 
 
 def is_hunt() -> bool:
-    """Whether `make hunt` runs."""
     return settings.get_current_profile_name() == HUNT
 
 

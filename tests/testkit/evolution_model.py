@@ -45,7 +45,6 @@ class EvolvingModel:
     commits: list[list[Cells]] = field(default_factory=list)
 
     def write(self, schema: TableSchema, rows: Iterable[Row]) -> None:
-        """Commit rows, as columns of `schema`."""
         cells = [{f.id: (row[f.name], f.type) for f in schema.fields} for row in rows]
         if schema.has_primary_key and cells:
             cells = list(self._merged(schema, cells).values())
@@ -66,7 +65,6 @@ class EvolvingModel:
         return [{f.name: cells[f.id][0] for f in schema.fields} for cells in kept]
 
     def stored_types(self, field_id: int) -> set[DataType]:
-        """Return the types in which values of a column are stored."""
         every = (cells for commit in self.commits for cells in commit)
         return {cells[field_id][1] for cells in every if field_id in cells}
 

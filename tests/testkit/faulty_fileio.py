@@ -30,8 +30,6 @@ WRITES = frozenset(
 
 
 class Fault(StrEnum):
-    """What goes wrong."""
-
     FAIL = "fail"
     LOSE_ANSWER = "lose answer"
     TEAR = "tear"
@@ -69,12 +67,10 @@ class FaultyFileIO(DelegatingFileIO):
         """(method, path) of every call so far."""
 
     def count(self, method: str) -> int:
-        """Return how often a method was called."""
         return sum(called == method for called, _ in self.calls)
 
     @property
     def spec(self) -> FileIOSpec:
-        """The spec of the real storage."""
         return self._inner.spec
 
     def _passed(self, method, *args, **_):

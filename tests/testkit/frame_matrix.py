@@ -53,7 +53,6 @@ class Source:
 
 
 def sources() -> Iterator[Source]:
-    """Yield all sources."""
     yield from _pandas()
     yield from _polars()
     yield from _arrow()

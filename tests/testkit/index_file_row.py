@@ -54,7 +54,6 @@ class IndexRowLayout:
 
     @property
     def types(self) -> tuple[DataType, ...]:
-        """Types of the columns."""
         vectors = ArrayType(element=_row_type(_VECTOR[: self.vector_arity]))
         covers = _row_type(_GLOBAL[: self.global_arity])
         every = (string(), string(), bigint(), bigint(), vectors, string(), covers)

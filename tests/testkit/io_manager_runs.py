@@ -31,7 +31,6 @@ ANNOTATION: Mapping[str, Any] = {
 
 
 def to_arrow(frame: Any) -> pa.Table:
-    """Rows of a frame of any kind."""
     match frame:
         case pa.Table():
             return frame
@@ -67,6 +66,5 @@ def range_tags(first: str, last: str) -> dict[str, str]:
 
 
 def told_by_partition(result: dg.ExecuteInProcessResult, name: str) -> dict[str | None, Any]:
-    """One metadata value of the materialization of each partition."""
     events = [event.materialization for event in result.get_asset_materialization_events()]
     return {event.partition: event.metadata[name].value for event in events}

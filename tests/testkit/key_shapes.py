@@ -31,7 +31,6 @@ class KeyShape:
         return self.crosses and bool(set(self.partitions) & set(self.keys))
 
     def schema(self, options: dict[str, str]) -> Schema:
-        """Declare the table."""
         return Schema.of(
             COLUMNS, partition_keys=self.partitions, primary_keys=self.keys, options=options
         )

@@ -227,7 +227,6 @@ class Function:
 
 
 def decimal_of(data_type: DataType) -> tuple[int, int]:
-    """Return precision and scale of a decimal type."""
     assert isinstance(data_type, AtomicType)
     return data_type.precision or 0, data_type.scale or 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from paimon_assets import Schema, Snapshot
 from paimon_assets.engine.codec.avro.manifest_avro import write_index_manifest
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
@@ -25,9 +26,7 @@ from paimon_assets.engine.spec.metadata.index_file import (
 )
 from paimon_assets.engine.spec.metadata.manifest import FileKind
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, SimpleStats
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint
 from tests.testkit.builders import data_file
 
@@ -52,19 +51,16 @@ class FixedClock:
 def new_store(
     tmp_path: Path, schema: Schema = APPEND, *, file_io: FileIO | None = None
 ) -> FileStore:
-    """Create a table and open it."""
     path = str(tmp_path / "table")
     SchemaManager(LocalFileIO(), TablePaths(table=path)).create(schema, time_millis=1)
     return FileStore.open(file_io or LocalFileIO(), path)
 
 
 def key(value: int) -> bytes:
-    """Serialize a key of one BIGINT."""
     return serialize_row([value], [bigint()])
 
 
 def keyed_file(low: int, high: int, **changes: Any) -> DataFileMeta:
-    """Return a file of the keyed table with keys from `low` to `high`."""
     stats = SimpleStats(min_values=key(low), max_values=key(high), null_counts=(0,))
     return data_file(
         **{
@@ -90,7 +86,6 @@ def message(
     total_buckets: int | None = None,
     deleted: Sequence[DataFileMeta] = (),
 ) -> CommitMessage:
-    """Return a message of newly written files."""
     return CommitMessage(
         partition=partition,
         bucket=bucket,
@@ -100,14 +95,12 @@ def message(
 
 
 def commit(store: FileStore, *messages: CommitMessage, user: str = "", **more: Any) -> Snapshot:
-    """Commit as a user of its own."""
     return FileStoreCommit(store, clock=FixedClock()).commit(
         messages, commit_user=user or str(uuid4()), commit_identifier=1, **more
     )
 
 
 def newest(store: FileStore) -> Snapshot:
-    """Return the newest snapshot, which there must be."""
     latest = store.snapshots.latest()
     assert latest is not None
     return latest
@@ -143,7 +136,6 @@ def vectors_of(
 
 
 def manifest_files(store: FileStore) -> set[str]:
-    """Return the names of all files in the manifest directory."""
     statuses = LocalFileIO().list_directory(store.paths.manifest_directory)
     return {status.name for status in statuses}
 

@@ -48,7 +48,6 @@ class ModelTable:
 
     @property
     def version_count(self) -> int:
-        """How many commits there were."""
         return len(self._versions)
 
     def write(self, rows: Iterable[Row]) -> bool:

@@ -98,7 +98,6 @@ class Oracle:
         self.call("write", table=table, rows=str(path))
 
     def read(self, table: str) -> pa.Table:
-        """Let the peer read a whole table."""
         path = self._exchange / f"{uuid.uuid4().hex}.arrow"
         self.call("read", table=table, out=str(path))
         return feather.read_table(str(path), memory_map=False)

@@ -13,14 +13,20 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from pyarrow import orc
 
+from paimon_assets import (
+    DataSplit,
+    EmbeddedExecutor,
+    Identifier,
+    Schema,
+    SegmentSource,
+    open_catalog,
+)
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
 from paimon_assets.engine.codec.rest.documents import AlterTableRequest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_split
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
@@ -30,7 +36,6 @@ from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.worker import read_split
 from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -40,10 +45,8 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
@@ -78,7 +81,6 @@ class Place:
         return self.catalog.get_table(name)
 
     def written(self, **more):
-        """Create a table of two rows."""
         table = self.table(**more)
         table.new_write_builder().write(ROWS, EXECUTOR)
         return table

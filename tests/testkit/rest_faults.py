@@ -12,8 +12,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Say:
-    """An answer."""
-
     status: int = 200
     body: Any = None
     """JSON, or bytes as they are."""
@@ -28,8 +26,6 @@ class Say:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came."""
-
     method: str
     target: str
     headers: Mapping[str, str]
@@ -37,7 +33,6 @@ class Asked:
 
     @property
     def json(self) -> Any:
-        """The body."""
         return json.loads(self.body)
 
 
@@ -69,7 +64,6 @@ class ScriptedServer:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def will(self, *answers: Say) -> None:
@@ -77,7 +71,6 @@ class ScriptedServer:
         self.says.extend(answers)
 
     def give(self, handler: BaseHTTPRequestHandler, said: Say) -> None:
-        """Answer, or fail to."""
         if said.hangs:
             self.closing.wait()
         if said.hangs or said.silent:

@@ -13,8 +13,6 @@ _HOP = frozenset({"connection", "transfer-encoding", "content-length", "date", "
 
 
 class Fate(StrEnum):
-    """What becomes of a request."""
-
     PASSED = "passed on"
     LOST_BEFORE = "the request is lost"
     LOST_AFTER = "the answer is lost"
@@ -87,7 +85,6 @@ class LossyProxy:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @contextmanager

@@ -22,8 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered."""
-
     status: int
     body: bytes
     headers: Mapping[str, str]
@@ -74,7 +72,6 @@ class RestClient:
         return self.ask("DELETE", path)
 
     def of(self, token: str) -> "RestClient":
-        """Return the client of a principal."""
         return RestClient(self.port, {"Authorization": f"Bearer {token}"})
 
 

@@ -6,14 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_assets import CommitUnknownError, EmbeddedExecutor, Snapshot, Table
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitUnknownError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.table.table import Table
 from tests.testkit.rest_server import RestClient
 
 FIELDS = [
@@ -29,14 +26,12 @@ def table_body(name: str, database: str = "db", **schema: Any) -> dict[str, Any]
 
 
 def created(client: RestClient, name: str, database: str = "db", **schema: Any) -> Any:
-    """Create a table and return what the server says of it."""
     answer = client.post(f"databases/{database}/tables", table_body(name, database, **schema))
     assert (answer.status, answer.body) == (200, b""), answer.body
     return client.get(f"databases/{database}/tables/{name}").json
 
 
 def commit_body(table: Mapping[str, Any], snapshot: Snapshot, **others: Any) -> dict[str, Any]:
-    """The body that commits a snapshot."""
     members = json.loads(snapshot_to_json(snapshot))
     return {"tableId": table["id"], "snapshot": members, "statistics": [], **others}
 
@@ -90,7 +85,6 @@ def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Po
 
 
 def rows(*ids: int) -> pa.Table:
-    """Rows of (id, text)."""
     fields: list[pa.Field[Any]] = [
         pa.field("id", pa.int32(), nullable=False),
         pa.field("text", pa.string()),
@@ -102,14 +96,12 @@ def rows(*ids: int) -> pa.Table:
 
 
 def write(table: Table, *ids: int) -> Snapshot:
-    """Write rows and return the snapshot."""
     snapshot = table.new_write_builder().write(rows(*ids), EmbeddedExecutor()).snapshot
     assert snapshot is not None
     return snapshot
 
 
 def ids_of(table: Table) -> list[Any]:
-    """The ids of all rows, sorted."""
     found: list[Any] = table.new_read_builder().to_arrow()["id"].to_pylist()
     return sorted(found)
 

@@ -32,14 +32,11 @@ def signed_by(algorithm: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Served:
-    """A server and its warehouse."""
-
     client: RestClient
     warehouse: Path
 
     @property
     def uri(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self.client.port}"
 
     def tokens(self) -> int:

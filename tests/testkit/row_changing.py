@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import EmbeddedExecutor, Schema
 
 EXECUTOR = EmbeddedExecutor(2)
 COLUMNS = {"p": "STRING", "id": "BIGINT", "v": "INT"}

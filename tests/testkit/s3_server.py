@@ -19,7 +19,6 @@ _START_SECONDS = 60
 
 
 def serve(port: int) -> None:
-    """Serve until killed."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
@@ -28,7 +27,6 @@ def serve(port: int) -> None:
 
 
 def storage_options(port: int) -> dict[str, str]:
-    """Return the catalog options of the server."""
     return {
         "s3.endpoint": f"http://127.0.0.1:{port}",
         "s3.access-key": ACCESS_KEY,

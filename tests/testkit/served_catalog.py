@@ -17,8 +17,20 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from uuid import uuid4
 
+from paimon_assets import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    Identifier,
+    InvalidInputError,
+    NotFoundError,
+    Schema,
+    SchemaChange,
+    Snapshot,
+    StorageError,
+)
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
+from paimon_assets.engine.control.catalog.catalog import LoadedTable, check_name
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import (
@@ -26,21 +38,12 @@ from paimon_assets.engine.control.rollback import (
     rollback_to_snapshot,
     rollback_to_tag,
 )
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+from paimon_assets.engine.spec.metadata.snapshot import Tag
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 GHOST = b"nobody's"
@@ -52,8 +55,6 @@ _KEPT = re.compile(
 
 
 class Answer(StrEnum):
-    """What becomes of a commit."""
-
     LOST_BEFORE = "the request is lost"
     LOST_AFTER = "the answer is lost"
     RACE = "another was faster"
@@ -62,8 +63,6 @@ class Answer(StrEnum):
 
 @dataclass(slots=True)
 class _Served:
-    """A table as the server knows it."""
-
     uuid: str
     path: str
     is_external: bool = False
@@ -123,18 +122,15 @@ class ServedCatalog:
             raise AssertionError(f"not a client's to do: {method} {path}")
 
     def list_databases(self) -> list[str]:
-        """See `Catalog`."""
         return sorted(self._databases)
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """See `Catalog`."""
         check_name("database", name)
         if name in self._databases and not ignore_if_exists:
             raise AlreadyExistsError(f"Database '{name}' exists already.", kind="database-exists")
         self._databases.setdefault(name, {})
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """See `Catalog`."""
         if self._tables(name) and not cascade:
             raise InvalidInputError(
                 f"Database '{name}' holds tables; drop it with cascade.", kind="database-not-empty"
@@ -144,11 +140,9 @@ class ServedCatalog:
         del self._databases[name]
 
     def list_tables(self, database: str) -> list[str]:
-        """See `Catalog`."""
         return sorted(self._tables(database))
 
     def load_table(self, identifier: Identifier) -> LoadedTable:
-        """See `Catalog`."""
         with self._lock:
             served = self._served(identifier)
             return LoadedTable(
@@ -161,7 +155,6 @@ class ServedCatalog:
             )
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
-        """See `Catalog`; no request says when a schema was made."""
         with self._lock:
             served = self._served(identifier)
             with self._working(served):
@@ -173,7 +166,6 @@ class ServedCatalog:
     def create_table(
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
-        """See `Catalog`."""
         with self._lock:
             tables = self._tables(identifier.database)
             if identifier.table in tables:
@@ -190,7 +182,6 @@ class ServedCatalog:
             return made
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
-        """See `Catalog`."""
         with self._changing(identifier) as served:
             schemas = self._schemas(served, identifier.branch)
             made = schemas.commit_changes(changes, time_millis=_now())
@@ -198,7 +189,6 @@ class ServedCatalog:
         return made
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """See `Catalog`."""
         with self._lock:
             if ignore_if_missing and identifier.table not in self._tables(identifier.database):
                 return
@@ -207,7 +197,6 @@ class ServedCatalog:
             _STORAGE.delete_directory(served.path)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """See `Catalog`; the table stays where it lies."""
         with self._lock:
             served = self._served(source)
             if target.table in self._tables(target.database):
@@ -216,7 +205,6 @@ class ServedCatalog:
             self._databases[target.database][target.table] = served
 
     def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
-        """See `VersionedCatalog`."""
         if self.is_silent and self.is_lost:
             raise StorageError("The server does not answer.")
         with self._lock:
@@ -231,7 +219,6 @@ class ServedCatalog:
         base_uuid: str | None,
         statistics: Sequence[PartitionStatistics],
     ) -> bool:
-        """See `VersionedCatalog`."""
         answer = self.answers.popleft() if self.answers else None
         self.is_lost = answer in (Answer.LOST_BEFORE, Answer.LOST_AFTER)
         if answer is Answer.LOST_BEFORE:
@@ -261,7 +248,6 @@ class ServedCatalog:
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
     ) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             newest = served.newest[identifier.branch].id
             if from_snapshot not in (None, newest):
@@ -274,18 +260,15 @@ class ServedCatalog:
             self._look_again(served)
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             rollback_schema(self._store(served, identifier.branch), schema_id)
             self._look_again(served)
 
     def list_tags(self, identifier: Identifier) -> list[str]:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             return [tag.name for tag in self._store(served, identifier.branch).tags.list()]
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             return self._store(served, identifier.branch).tags.get(name)
 
@@ -297,7 +280,6 @@ class ServedCatalog:
         *,
         time_retained: dt.timedelta | None = None,
     ) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             store = self._store(served, identifier.branch)
             snapshot = store.snapshots.snapshot(snapshot_id)
@@ -305,37 +287,31 @@ class ServedCatalog:
         self._answer()
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             self._store(served, identifier.branch).tags.delete(name)
 
     def list_branches(self, identifier: Identifier) -> list[str]:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             return sorted(self._store(served, MAIN_BRANCH).branches.list())
 
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
     ) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             self._store(served, identifier.branch).branches.create(name, tag=from_tag)
             self._look_again(served)
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             self._store(served, identifier.branch).branches.delete(name)
             served.newest.pop(name, None)
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
-        """See `VersionedCatalog`."""
         with self._changing(identifier) as served:
             self._store(served, identifier.branch).branches.fast_forward(name)
             self._look_again(served)
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
-        """See `VersionedCatalog`."""
         with self._lock:
             consumers = self._served(identifier).consumers.items()
         return {name: at for (branch, name), at in consumers if branch == identifier.branch}
@@ -343,7 +319,6 @@ class ServedCatalog:
     def reset_consumer(
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
-        """See `VersionedCatalog`."""
         with self._lock:
             consumers = self._served(identifier).consumers
             if next_snapshot is None:
@@ -369,7 +344,6 @@ class ServedCatalog:
 
     @contextmanager
     def _changing(self, identifier: Identifier) -> Iterator[_Served]:
-        """Work in the directory of a table."""
         with self._lock:
             served = self._served(identifier)
             with self._working(served):

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import Schema, TableCatalog
 from paimon_assets.engine.spec.types.data_types import integer
-from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.served_catalog import ServedCatalog
 
@@ -22,17 +21,14 @@ def rename_served_tag(at: Path) -> None:
 
 
 def ask_for_views(at: Path) -> None:
-    """Ask a catalog for views that keeps none."""
     _ = _served(at).views
 
 
 def ask_for_properties(at: Path) -> None:
-    """Ask a catalog for the properties of a database that has none."""
     _served(at).get_database("db")
 
 
 def open_view_as_table(at: Path) -> None:
-    """Open a view as if it were a table."""
     catalog = CATALOG_KINDS["rest"](at / "rest")
     catalog.create_database("db")
     catalog.views.create("db.v", "SELECT 1", {"a": "INT"})

@@ -108,12 +108,10 @@ def uses_session(nodeid: str) -> bool:
 
 
 def file_of(nodeid: str) -> str:
-    """Return the file of a test."""
     return nodeid.partition("::")[0]
 
 
 def weigh(nodeids: Iterable[str]) -> dict[str, float]:
-    """Return the weight of each file."""
     counted: dict[str, float] = defaultdict(float)
     for nodeid in nodeids:
         counted[file_of(nodeid)] += SPARK_SECONDS if uses_session(nodeid) else SECONDS

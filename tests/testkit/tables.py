@@ -15,16 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_assets import (
+    EmbeddedExecutor,
+    ReadBuilder,
+    Schema,
+    Table,
+    TableCatalog,
+    WriteBuilder,
+    open_catalog,
+)
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataType
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.read.where import Where
-from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from tests.testkit.rows import rows_to_arrow
 
 EXECUTOR = EmbeddedExecutor(2)

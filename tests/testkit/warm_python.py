@@ -25,8 +25,6 @@ _READ_ENVIRONMENT = ("jobs", "resources")
 
 
 class WarmPython:
-    """The host of one program."""
-
     def __init__(self, process: "subprocess.Popen[str]", scratch: Path) -> None:
         self._process, self._scratch, self._runs = process, scratch, 0
 

@@ -82,8 +82,6 @@ query($id: ID!) {
 
 
 class Run:
-    """A run that ended."""
-
     def __init__(self, status: str, events: list[dict[str, Any]]) -> None:
         self.status = status
         self._events = events
@@ -111,7 +109,6 @@ class Run:
         return {check["checkName"]: check["success"] for check in found}
 
     def log(self) -> str:
-        """All that was logged."""
         return "\n".join(event.get("message", "") for event in self._events)
 
 
@@ -168,8 +165,6 @@ class Webserver:
         return str(launched["run"]["runId"])
 
     def finished(self, run_id: str) -> Run:
-        """Wait for the end of a run."""
-
         def status() -> str:
             return str(self.ask(STATUS, id=run_id)["runOrError"]["status"])
 

@@ -20,16 +20,14 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Printed
 
+from paimon_assets import EmbeddedExecutor, Schema, TableCatalog, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
 
 NUMERIC_GOAL, TEXT_GOAL = 2.0, 6.0
 TS = "TIMESTAMP(6)"

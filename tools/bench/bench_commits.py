@@ -21,17 +21,14 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Printed
 
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 from tests.testkit.builders import data_file
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
@@ -84,7 +81,6 @@ def files_of_one_write(table: Table) -> list[int]:
 
 
 def plain_files(folder: Path, sizes: list[int]) -> float:
-    """Make files of these sizes; return milliseconds."""
     folder.mkdir(parents=True)
     began = time.perf_counter()
     for number, size in enumerate(sizes):
@@ -137,7 +133,6 @@ def small_writes(
 
 
 def main() -> None:
-    """Run and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--commits", type=int, default=200, help="of an old table")
     parser.add_argument("--pairs", type=int, default=5, help="of an old and a new table")

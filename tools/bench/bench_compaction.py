@@ -27,10 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.table import Table
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog, open_table
 from tests.interop.environment import HOME, ROOT, java_peer
 from tests.testkit.oracle import Oracle
 from tools.bench.workload import TABLES, UPSERTS, load_input
@@ -113,7 +110,6 @@ def main() -> None:
 
 
 def random_runs(home: Path, rows: int, buckets: int) -> Table:
-    """Return a table of overlapping runs of random keys."""
     schema = Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": str(buckets)})
     table = open_catalog(str(home)).create_table("db.original", schema)
     for number in range(RUNS):

@@ -26,9 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.table import Table
+from paimon_assets import Schema, Table, TableCatalog, open_catalog
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark, write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
@@ -55,17 +53,14 @@ class Side:
         raise NotImplementedError
 
     def write(self, table: str, rows: DataFrame) -> None:
-        """Append or upsert."""
         raise NotImplementedError
 
     def frame(
         self, table: str, where: str | None = None, columns: list[str] | None = None
     ) -> DataFrame:
-        """Return columns of the rows that pass."""
         raise NotImplementedError
 
     def compact(self, table: str) -> None:
-        """Compact all."""
         raise NotImplementedError
 
     def merge(self, table: str, rows: DataFrame) -> None:
@@ -73,18 +68,14 @@ class Side:
         raise NotImplementedError
 
     def delete(self, table: str, where: str) -> None:
-        """Delete rows."""
         raise NotImplementedError
 
     def stream(self, table: str, writer: Any) -> Any:
-        """Start a query into a table."""
         raise NotImplementedError
 
 
 @dataclass(kw_only=True)
 class Ours(Side):
-    """This package."""
-
     session: SparkSession
     catalog: TableCatalog
     name: str = "ours"
@@ -93,7 +84,6 @@ class Ours(Side):
         return self.catalog.get_table(f"db.{table}")
 
     def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
-        """See `Side`."""
         columns = {**COLUMNS, **({"id": "BIGINT NOT NULL"} if key else {})}
         keys = ["id"] if key else []
         schema = Schema.of(columns, primary_keys=keys, options=dict(options))
@@ -101,33 +91,27 @@ class Ours(Side):
         self.catalog.create_table(f"db.{table}", schema)
 
     def write(self, table: str, rows: DataFrame) -> None:
-        """See `Side`."""
         write_dataframe(self._table(table), rows)
 
     def frame(
         self, table: str, where: str | None = None, columns: list[str] | None = None
     ) -> DataFrame:
-        """See `Side`."""
         read = self._table(table).new_read_builder()
         if columns is not None:
             read = read.with_columns(columns)
         return to_spark(read if where is None else read.with_filter(where), self.session)
 
     def compact(self, table: str) -> None:
-        """See `Side`."""
         builder = self._table(table).new_compaction_builder().with_strategy("full")
         builder.run(SparkExecutor(self.session))
 
     def merge(self, table: str, rows: DataFrame) -> None:
-        """See `Side`."""
         merge_dataframe(self._table(table), rows, on=["id"])
 
     def delete(self, table: str, where: str) -> None:
-        """See `Side`."""
         self._table(table).new_row_change_builder().delete(where, SparkExecutor(self.session))
 
     def stream(self, table: str, writer: Any) -> Any:
-        """See `Side`."""
         return writer.foreachBatch(streaming_sink(self._table(table))).start()
 
 
@@ -140,7 +124,6 @@ class Java(Side):
     name: str = "java"
 
     def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
-        """See `Side`."""
         types = {"TIMESTAMP(6)": "TIMESTAMP_NTZ"}
         columns = ", ".join(f"{name} {types.get(kind, kind)}" for name, kind in COLUMNS.items())
         said = {**options, **({"primary-key": "id"} if key else {})}
@@ -150,35 +133,29 @@ class Java(Side):
         self.session.sql(f"CREATE TABLE paimon.db.{table} ({columns}) USING paimon{properties}")
 
     def write(self, table: str, rows: DataFrame) -> None:
-        """See `Side`."""
         rows.writeTo(f"paimon.db.{table}").append()
 
     def frame(
         self, table: str, where: str | None = None, columns: list[str] | None = None
     ) -> DataFrame:
-        """See `Side`."""
         rows = self.session.table(f"paimon.db.{table}")
         rows = rows if where is None else rows.where(where)
         return rows if columns is None else rows.select(*columns)
 
     def compact(self, table: str) -> None:
-        """See `Side`."""
         how = f"table => 'db.{table}', compact_strategy => 'full'"
         self.session.sql(f"CALL paimon.sys.compact({how})").collect()
 
     def merge(self, table: str, rows: DataFrame) -> None:
-        """See `Side`."""
         rows.createOrReplaceTempView("merged_rows")
         matched = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         into = f"MERGE INTO paimon.db.{table} t USING merged_rows s ON t.id = s.id"
         self.session.sql(f"{into} {matched}")
 
     def delete(self, table: str, where: str) -> None:
-        """See `Side`."""
         self.session.sql(f"DELETE FROM paimon.db.{table} WHERE {where}")
 
     def stream(self, table: str, writer: Any) -> Any:
-        """See `Side`."""
         return writer.format("paimon").start(f"file://{self.home}/java/db.db/{table}")
 
 
@@ -187,8 +164,6 @@ Work = Callable[[Side], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A line of the report."""
-
     name: str
     work: Work
     before: Work = lambda _: None
@@ -206,7 +181,6 @@ class Figures:
 
     @property
     def text(self) -> str:
-        """Medians."""
         return f"{statistics.median(self.wall):.3f} ({statistics.median(self.cpu):.2f})"
 
 

@@ -16,10 +16,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Printed
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.table.upkeep.maintenance import CHEAP_TASKS
 
 ROWS = 10
@@ -79,7 +76,6 @@ def live(home: str, commits: int, each: int) -> Printed:
 
 
 def main() -> None:
-    """Print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=5000)
     parser.add_argument("--each", type=int, default=100, help="commits between two maintenances")

@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from paimon_assets import DataSplit, Schema
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import TableSchema, first_table_schema
 
 COLUMNS = {
     "id": "BIGINT",

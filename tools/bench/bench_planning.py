@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Printed
 
+from paimon_assets import Schema, Table
 from paimon_assets.engine.codec.avro.avro import read_container
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
@@ -28,9 +29,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, integer
-from paimon_assets.engine.table.table import Table
 from tests.testkit.builders import data_file
 from tools.bench.child import peak_mib
 

@@ -23,17 +23,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Printed
 
+from paimon_assets import Identifier, Schema, Table, TableCatalog, open_catalog, open_table
 from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.documents import CreateDatabaseRequest, CreateTableRequest
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.rest.auth import BearerAuth
 from paimon_assets.engine.control.rest.http_client import HttpClient
 from paimon_assets.engine.control.rest.rest_api import RestApi
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
-from paimon_assets.engine.table.table import Table
 from tests.interop.environment import ROOT, java_rest_server
 from tests.testkit.oracle import Oracle
 from tests.testkit.rest_server import RestClient, server_process
@@ -43,7 +40,6 @@ BEARER = "letmein"
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Return milliseconds."""
     began = time.perf_counter()
     call()
     return 1e3 * (time.perf_counter() - began)
@@ -123,7 +119,6 @@ def catalog_of(port: int) -> TableCatalog:
 
 
 def write_rows(table: Table, number: int) -> None:
-    """Commit one row."""
     table.new_write_builder().write(rows(number))
 
 
@@ -155,12 +150,10 @@ def beside_java(
 
 
 def at(times: list[float], part: float) -> float:
-    """Return a quantile of sorted values."""
     return times[int(part * (len(times) - 1))]
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m tools.bench.bench_rest")
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--tables", type=int, default=10_000)

@@ -23,11 +23,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Printed
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.table import Table
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table, open_catalog
 
 SCHEMA = Schema.of(
     {"id": "BIGINT", "qty": "INT", "price": "DOUBLE", "name": "STRING", "p": "INT"},
@@ -76,7 +72,6 @@ def warmed(work: Callable[[], Any]) -> tuple[Taken, Any]:
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -87,7 +82,6 @@ def checksum(table: pa.Table) -> tuple[int, int]:
 
 
 def rewrite(table: Table, folder: Path, executor: EmbeddedExecutor) -> None:
-    """Write the folder's rows into a table."""
     scanner = ds.dataset(str(folder), format="parquet", partitioning="hive").scanner()
     table.new_write_builder().write(scanner.to_reader(), executor)
 
@@ -108,7 +102,6 @@ def spark_table_rows(table: Table, executor: Any) -> tuple[int, int]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="bench_segments")
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--partitions", type=int, default=100)

@@ -29,8 +29,7 @@ from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets import Schema, TableCatalog, open_catalog
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
@@ -59,8 +58,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What every step needs."""
-
     session: SparkSession
     catalog: TableCatalog
     home: Path
@@ -68,7 +65,6 @@ class Bench:
 
     @property
     def executor(self) -> SparkExecutor:
-        """Ours."""
         return SparkExecutor(self.session)
 
     def frame(self, kind: str, scale: float) -> tuple[DataFrame, int]:
@@ -267,7 +263,6 @@ def first_python_stage(session: SparkSession) -> float:
 
 
 def print_steps(console: Console, steps: list[Step]) -> None:
-    """Print the report."""
     table = RichTable("step", "rows", "ours s", "Spark Parquet s", "ratio", "M rows/s")
     for step in steps:
         table.add_row(

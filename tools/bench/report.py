@@ -37,7 +37,6 @@ class Summary:
 
     @staticmethod
     def of(runs: Sequence[Measurement]) -> "Summary":
-        """Summarise runs of one step of one engine."""
         return Summary(
             seconds=statistics.median(run.seconds for run in runs),
             cpu_seconds=statistics.median(run.cpu_seconds for run in runs),

@@ -34,8 +34,6 @@ _MICROS_SPAN = 10**13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchTable:
-    """A declared table of the benchmark."""
-
     name: str
     primary_keys: tuple[str, ...]
     options: dict[str, str]

@@ -76,8 +76,6 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What the tables showed."""
-
     tables: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -94,7 +92,6 @@ class Report:
 
     @property
     def coverage(self) -> str:
-        """What was drawn, and how often."""
         parts = {"done": self.done, "tables with": self.features}
         return "\n".join(
             f"{title}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.spec.evolution.schema_change import (
+from paimon_assets import (
     SchemaChange,
+    SegmentSource,
     add_column,
-    changes_to_json,
     drop_column,
     move_column,
     rename_column,
@@ -20,9 +19,10 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from tests.interop.steps import Chore, Compact, Empty, Keep
@@ -51,7 +51,6 @@ def _side(game: Game, chance: Random) -> SideName:
 
 
 def write(game: Game, chance: Random) -> None:
-    """Append, or upsert."""
     rows = _rows(game, chance)
     fields = game.table().schema.fields
     is_alike = game.drawn.is_keyed and (game.twin is None or not game.drawn.hides)
@@ -78,7 +77,6 @@ def write(game: Game, chance: Random) -> None:
 def _written(
     game: Game, rows: list[PlainRow]
 ) -> Callable[[list[PlainRow]], list[PlainRow] | None] | None:
-    """Return what a write leads to, where that is plain."""
     schema = game.table().schema
     if _has_defaults(game):
         return None
@@ -101,7 +99,6 @@ def _written(
 
 
 def overwrite(game: Game, chance: Random) -> None:
-    """Replace the partitions of the rows, or one, or all."""
     rows = _rows(game, chance)
     schema = game.table().schema
     spec: dict[str, str] = {}
@@ -140,7 +137,6 @@ def overwrite(game: Game, chance: Random) -> None:
 
 
 def _some_partition(game: Game, chance: Random) -> tuple[dict[str, str], PlainRow] | None:
-    """Return a partition as a spec of texts, and its values."""
     table = game.table()
     entries = sorted({entry.partition for entry in table.state.live_files()})
     if not entries:
@@ -235,7 +231,6 @@ def compact(game: Game, chance: Random) -> None:
 
 
 def keep(game: Game, chance: Random) -> None:
-    """Do a chore."""
     chore = chance.choice(
         (Chore.EXPIRE, Chore.COMPACT_MANIFESTS, Chore.CLEAN_ORPHANS, Chore.ANALYZE)
     )
@@ -419,7 +414,6 @@ def put_columns(game: Game, chance: Random) -> None:
 
 
 def alter(game: Game, chance: Random) -> None:
-    """Change the schema."""
     schema = game.table().schema
     fixed = {*schema.primary_keys, *schema.partition_keys, "kind", "seq", "g", "h", "zone", "id"}
     free = [field for field in schema.fields if field.name not in fixed]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets import PaimonError, Schema, Table
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
@@ -22,9 +22,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     StartsWith,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
-from paimon_assets.engine.table.table import Table
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle, OracleError
 from tools.fuzz import known
@@ -128,11 +126,9 @@ class Game:
         return [f"{base}{suffix}" for base in (self.base, self.twin) if base is not None]
 
     def table(self) -> Table:
-        """Open the table as it is now."""
         return self.ours.open(self.names[0])
 
     def delete(self) -> None:
-        """Delete the files of the tables."""
         for base in (self.base, self.twin):
             if base is not None:
                 shutil.rmtree(Path(self.ours.open(base).path), ignore_errors=True)
@@ -231,7 +227,6 @@ class Game:
         return first or []
 
     def read(self, name: str, **options: str) -> list[PlainRow]:
-        """Return all rows that we read."""
         reader = self.ours.open(name).new_read_builder().with_options(options)
         return self.plain(reader.to_arrow(self.ours.executor), reader.read_schema().fields)
 
@@ -259,7 +254,6 @@ class Game:
     def read_java(
         self, name: str, fields: Sequence[DataField] | None = None, **arguments: Any
     ) -> list[PlainRow]:
-        """Return all rows that Java reads."""
         fields = self.ours.open(name).schema.fields if fields is None else fields
         command = "rows_of_splits" if "splits" in arguments else "rows"
         rows = self.java.call(command, table=name, **arguments)

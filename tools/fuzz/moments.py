@@ -36,7 +36,6 @@ def tag(game: Game, chance: Random) -> None:
 
 
 def roll_back(game: Game, chance: Random) -> None:
-    """Go back to a tag."""
     tags = [each.name for each in game.table().tags.list()]
     if game.branch is not None or not tags:
         return

@@ -104,8 +104,6 @@ def zone_of(seed: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One table, and who may do what to it."""
-
     seed: str
     schema: Schema
     kind: str
@@ -269,8 +267,6 @@ def _letters(value: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A table while it is drawn."""
-
     seed: str
     chance: Random
     zone: str
@@ -300,7 +296,6 @@ class _Draft:
 
 
 def draw_table(seed: str) -> Drawn:
-    """Draw a table."""
     chance = Random(seed)  # noqa: S311 - nothing secret
     form = chance.choice(_FORMATS)
     options = {**_COMMON, "file.format": form, "file.compression": chance.choice(_CODECS[form])}
@@ -543,7 +538,6 @@ def _keyed(draft: _Draft) -> Drawn:
 
 
 def _partitions_of_key(chance: Random, partitions: list[str]) -> list[str]:
-    """Return the partition columns that are part of the key: all, some or none."""
     if chance.random() < 0.6:
         return partitions
     some = chance.random() < 0.6
@@ -555,7 +549,6 @@ def _pads(chance: Random) -> bool:
 
 
 def _buckets(draft: _Draft, *, crosses: bool, postpones: bool) -> None:
-    """Add buckets."""
     chance, options = draft.chance, draft.options
     if crosses and chance.random() < 0.06:
         draft.refused = "a bucket without all partition columns"
@@ -735,5 +728,4 @@ def is_indexed(schema: TableSchema, name: str, data_type: str) -> bool:
 
 
 def added_type(chance: Random, drawn: Drawn) -> str:
-    """Return the type of a column to add."""
     return _type(chance, drawn.formats)

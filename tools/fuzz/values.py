@@ -191,7 +191,6 @@ def _ordered(pairs: list[list[Plain]]) -> list[list[Plain]]:
 
 
 def arrow_rows(rows: Sequence[PlainRow], fields: Sequence[DataField]) -> pa.Table:
-    """Return rows as our writers take them."""
     schema = to_arrow_schema(fields)
     columns = [
         pa.array(

@@ -39,8 +39,6 @@ _CHANGES_A_DAY = 3
 
 
 class Soak:
-    """The days of one deployment."""
-
     def __init__(self, home: Path) -> None:
         self.home = home
         self.now_ms = 0
@@ -60,7 +58,6 @@ class Soak:
         setattr(SystemClock, "now_millis", lambda _: self._tick())  # noqa: B010  # the soak's clock
 
     def live(self, day: int) -> Day:
-        """Live through one day and one night."""
         made, date = self.deployment, (START + dt.timedelta(days=day)).date()
         self.now_ms = int((START + dt.timedelta(days=day)).timestamp() * 1000)
         self.seconds, self.orphans = [], 0

@@ -12,6 +12,7 @@ import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as papq
 
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource
 from paimon_assets.assets import (
     CompactionConfig,
     FileSource,
@@ -30,11 +31,8 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import integer
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 KEPT_DAYS = 30
 """How long partitions of `soak.days` are kept."""
@@ -198,7 +196,6 @@ class Deployment:
         ]
 
     def begin(self) -> None:
-        """Make the table that no asset makes."""
         catalog = self.paimon.catalog()
         catalog.create_database("soak")
         catalog.create_table("soak.wide", self.wide)
@@ -244,7 +241,6 @@ class Deployment:
         self.batches.lay("audited", pa.table({"id": [1], "n": [-1]}))
 
     def land(self, day: int, count: int) -> None:
-        """Let files land."""
         for number in range(count):
             ids = [day * 1000 + number * 10 + each for each in range(10)]
             rows = pa.table({"id": ids, "n": ids})

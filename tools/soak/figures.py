@@ -42,7 +42,6 @@ class Day:
     """The newest snapshot of that table."""
 
     def line(self) -> str:
-        """Return it in one line."""
         return " ".join(f"{name}={_text(value)}" for name, value in vars(self).items())
 
 

@@ -23,7 +23,6 @@ _MOST_QUEUED = 4
 
 
 def location_of(made: Deployment) -> dg.Definitions:
-    """Return what the daemon loads."""
     come = [made.assets[name] for name in AS_THEY_COME]
     writers = dg.AssetSelection.assets(*(made.assets[name] for name in _BY_THE_MINUTE))
 

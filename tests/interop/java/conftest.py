@@ -14,7 +14,6 @@ from tests.testkit.oracle import Oracle
 
 @pytest.fixture(scope="session")
 def java(java_in: Callable[[str], Oracle]) -> Oracle:
-    """Java Paimon."""
     return java_in("")
 
 

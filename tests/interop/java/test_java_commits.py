@@ -6,15 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, Table, WriteBuilder, open_catalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from tests.testkit.faults.writers import AllKindsExecutor
 from tests.testkit.oracle import Oracle
 

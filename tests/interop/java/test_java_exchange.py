@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.table.table import Table
+from paimon_assets import CommitConflictError, Table
 from tests.interop.scenarios import NAMES, SCENARIOS, Scenario, rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.java_messages import JAVA_MESSAGE_VERSION, dump_java_messages, load_java_messages

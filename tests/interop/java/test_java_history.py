@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.spec.evolution.schema_change import changes_to_json, set_option
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
+from paimon_assets import Schema, Table, set_option
+from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle
@@ -21,7 +20,6 @@ MORE = Write(rows(range(100, 110), "more"))
 
 
 def _created(warehouse: Path, name: str) -> tuple[OurSide, Table]:
-    """Return a table with snapshots 1 to 3."""
     ours = OurSide(warehouse)
     table = ours.create(f"history.{name}", PLAIN.schema)
     for step in (Write(rows(range(20), "a")), Write(rows(range(10, 30), "b")), MORE):
@@ -38,7 +36,6 @@ def _ours(table: Table, **options: str) -> list[Any]:
 
 
 def _same(java: Oracle, table: Table, name: str = "", **options: str) -> list[Any]:
-    """Return what both read."""
     found = _ours(table, **options)
     assert _java(java, name or table.name, **options) == found
     return found

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
+from paimon_assets import NotFoundError, Schema, Table
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle, OracleError
 

@@ -24,7 +24,6 @@ ORPHANS = ("bucket-0/data-0-0.parquet", "manifest/manifest-0-0", "index/index-0-
 
 
 def _same(java: Oracle, table: Table, **options: str) -> list[Any]:
-    """Return what both read."""
     found = plain_rows(table.new_read_builder().with_options(options).to_arrow(), NAMES)
     theirs = java.call("rows", table=table.name, options=options)
     assert sorted(map(tuple, theirs), key=repr) == found

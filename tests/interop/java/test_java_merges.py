@@ -16,18 +16,15 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap, BitMap64
 
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
     FieldAggregation,
     merge_rules_of,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 from tests.testkit.oracle import Oracle
 
 pytestmark = pytest.mark.interop

@@ -9,6 +9,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_assets import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    Identifier,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    Schema,
+    TableCatalog,
+    UnsupportedFeatureError,
+    add_column,
+    drop_column,
+    open_catalog,
+    set_option,
+)
 from paimon_assets.engine.codec.rest.documents import (
     AddDialect,
     ListPartitionsResponse,
@@ -16,18 +31,6 @@ from paimon_assets.engine.codec.rest.documents import (
     SetViewOption,
     ViewSchema,
 )
-from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    AccessDeniedError,
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
-from paimon_assets.engine.spec.evolution.schema_change import add_column, drop_column, set_option
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from tests.interop.environment import HOME, ROOT, java_rest_server
 from tests.testkit.oracle import Oracle
 

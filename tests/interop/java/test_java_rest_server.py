@@ -13,7 +13,6 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A server."""
     with served_to_outsiders(tmp_path_factory.mktemp("served")) as found:
         yield found
 

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.evolution.schema_change import (
+from paimon_assets import (
+    Schema,
     SchemaChange,
-    UpdateComment,
+    Table,
     add_column,
-    changes_to_json,
     drop_column,
     move_column,
     remove_option,
@@ -24,9 +23,9 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.spec.evolution.schema_change import UpdateComment, changes_to_json
 from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.table.table import Table
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.evolution.schema_change import update_column_type
+from paimon_assets import Schema, update_column_type
 from paimon_assets.engine.spec.partition import java_float_text
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.interop.steps import OurSide
 from tests.testkit.compacting import compact
 from tests.testkit.oracle import Oracle

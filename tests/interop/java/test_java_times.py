@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.errors import FormatError
+from paimon_assets import FormatError, Schema
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle

@@ -17,7 +17,6 @@ class Peer:
         self._catalog = CatalogFactory.create({"warehouse": f"file://{warehouse}"})
 
     def version(self) -> str:
-        """Return name and version."""
         return f"pypaimon {version('pypaimon')}"
 
     def create_table(
@@ -40,7 +39,6 @@ class Peer:
         self._catalog.create_table(table, schema, False)
 
     def write(self, table: str, rows: pa.Table) -> None:
-        """Write rows as one commit."""
         opened = self._catalog.get_table(table)
         target = PyarrowFieldParser.from_paimon_schema(opened.fields)
         builder = opened.new_batch_write_builder()
@@ -51,7 +49,6 @@ class Peer:
         commit.close()
 
     def read(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        """Read the newest snapshot."""
         builder = self._catalog.get_table(table).new_read_builder()
         if columns:
             builder = builder.with_projection(columns)

@@ -20,12 +20,10 @@ SCHEMA = pa.schema(FIELDS)
 
 
 def rows(*ids: int) -> pa.Table:
-    """Rows of (id, text)."""
     return pa.table({"id": pa.array(ids, pa.int32()), "text": [f"p{n}" for n in ids]}, SCHEMA)
 
 
 def write(table: Any, data: pa.Table) -> None:
-    """Write rows as one commit."""
     builder = table.new_batch_write_builder()
     writer, commit = builder.new_write(), builder.new_commit()
     writer.write_arrow(data)
@@ -35,7 +33,6 @@ def write(table: Any, data: pa.Table) -> None:
 
 
 def read(table: Any) -> list[Any]:
-    """Return all rows, sorted."""
     builder = table.new_read_builder()
     found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
     return sorted([list(row.values()) for row in found.to_pylist()], key=str)
@@ -51,7 +48,6 @@ def raised(what: Any, *arguments: Any) -> str:
 
 
 def walk(catalog: Any, database: str) -> dict[str, Any]:
-    """Do everything once."""
     seen: dict[str, Any] = {}
     catalog.create_database(database, False, {"made-by": "pypaimon"})
     seen["database twice"] = raised(catalog.create_database, database, False)

@@ -18,7 +18,6 @@ class Peer:
         self._catalog = PaimonCatalog({"warehouse": f"file://{warehouse}"})
 
     def version(self) -> str:
-        """Return name and version."""
         return f"pypaimon-rust {version('pypaimon-rust')}"
 
     def create_table(
@@ -44,7 +43,6 @@ class Peer:
         self._sql.sql(statement)
 
     def write(self, table: str, rows: pa.Table) -> None:
-        """Write rows as one commit."""
         builder = self._open(table).new_batch_write_builder()
         write, commit = builder.new_write(), builder.new_commit()
         for batch in rows.to_batches():
@@ -54,7 +52,6 @@ class Peer:
         commit.close()
 
     def read(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        """Read the newest snapshot."""
         builder = self._open(table).new_read_builder()
         if columns:
             builder = builder.with_projection(columns)

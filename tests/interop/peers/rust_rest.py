@@ -12,7 +12,6 @@ from pypaimon_rust.datafusion import PaimonCatalog, SQLContext  # type: ignore[i
 
 
 def write(table: Any, *ids: int) -> None:
-    """Write rows as one commit."""
     builder = table.new_batch_write_builder()
     writer, commit = builder.new_write(), builder.new_commit()
     data = {"id": pa.array(ids, pa.int32()), "text": [f"r{number}" for number in ids]}
@@ -24,7 +23,6 @@ def write(table: Any, *ids: int) -> None:
 
 
 def read(table: Any) -> list[Any]:
-    """Return all rows, sorted."""
     builder = table.new_read_builder()
     batches = builder.new_read().read(builder.new_scan().plan().splits())
     return sorted([list(row.values()) for batch in batches for row in batch.to_pylist()], key=str)

@@ -17,6 +17,7 @@ from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
 
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, open_catalog
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
@@ -35,10 +36,6 @@ from paimon_assets.assets import (
     paimon_output,
 )
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown
 
@@ -52,8 +49,6 @@ _KEY = NAME.split(".")
 
 
 class Kind(StrEnum):
-    """What a job does to the table."""
-
     FUNCTION = "function"
     IO_MANAGER = "IO manager"
     OVERWRITE = "IO manager, overwrite"
@@ -74,7 +69,6 @@ class Fate(StrEnum):
 
 
 def numbers(values: list[int]) -> pa.Table:
-    """Return rows."""
     return pa.table({"n": pa.array(values, pa.int64())})
 
 

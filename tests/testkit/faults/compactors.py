@@ -11,7 +11,6 @@ from tests.testkit.faults.writers import SURVIVED, OneStorageExecutor
 
 
 def compact(table: Table) -> CompactionOutcome:
-    """Compact as the mortal compactor."""
     builder = table.new_compaction_builder().with_commit_user("mortal")
     return builder.run(OneStorageExecutor(table.state.file_io))
 

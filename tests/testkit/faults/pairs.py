@@ -12,7 +12,17 @@ from threading import Condition, Thread
 
 import pyarrow as pa
 
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets import (
+    CommitUnknownError,
+    EmbeddedExecutor,
+    Identifier,
+    PaimonError,
+    Schema,
+    SegmentSource,
+    Table,
+    add_column,
+    open_catalog,
+)
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
@@ -20,16 +30,9 @@ from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_
 from paimon_assets.engine.control.maintenance.references import metadata_paths
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitUnknownError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.table import Table
 from tests.testkit import foreign
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
@@ -43,8 +46,6 @@ NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a table is, as far as rows go."""
-
     history: tuple[Rows, ...] = SCENE
     is_there: bool = True
 
@@ -55,15 +56,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something one does to a table."""
-
     name: str
     perform: Callable[[Table, FilesystemCatalog], object]
     model: Callable[[State], State] = lambda state: state
 
 
 def rows_of(*ids: int) -> pa.Table:
-    """Return rows of one column."""
     return pa.table({"id": pa.array(ids, pa.int32())})
 
 
@@ -168,7 +166,6 @@ class Turns:
             self.changed.notify_all()
 
     def leave(self, who: int) -> None:
-        """Say that a command is done."""
         with self.changed:
             self.at_work.discard(who)
             self.holder = 1 - who
@@ -176,7 +173,6 @@ class Turns:
 
 
 def opened(directory: Path, file_io: FileIO) -> tuple[Table, FilesystemCatalog]:
-    """Open the scene's table."""
     warehouse = str(directory / "warehouse")
     table = Table(FileStore.open(LocalFileIO(), f"{warehouse}/d.db/t"))
     store = replace(table._store, file_io=file_io)
@@ -184,7 +180,6 @@ def opened(directory: Path, file_io: FileIO) -> tuple[Table, FilesystemCatalog]:
 
 
 def outcome(command: Command, table: Table, catalog: FilesystemCatalog) -> PaimonError | None:
-    """Do it, and return what was raised."""
     try:
         command.perform(table, catalog)
     except PaimonError as error:
@@ -295,7 +290,6 @@ def check(
 
 
 def rows_in(table: Table) -> Rows:
-    """Read the rows."""
     found = table.new_read_builder().with_columns(["id"]).to_arrow(EmbeddedExecutor(threads=1))
     return tuple(sorted(int(number or 0) for number in found["id"].to_pylist()))
 

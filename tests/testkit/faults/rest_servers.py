@@ -39,7 +39,6 @@ class KillingWrites(KillingFileIO):
 def serve_until_killed(
     listening: socket.socket, warehouse: str, roots: tuple[str, ...], steps: int
 ) -> None:
-    """Serve, and be killed after `steps` moments."""
     file_io = KillingWrites(LocalFileIO(), Countdown(steps))
     service = Service(catalog=FilesystemCatalog(warehouse, file_io), roots=roots)
     app = App(service, Routes(OPERATIONS), principals=None)

@@ -25,12 +25,15 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.evolution.schema_change import update_column_type
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.table import Table
+from paimon_assets import (
+    EmbeddedExecutor,
+    Schema,
+    SegmentSource,
+    Table,
+    open_catalog,
+    open_table,
+    update_column_type,
+)
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
@@ -69,7 +72,6 @@ class Job:
 
 
 def numbers(first: int, count: int, factor: int = 1) -> pa.Table:
-    """Return rows with ids from `first`."""
     ids = range(first, first + count)
     values = pa.array([number * factor for number in ids], pa.int64())
     return pa.table({"id": pa.array(ids, pa.int64()), "v": values})
@@ -179,7 +181,6 @@ def prepare(directory: Path, job: Job) -> Path:
 
 
 def before() -> Rows:
-    """Return the rows of `prepare`."""
     return {number: number for number in range(ROWS)}
 
 
@@ -245,7 +246,6 @@ class Opened:
         return True
 
     def close(self) -> None:
-        """Watch no more."""
         os.close(self._events)
 
 
@@ -304,7 +304,6 @@ def _victims(rng: random.Random) -> _Victims:
 
 
 def _failed_tasks(session: SparkSession) -> int:
-    """Return how many tasks of a session failed so far."""
     tracker = session.sparkContext.statusTracker()
     jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup())
     stages = {stage for job in jobs if job is not None for stage in job.stageIds}

@@ -42,8 +42,6 @@ class Step(StrEnum):
 
 
 class Victim(StrEnum):
-    """Who of a driver dies."""
-
     PYTHON = "Python"
     JVM = "JVM"
 
@@ -109,7 +107,6 @@ def _table(copy: Path, file_io: FaultyFileIO) -> Table:
 
 
 def main(directory: Path, name: str, step: Step, victim: Victim, rng: random.Random) -> None:
-    """Do a job, and die in it."""
     job, session = JOBS[name], new_session()
     files = _unharmed(directory / "template", directory / "unharmed", job, session)
     copy, struck = directory / COPY, threading.Event()

@@ -25,12 +25,8 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets import EmbeddedExecutor, PaimonError, Schema, Table, open_catalog, open_table
 from paimon_assets.engine.spec.predicate.predicate import And, equal
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.table import Table
 from tests.testkit.faults.writers import fork_server
 
 PARTITIONS = ("a", "b", "c")
@@ -58,8 +54,6 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """One acknowledged commit."""
-
     snapshot_id: int
     kind: str
     """`write`, `overwrite`, `delete` or `compact`."""
@@ -69,8 +63,6 @@ class Deed:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What all workers did."""
-
     deeds: list[Deed] = field(default_factory=list)
     nothing_done: int = 0
     """Compactions and deletes that found nothing to do."""
@@ -153,7 +145,6 @@ class _Worker:
         return Deed(snapshot_id=done.snapshot.id, kind="compact")
 
     def _delete(self, table: Table, commit: int, row: Row) -> Deed | None:
-        """Delete all own rows of a partition."""
         names, values = table.schema.field_names[:2], row[:2]
         builder = table.new_row_change_builder().with_commit_user(self._user)
         predicate = And(tuple(map(equal, names, values)))

@@ -8,6 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_assets import (
+    EmbeddedExecutor,
+    Schema,
+    SegmentSource,
+    Table,
+    TableCatalog,
+    add_column,
+    open_catalog,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
@@ -17,13 +26,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 )
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import drop_partitions, empty
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
@@ -58,7 +61,6 @@ class Deed:
 
 
 def rows_of(commit: int) -> pa.Table:
-    """Return the rows of one of the commits before."""
     ids = range(commit, commit + 4)
     return pa.table(
         {
@@ -84,7 +86,6 @@ def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) ->
 
 
 def read(table: Table, snapshot_id: int | None = None) -> Rows:
-    """Return the rows, sorted."""
     builder = table.new_read_builder()
     if snapshot_id is not None:
         builder = builder.at_snapshot(snapshot_id)
@@ -185,7 +186,6 @@ def _delete_tag(table: Table) -> object:
 
 
 def _leave_changelogs(table: Table) -> object:
-    """Let changelogs outlive their snapshots."""
     retention = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
     return expire_snapshots(table._store, retention=retention)
 

@@ -11,21 +11,19 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from paimon_assets import DataSplit, EmbeddedExecutor, Table, open_table
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
-from paimon_assets.engine.embedded import EmbeddedExecutor, batches_of
+from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 
@@ -100,8 +98,6 @@ class OneStorageExecutor:
 
 
 class Deed(StrEnum):
-    """What a mortal writer does to a table."""
-
     WRITE = "write"
     OVERWRITE = "overwrite"
     WRITE_ALL_KINDS = "write all kinds"
@@ -130,7 +126,6 @@ class AllKindsExecutor(OneStorageExecutor):
 
 
 def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
-    """Do a deed as the mortal writer."""
     writer = table.new_write_builder().with_commit_user(COMMIT_USER)
     if deed is Deed.OVERWRITE:
         writer = writer.with_dynamic_overwrite()

@@ -5,24 +5,23 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from paimon_assets import (
+    CommitConflictError,
+    InvalidInputError,
+    Snapshot,
+    UnsupportedFeatureError,
+    add_column,
+    drop_column,
+    rename_column,
+    update_column_type,
+)
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
-from paimon_assets.engine.spec.evolution.schema_change import (
-    add_column,
-    drop_column,
-    rename_column,
-    update_column_type,
-)
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import fields_of
 from tests.testkit.stateful.history import Row, named
 from tests.testkit.stateful.machine import Action, Machine
@@ -32,7 +31,6 @@ _MOST_ADDED_COLUMNS = 3
 
 
 def write(machine: Machine, chance: Random) -> None:
-    """Append, or upsert."""
     fresh = machine.is_interrupted
     rows = machine.rows(chance, fresh=fresh)
     schema = machine.table.schema
@@ -127,7 +125,6 @@ def empty(machine: Machine, chance: Random) -> None:
 
 
 def delete(machine: Machine, chance: Random) -> None:
-    """Delete the rows a predicate is true for."""
     predicate = machine.predicate(chance, machine.table.schema)
     machine.note(predicate)
     _change_rows(
@@ -285,7 +282,6 @@ def rescale(machine: Machine, chance: Random) -> None:
 
 
 def expire(machine: Machine, chance: Random) -> None:
-    """Let all but some snapshots expire."""
     history, keep = machine.history, chance.randint(1, 5)
     retention = Retention(min_count=1, max_count=keep, time_ms=3_600_000, limit=1000)
     machine.note(f"keeps {keep}")

@@ -19,8 +19,6 @@ NamedRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One write of one key."""
-
     order: tuple[Any, ...]
     """Of two records of a key, the greater one comes later."""
     kind: RowKind
@@ -29,8 +27,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a table holds."""
-
     appended: tuple[Row, ...] = ()
     records: Mapping[Key, tuple[Record, ...]] = field(default_factory=dict)
     settled: Mapping[Key, tuple[Record, ...]] = field(default_factory=dict)
@@ -39,8 +35,6 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One snapshot."""
-
     state: State
     schema: TableSchema
     kind: str
@@ -71,7 +65,6 @@ class History:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest one."""
         return self.schemas[max(self.schemas)]
 
     def rows(self, version: Version | None = None, schema: TableSchema | None = None):
@@ -81,7 +74,6 @@ class History:
         return [named(row, chosen) for row in self.visible(state, chosen)]
 
     def visible(self, state: State, schema: TableSchema) -> list[Row]:
-        """Return what a reader sees of a state."""
         if self.world.engine == "append":
             return list(state.appended)
         held = state.settled if self.world.hides_level_0 else state.records
@@ -105,7 +97,6 @@ class History:
 
     @property
     def waits(self) -> bool:
-        """Whether rows wait for a compaction."""
         return self.world.hides_level_0 and self.state.settled != self.state.records
 
     # What happens
@@ -154,12 +145,10 @@ class History:
         self.state = replace(self.state, settled=state.records)
 
     def matching(self, state: State, test: Callable[[NamedRow], bool]) -> list[Row]:
-        """Return the visible rows that a test is true for."""
         found = self.visible(state, self.schema)
         return [row for row in found if test(named(row, self.schema))]
 
     def delete(self, rows: list[Row]) -> None:
-        """Delete visible rows."""
         if self.world.engine == "append":
             gone = set(map(id, rows))
             kept = tuple(row for row in self.state.appended if id(row) not in gone)
@@ -170,7 +159,6 @@ class History:
             self.retired |= {self.key(row) for row in rows}
 
     def update(self, rows: list[Row], column: int, value: Any) -> None:
-        """Set a column of visible rows."""
         if self.world.engine == "append":
             hit = set(map(id, rows))
             appended = tuple(
@@ -181,7 +169,6 @@ class History:
         self.add([(RowKind.INSERT, {**row, column: value}) for row in rows], changes=True)
 
     def merge(self, matched: list[Row], given: Mapping[Key, Row], on: list[int]) -> None:
-        """Give visible rows what other rows say of them."""
         now = {id(row): {**row, **given[tuple(row[n] for n in on)]} for row in matched}
         if self.world.engine == "append":
             appended = tuple(now.get(id(row), row) for row in self.state.appended)
@@ -190,7 +177,6 @@ class History:
             self.add([(RowKind.INSERT, row) for row in now.values()], changes=True)
 
     def commit(self, snapshot: Snapshot, *, added: Iterable[Row] = (), told: bool = False) -> None:
-        """Name the state by a snapshot."""
         self.commits += 1
         assert snapshot.id == self.newest + 1, "a snapshot nobody knows of"
         self.versions[snapshot.id] = Version(
@@ -215,5 +201,4 @@ class History:
 
 
 def named(row: Row, schema: TableSchema) -> NamedRow:
-    """Return a row as a schema has it: what is not in the row is null."""
     return {column.name: row.get(column.id) for column in schema.fields}

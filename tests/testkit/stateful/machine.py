@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from paimon_assets import CommitConflictError, Table, WriteBuilder, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -22,9 +22,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.predicate_truth import truth
 from tests.testkit.stateful.history import History, NamedRow, Row
@@ -81,7 +78,6 @@ class Machine:
         self.counts[name.rstrip("0123456789")] += 1
 
     def note(self, text: object) -> None:
-        """Say what a step does."""
         self.trace.append(f"      {text}")
 
     # Who does it
@@ -154,7 +150,6 @@ class Machine:
         return row
 
     def arrow(self, rows: Sequence[Row], schema: TableSchema) -> pa.Table:
-        """Return rows as the executor takes them."""
         arrow_schema = to_arrow_schema(schema.fields)
         columns = [
             pa.array([row[column.id] for row in rows], arrow_schema.field(n).type)
@@ -163,7 +158,6 @@ class Machine:
         return pa.Table.from_arrays(columns, schema=arrow_schema)
 
     def predicate(self, chance: Random, schema: TableSchema, depth: int = 1) -> Predicate:
-        """Draw what some rows are true for."""
         if depth and chance.random() < 0.3:
             both = tuple(self.predicate(chance, schema, 0) for _ in range(2))
             return (And if chance.random() < 0.5 else Or)(both)

@@ -48,8 +48,6 @@ class Failure:
 
 @dataclass(slots=True)
 class Report:
-    """What some worlds showed."""
-
     steps: int = 0
     worlds: int = 0
     counts: Counter[str] = field(default_factory=Counter)

@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from paimon_assets import DataSplit, EmbeddedExecutor
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.data.worker import run_task
-from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
+from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.fileio.local import LocalFileIO
 
 Turn = Callable[[], None]
 
 
 class Once:
-    """A turn that is taken once."""
-
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn | None = turn
 

@@ -26,8 +26,6 @@ _COMMON = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One table, and what may be done to it."""
-
     schema: Schema
     engine: str
     """Merge engine, or `append`."""
@@ -54,7 +52,6 @@ class World:
 
     @property
     def deletes(self) -> bool:
-        """Whether rows can be deleted one by one."""
         return self.engine in ("append", "deduplicate") or any(
             "remove-record-on-delete" in key for key in self.options
         )
@@ -81,7 +78,6 @@ class World:
 
 
 def draw_world(chance: Random) -> World:
-    """Draw a table."""
     engine = chance.choice(_ENGINES)
     partitions = ["part"] if chance.random() < 0.5 else []
     options = {**_COMMON, "file.format": chance.choice(_FORMATS)}

@@ -4,9 +4,7 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog
 
 
 class Peer:
@@ -17,7 +15,6 @@ class Peer:
         self._executor = EmbeddedExecutor()
 
     def version(self) -> str:
-        """Return name and version."""
         return f"paimon-assets (embedded), pyarrow {version('pyarrow')}"
 
     def create_table(
@@ -28,7 +25,6 @@ class Peer:
         partition_keys: list[str],
         options: dict[str, str],
     ) -> None:
-        """Create a table and its database."""
         schema = Schema.of(
             columns, primary_keys=primary_keys, partition_keys=partition_keys, options=options
         )
@@ -36,9 +32,7 @@ class Peer:
         self._catalog.create_table(table, schema)
 
     def write(self, table: str, rows: pa.Table) -> None:
-        """Write rows as one commit."""
         self._catalog.get_table(table).new_write_builder().write(rows, self._executor)
 
     def read(self, table: str) -> pa.Table:
-        """Read the newest snapshot."""
         return self._catalog.get_table(table).new_read_builder().to_arrow(self._executor)

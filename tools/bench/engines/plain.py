@@ -18,7 +18,6 @@ class Peer:
         self._ours = self._directory.parent / "ours"
 
     def version(self) -> str:
-        """Return name and version."""
         return f"pyarrow {version('pyarrow')}, zstd level 1"
 
     def create_table(
