@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.lsm.sorted_runs import interval_partition
 
 ranges = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=12

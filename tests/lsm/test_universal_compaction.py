@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.lsm.levels import Levels, LevelSortedRun
+from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
 from paimon_assets.engine.lsm.universal_compaction import (
     PickReason,
     UniversalCompaction,

@@ -5,7 +5,7 @@ Concept → modules:
     reads                                                 read/
     writes                                                write/
     merges                                                merge/
-    compaction, deletes and updates                       compact/, row_change/
+    compaction, deletes and updates                       compact/, row_change
     rows sorted beyond memory: new clustering, old keys   cluster
     file formats                                          format/
     casts                                                 casting/

@@ -19,7 +19,7 @@ from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.overflow import count_losses
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
-from paimon_assets.engine.data.row_change.row_change import change_rows
+from paimon_assets.engine.data.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
 from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 
 Section = Sequence[Sequence[DataFileMeta]]
-"""Runs that overlap; see `interval_partition`."""
+"""Runs that overlap; see `sorted_runs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

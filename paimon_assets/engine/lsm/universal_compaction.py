@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paimon_assets.engine.lsm.levels import Levels, LevelSortedRun
+from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     COMPACTION_FORCE_UP_LEVEL_0,
@@ -107,7 +107,7 @@ class UniversalCompaction:
     def pick(self, levels: Levels, *, since_full_ms: int | None = None) -> CompactUnit | None:
         """Pick a unit, None if nothing is due.
 
-        >>> from paimon_assets.engine.lsm.levels import Levels
+        >>> from paimon_assets.engine.lsm.sorted_runs import Levels
         >>> UniversalCompaction().pick(Levels(count=6, runs=())) is None
         True
         """

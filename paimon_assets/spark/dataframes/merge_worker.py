@@ -25,8 +25,7 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     dump_source,
 )
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.data.row_change.matches import match_keys, one_batch
-from paimon_assets.engine.data.row_change.row_change import run_change
+from paimon_assets.engine.data.row_change import match_keys, one_batch, run_change
 from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors

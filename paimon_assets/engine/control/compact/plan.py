@@ -44,8 +44,7 @@ from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
-from paimon_assets.engine.lsm.interval_partition import interval_partition
-from paimon_assets.engine.lsm.levels import Levels
+from paimon_assets.engine.lsm.sorted_runs import Levels, interval_partition
 from paimon_assets.engine.lsm.universal_compaction import (
     CompactUnit,
     UniversalCompaction,

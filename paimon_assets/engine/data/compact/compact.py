@@ -64,7 +64,7 @@ from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section, UnitShape, compact_steps
-from paimon_assets.engine.lsm.interval_partition import interval_partition
+from paimon_assets.engine.lsm.sorted_runs import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.options.all_options import (

@@ -11,7 +11,7 @@ Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.De
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -56,91 +56,75 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 from paimon_assets.engine.spec.words import sample
 
-_QUOTE = "'"
+_SHOWN_POSITIONS = 5
+_MOST_DIGITS = 38
+_TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
+_INFINITE = 2**63 - 1
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def column_defaults(schema: TableSchema, table: str) -> Mapping[str, "pa.Scalar[Any]"]:
     """Return the columns that have a default value, with it."""
     settings = CastSettings.of(schema.typed_options)
-    return {
-        field.name: _default(field, field.default_value, settings, table)
-        for field in schema.fields
-        if field.default_value is not None
-    }
+    defaults: dict[str, Any] = {}
+    for field in schema.fields:
+        text = field.default_value
+        if text is None:
+            continue
+        quoted = len(text) > 1 and text.startswith("'") and text.endswith("'")
+        plain = pa.array([text[1:-1] if quoted else text], pa.string())
+        try:
+            defaults[field.name] = cast_column(plain, string(), field.type, settings)[0]
+        except PaimonError as error:
+            raise InvalidInputError(
+                f"Table '{table}': column '{field.name}' has the default value '{text}', which is"
+                f" not a valid {field.type}: {error.message} Change or drop the default.",
+                kind="default-value",
+                details={"table": table, "column": field.name},
+            ) from error
+    return defaults
 
 
-def _default(field: DataField, text: str, settings: CastSettings, table: str) -> "pa.Scalar[Any]":
-    quoted = len(text) > 1 and text.startswith(_QUOTE) and text.endswith(_QUOTE)
-    plain = text[1:-1] if quoted else text
-    try:
-        column = cast_column(pa.array([plain], pa.string()), string(), field.type, settings)
-    except PaimonError as error:
-        raise InvalidInputError(
-            f"Table '{table}': column '{field.name}' has the default value '{text}', which is not"
-            f" a valid {field.type}: {error.message} Change or drop the default.",
-            kind="default-value",
-            details={"table": table, "column": field.name},
-        ) from error
-    return column[0]  # type: ignore[no-any-return]
-
-
-_SHOWN_POSITIONS = 5
-_MOST_DIGITS = 38
-
-
-@dataclass(slots=True, kw_only=True)
 class InputCheck:
-    """Checks the batches of one write, and converts them to the table's columns and types."""
+    """Checks the batches of one write, and converts them to the table's columns and types.
 
-    table: str
-    """For messages."""
-    schema: TableSchema
-    new: frozenset[str] = frozenset()
-    """Columns whose times are checked even without `WRITE_CHECK_TIMES`: an update's new values."""
-    rows_seen: int = 0
-    _target: pa.Schema = field(init=False)
-    _defaults: Mapping[str, Any] = field(init=False)
-    _optional: frozenset[str] = field(init=False)
-    """Columns that rows may lack."""
-    _required: frozenset[str] = field(init=False)
-    """Columns without nulls: NOT NULL ones, and keys unless `PRIMARY_KEY_NULLABLE`."""
-    _nested_rules: frozenset[str] = field(init=False)
-    """Columns whose nested values have rules of their own."""
-    _chars: frozenset[str] = field(init=False)
-    """Columns with CHAR values whose blanks at the end are cut, as Java does in ORC files."""
-    _shows_values: bool = field(init=False)
-    _checks_times: bool = field(init=False)
-    _accepted: pa.Schema | None = field(init=False, default=None)
+    Args:
+        table: For messages.
+        schema: The table's.
+        new: Columns whose times are checked even without `WRITE_CHECK_TIMES`: an update's new
+            values.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self, *, table: str, schema: TableSchema, new: frozenset[str] = frozenset()
+    ) -> None:
         """Read the rules of the schema and its options."""
-        options = self.schema.typed_options
-        self._target = to_arrow_schema(self.schema.fields)
-        self._defaults = column_defaults(self.schema, self.table)
-        keys = () if options.get(PRIMARY_KEY_NULLABLE) else self.schema.primary_keys
-        self._required = frozenset(
-            column.name
-            for column in self.schema.fields
-            if not column.type.nullable or column.name in keys
-        )
-        self._nested_rules = frozenset(
-            column.name for column in self.schema.fields if has_rules_inside(column.type)
-        )
+        options = schema.typed_options
+        self._table, self.schema, self._new = table, schema, new
+        self._rows_seen = 0
+        self._accepted: pa.Schema | None = None
+        self._target = to_arrow_schema(schema.fields)
+        self._defaults: Mapping[str, Any] = column_defaults(schema, table)
         self._shows_values = options.get(WRITE_SHOW_VALUES)
         self._checks_times = options.get(WRITE_CHECK_TIMES)
+        keys = () if options.get(PRIMARY_KEY_NULLABLE) else schema.primary_keys
+        fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
         formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
         formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
-        self._chars = frozenset(
-            column.name
-            for column in self.schema.fields
-            if "orc" in formats and has_char(column.type)
+
+        def names(condition: Callable[[DataField], bool]) -> frozenset[str]:
+            return frozenset(column.name for column in schema.fields if condition(column))
+
+        self._required = names(lambda each: not each.type.nullable or each.name in keys)
+        self._optional = names(
+            lambda each: each.name in self._defaults or (fills and each.name not in self._required)
         )
-        fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
-        self._optional = frozenset(
-            field.name
-            for field in self.schema.fields
-            if field.name in self._defaults or (fills and field.name not in self._required)
-        )
+        """Columns that rows may lack."""
+        self._nested_rules = names(lambda each: has_rules_inside(each.type))
+        self._chars = names(lambda each: "orc" in formats and has_char(each.type))
+        """Columns with CHAR values whose blanks at the end are cut, as Java does in ORC files."""
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the table's columns, in its order and Arrow types."""
@@ -151,12 +135,8 @@ class InputCheck:
         for column, arrow in zip(self.schema.fields, self._target, strict=True):
             default = self._defaults.get(column.name)
             if column.name not in batch.schema.names:
-                is_null = default is None
-                columns.append(
-                    pa.nulls(batch.num_rows, arrow.type)
-                    if is_null
-                    else pa.repeat(default, batch.num_rows)
-                )
+                nulls = pa.nulls(batch.num_rows, arrow.type)
+                columns.append(nulls if default is None else pa.repeat(default, batch.num_rows))
                 continue
             values = self._convert(batch.column(column.name), arrow.type, column)
             self._check_values(values, column)
@@ -165,7 +145,7 @@ class InputCheck:
             if default is not None and values.null_count:
                 values = pc.coalesce(values, default)
             columns.append(values)
-        self.rows_seen += batch.num_rows
+        self._rows_seen += batch.num_rows
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
     def _refuse(
@@ -177,9 +157,9 @@ class InputCheck:
         **details: Detail,
     ) -> NoReturn:
         raise InvalidInputError(
-            f"Table '{self.table}': {message}",
+            f"Table '{self._table}': {message}",
             kind=kind,
-            details={"table": self.table, "column": column, **details},
+            details={"table": self._table, "column": column, **details},
         ) from cause
 
     def _check_names(self, rows: pa.Schema) -> None:
@@ -231,11 +211,11 @@ class InputCheck:
             bad = first_failing(plain, lambda part: _cast(part, target))
             self._refuse(
                 f"column '{column.name}' is {column.type}; not every value of type {values.type} "
-                f"in the rows fits it{self._example(plain, bad)}, row {self.rows_seen + bad}.",
+                f"in the rows fits it{self._example(plain, bad)}, row {self._rows_seen + bad}.",
                 "input-value",
                 column.name,
                 error if self._shows_values else None,
-                row=self.rows_seen + bad,
+                row=self._rows_seen + bad,
             )
 
     def _refuse_type(
@@ -254,37 +234,35 @@ class InputCheck:
 
     def _check_values(self, values: Any, column: DataField) -> None:
         if values.null_count and column.name in self._required:
-            self._refuse_nulls(values, column)
+            rows = np.flatnonzero(to_numpy(values.is_null()))
+            first = (rows[:_SHOWN_POSITIONS] + self._rows_seen).tolist()
+            is_key = column.name in self.schema.primary_keys
+            rule = "a primary-key column" if is_key else "NOT NULL"
+            self._refuse(
+                f"column '{column.name}' is {rule}, but {len(rows)} of {len(values)} rows are null "
+                f"(rows {', '.join(map(str, first))}"
+                f"{', …' if len(rows) > _SHOWN_POSITIONS else ''}).",
+                "input-null",
+                column.name,
+                rows=len(rows),
+            )
         whole = _Part(place="", values=values, type=column.type)
         self._check_length(whole, column)
         self._check_range(whole, column)
-        if column.name in self._nested_rules:
-            for part in inner_parts(values, column.type):
-                if part.values.null_count and not part.type.nullable:
-                    row = self.rows_seen + part.row_of(
-                        pc.index(part.values.is_null(), True).as_py()
-                    )
-                    self._refuse(
-                        f"column '{column.name}' is {column.type}, but holds a null in "
-                        f"{part.place}, row {row}.",
-                        "input-null",
-                        column.name,
-                        row=row,
-                    )
-                self._check_length(part, column)
-                self._check_range(part, column)
+        for part in inner_parts(whole) if column.name in self._nested_rules else ():
+            if part.values.null_count and not part.type.nullable:
+                position = pc.index(part.values.is_null(), True).as_py()
+                text = f"holds a null in {part.place}"
+                self._refuse_value(part, position, column, "input-null", text)
+            self._check_length(part, column)
+            self._check_range(part, column)
 
-    def _refuse_nulls(self, values: Any, column: DataField) -> NoReturn:
-        rows = np.flatnonzero(to_numpy(values.is_null()))
-        shown = ", ".join(str(self.rows_seen + row) for row in rows[:_SHOWN_POSITIONS].tolist())
-        part = "a primary-key column" if column.name in self.schema.primary_keys else "NOT NULL"
-        self._refuse(
-            f"column '{column.name}' is {part}, but {len(rows)} of {len(values)} rows are null "
-            f"(rows {shown}{', …' if len(rows) > _SHOWN_POSITIONS else ''}).",
-            "input-null",
-            column.name,
-            rows=len(rows),
-        )
+    def _refuse_value(
+        self, part: "_Part", position: int, column: DataField, kind: str, text: str, **details: int
+    ) -> NoReturn:
+        row = self._rows_seen + part.row_of(position)
+        message = f"column '{column.name}' is {column.type}, but {text}, row {row}."
+        self._refuse(message, kind, column.name, None, row=row, **details)
 
     def _check_length(self, part: "_Part", column: DataField) -> None:
         values, limit = part.values, length_limit(part.type)
@@ -298,41 +276,32 @@ class InputCheck:
             lengths, unit = pc.utf8_length(values), "characters"
         longest = _maximum(lengths)
         if longest > limit:
-            bad = pc.index(lengths, longest).as_py()
-            row = self.rows_seen + part.row_of(bad)
-            where = f" in {part.place}" if part.place else ""
-            self._refuse(
-                f"column '{column.name}' is {column.type}, but the rows hold values of up to "
-                f"{longest} {unit}{where}{self._example(values, bad)}, row {row}.",
-                "input-length",
-                column.name,
-                length=longest,
-                row=row,
+            position = pc.index(lengths, longest).as_py()
+            text = (
+                f"the rows hold values of up to {longest} {unit}"
+                f"{f' in {part.place}' if part.place else ''}{self._example(values, position)}"
             )
+            self._refuse_value(part, position, column, "input-length", text, length=longest)
 
     def _check_range(self, part: "_Part", column: DataField) -> None:
         values, limits = part.values, _value_range(part.values.type)
-        if limits is None or not (self._checks_times or column.name in self.new):
+        if limits is None or not (self._checks_times or column.name in self._new):
             return
         extremes: Any = pc.min_max(values)
-        if extremes["min"].value is None:
-            return
         low, high, problem = limits
-        if low <= extremes["min"].value and extremes["max"].value <= high:
+        if extremes["min"].value is None or (
+            low <= extremes["min"].value and extremes["max"].value <= high
+        ):
             return
         numbers = to_numpy(values.view(f"int{values.type.bit_width}").fill_null(low))
-        bad = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
-        row = self.rows_seen + part.row_of(bad)
-        where = f" in {part.place}" if part.place else ""
+        position = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
         # A time of 24:00 would be shown as 00:00.
         examples = pa.array(numbers) if pat.is_time(values.type) else values
-        self._refuse(
-            f"column '{column.name}' is {column.type}, but the rows hold values{where} that are "
-            f"{problem}{self._example(examples, bad)}, row {row}.",
-            "input-range",
-            column.name,
-            row=row,
+        text = (
+            f"the rows hold values{f' in {part.place}' if part.place else ''} that are {problem}"
+            f"{self._example(examples, position)}"
         )
+        self._refuse_value(part, position, column, "input-range", text)
 
     def _example(self, values: Any, position: int) -> str:
         """Return one value as a part of a message; nothing for null or if values are hidden."""
@@ -345,13 +314,6 @@ class InputCheck:
         except (ValueError, NotImplementedError):  # such as structs with one name twice
             return ""
         return "" if value is None else f", for example {sample(value)}"
-
-
-_TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
-_INFINITE = 2**63 - 1
-_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
@@ -383,6 +345,16 @@ def _maximum(lengths: Any) -> int:
     return int(pc.max(lengths).as_py() or 0)
 
 
+_FAMILIES: tuple[tuple[Callable[[Any], bool], ...], ...] = (
+    (pat.is_integer,),
+    (pat.is_string, pat.is_large_string, pat.is_string_view),
+    (pat.is_binary, pat.is_large_binary, pat.is_binary_view, pat.is_fixed_size_binary),
+    (pat.is_date,),
+    (pat.is_time,),
+    (pat.is_decimal,),
+)
+
+
 def is_lossless_family(source: Any, target: Any) -> bool:
     """Whether a checked cast from one Arrow type to another is lossless or fails.
 
@@ -399,27 +371,11 @@ def is_lossless_family(source: Any, target: Any) -> bool:
         return bool(source.bit_width <= target.bit_width)
     if pat.is_integer(source) and pat.is_decimal(target):
         return True
-    return any(family(source) and family(target) for family in _FAMILIES)
-
-
-def _is_text(arrow_type: Any) -> bool:
-    return (
-        pat.is_string(arrow_type)
-        or pat.is_large_string(arrow_type)
-        or pat.is_string_view(arrow_type)
+    return any(
+        any(is_member(source) for is_member in family)
+        and any(is_member(target) for is_member in family)
+        for family in _FAMILIES
     )
-
-
-def _is_bytes(arrow_type: Any) -> bool:
-    return (
-        pat.is_binary(arrow_type)
-        or pat.is_large_binary(arrow_type)
-        or pat.is_binary_view(arrow_type)
-        or pat.is_fixed_size_binary(arrow_type)
-    )
-
-
-_FAMILIES = (pat.is_integer, _is_text, _is_bytes, pat.is_date, pat.is_time, pat.is_decimal)
 
 
 def _is_nested_lossless(source: Any, target: Any) -> bool:
@@ -433,10 +389,7 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
         return bool(
             pat.is_struct(source)
             and [inner.name for inner in source] == [inner.name for inner in target]
-            and all(
-                is_lossless_family(source_field.type, target_field.type)
-                for source_field, target_field in zip(source, target, strict=True)
-            )
+            and all(map(is_lossless_family, (f.type for f in source), (f.type for f in target)))
         )
     if pat.is_fixed_size_list(target):
         if not pat.is_fixed_size_list(source) or source.list_size != target.list_size:
@@ -456,63 +409,61 @@ class _Part:
     row_of: Callable[[int], int] = int
     """Position in `values` → row of the column."""
 
+    def inner(
+        self, place: str, values: Any, data_type: DataType, parent_of: Callable[[int], int]
+    ) -> "_Part":
+        """Return a part of these values; `parent_of`: its position → position in these."""
+        return _Part(
+            place=f"{place} of {self.place}" if self.place else place,
+            values=values,
+            type=data_type,
+            row_of=lambda position: self.row_of(parent_of(position)),
+        )
 
-def inner_parts(values: Any, data_type: DataType) -> Iterator[_Part]:
+    def entries(self, place: str, flat: Any, data_type: DataType) -> "_Part":
+        """Return the keys or items of a slice of maps; Arrow's are those of the whole array."""
+        offsets = to_numpy(self.values.offsets)
+        first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+        return self.inner(
+            place,
+            flat.slice(first, end - first),
+            data_type,
+            lambda position: int(np.searchsorted(offsets, first + position, "right")) - 1,
+        )
+
+
+def inner_parts(outer: _Part) -> Iterator[_Part]:
     """Yield the parts of nested values, at any depth, outer parts first."""
-    for part in _children(values, data_type):
+    for part in _children(outer):
         yield part
-        for inner in inner_parts(part.values, part.type):
-            yield _Part(
-                place=f"{inner.place} of {part.place}",
-                values=inner.values,
-                type=inner.type,
-                row_of=_compose(inner.row_of, part.row_of),
-            )
+        yield from inner_parts(part)
 
 
-def _compose(first: Callable[[int], int], second: Callable[[int], int]) -> Callable[[int], int]:
-    return lambda position: second(first(position))
-
-
-def _children(values: Any, data_type: DataType) -> Iterator[_Part]:
-    match data_type:
+def _children(outer: _Part) -> Iterator[_Part]:
+    values = outer.values
+    match outer.type:
         case ArrayType(element=element) | VectorType(element=element):
             parents = pc.list_parent_indices(values)
-            yield _Part(
-                place="an element",
-                values=values.flatten(),
-                type=element,
-                row_of=lambda position: int(parents[position].as_py()),
+            yield outer.inner(
+                "an element",
+                values.flatten(),
+                element,
+                lambda position: int(parents[position].as_py()),
             )
         case MultisetType(element=element):
-            yield _of_entries("an element", values, values.keys, element)
+            yield outer.entries("an element", values.keys, element)
         case MapType(key=key, value=value):
-            yield _of_entries("a key", values, values.keys, key)
-            yield _of_entries("a value", values, values.items, value)
+            yield outer.entries("a key", values.keys, key)
+            yield outer.entries("a value", values.items, value)
         case RowType(fields=fields):
             rows = np.flatnonzero(to_numpy(values.is_valid()))
             present = values.drop_null()
-            for position, inner in enumerate(fields):
-                yield _Part(
-                    place=f"field '{inner.name}'",
-                    values=present.field(position),
-                    type=inner.type,
-                    row_of=lambda position: int(rows[position]),
-                )
+            for number, field in enumerate(fields):
+                inner = present.field(number)
+                place = f"field '{field.name}'"
+                yield outer.inner(place, inner, field.type, lambda position: int(rows[position]))
         case _:
             return
-
-
-def _of_entries(place: str, maps: Any, flat: Any, data_type: DataType) -> _Part:
-    """Return the keys or items of a slice of maps; Arrow's are those of the whole array."""
-    offsets = to_numpy(maps.offsets)
-    first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    return _Part(
-        place=place,
-        values=flat.slice(first, end - first),
-        type=data_type,
-        row_of=lambda position: int(np.searchsorted(offsets, first + position, "right")) - 1,
-    )
 
 
 def length_limit(data_type: DataType) -> int | None:

@@ -1,0 +1,561 @@
+"""The task `row-change`: deletes, updates and merges in the files of one bucket.
+
+With primary key, each row that matches gets a record of kind -D or +U. Its key stays, so its bucket
+does, and nothing is routed. Without one:
+
+    each file ─▶ positions of rows that match ─┬─ none: the file stays
+                                               ├─ all live rows: the file is removed
+                                               └─ some: deletion vector, or the file is rewritten
+
+With deletion vectors, new values go to new files. Rewritten files keep the order of their rows, and
+their sequence numbers.
+Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
+`UpdatePaimonTableCommand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.contract.commit_message import (
+    CommitMessage,
+    DataIncrement,
+    WriteReport,
+    WriteResult,
+)
+from paimon_assets.engine.contract.context import BucketState, WriteContext
+from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.contract.tasks.row_change_task import (
+    RowChange,
+    RowChangeResult,
+    RowChangeTask,
+)
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.data.compact.section_read import RecordRead
+from paimon_assets.engine.data.compact.vectors import BucketVectors
+from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.rolling_file import delete_unfinished
+from paimon_assets.engine.data.write.row_kinds import with_kinds
+from paimon_assets.engine.data.write.table_write import write_rows
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
+from paimon_assets.engine.spec.predicate.predicate import (
+    Assignment,
+    ColumnValue,
+    Expression,
+    LiteralValue,
+    Operation,
+    Operator,
+    SourceValue,
+    fields_of,
+)
+from paimon_assets.engine.spec.types.data_types import RowKind
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_ROWS_AT_ONCE = 131_072
+"""Rows to look up at once, at least; more if there are more source rows."""
+_CHECKED: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    Operator.ADD: pc.add_checked,
+    Operator.SUBTRACT: pc.subtract_checked,
+    Operator.MULTIPLY: pc.multiply_checked,
+    Operator.DIVIDE: pc.divide_checked,
+}
+
+
+def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Delete or update rows in files of one bucket."""
+    change, task = load(RowChange, shared), load(RowChangeTask, payload)
+    return dump(run_change(change, task, file_io, threads))
+
+
+def run_change(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
+    """Delete or update rows in files of one bucket, as `change_rows` does.
+
+    Cost:
+        With primary key as for reading and writing. Without one, reads the predicate's columns of
+        all files, and all columns of files with a match; the positions of the matches of one file
+        are in memory.
+    """
+    if change.read.schema.has_primary_key:
+        return _change_keyed(change, task, file_io, threads)
+    return _AppendChange(change, task, file_io, threads).run()
+
+
+class _Matcher:
+    """Finds the rows that change: by a predicate, or because they match a source row."""
+
+    def __init__(self, change: RowChange) -> None:
+        self._change = change
+        self.columns = fields_of(change.read.predicate) | set(change.on)
+        """The columns by which rows match."""
+        self.source: pa.RecordBatch | None = None
+        """The source rows; None if a predicate alone decides."""
+        if change.source is not None:
+            self.source = one_batch(pa.ipc.open_stream(change.source).read_all())
+
+    def join_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join batches, so that the source is hashed for many rows at a time."""
+        if self.source is None:
+            yield from batches
+        else:
+            yield from _join_batches(batches, max(_ROWS_AT_ONCE, self.source.num_rows))
+
+    def matches(self, rows: pa.RecordBatch) -> tuple[Flags, Longs | None]:
+        """Return which rows change and, for these, the number of their source row."""
+        predicate, source = self._change.read.predicate, self.source
+        mask: Flags = np.ones(rows.num_rows, dtype=np.bool_)
+        if predicate is not None:
+            fields = self._change.read.schema.by_name
+            mask = to_numpy(passing_rows(predicate, rows.column, fields))
+        if source is None:
+            return mask, None
+        if not rows.num_rows or not source.num_rows:
+            return np.zeros_like(mask), np.empty(0, dtype=np.int64)
+        columns: list[Any] = [
+            pa.concat_arrays([source.column(name), rows.column(name)]) for name in self._change.on
+        ]
+        numbers, first_rows = distinct_rows(columns)
+        source_rows: Longs = first_rows[numbers[source.num_rows :]]
+        mask = mask & (source_rows < source.num_rows)
+        for name in self._change.on:
+            mask &= to_numpy(pc.is_valid(rows.column(name)))
+        return mask, source_rows[mask]
+
+    def source_of(self, numbers: Longs | None) -> pa.RecordBatch | None:
+        """Return source rows by their numbers."""
+        if self.source is None or numbers is None:
+            return None
+        return self.source.take(from_numpy(numbers))
+
+    def deletes(self, source: pa.RecordBatch | None, count: int) -> Flags:
+        """Return which of `count` rows their source rows delete."""
+        if self._change.deletes is None or source is None:
+            return np.zeros(count, dtype=np.bool_)
+        deletes: Any = source.column(self._change.deletes)
+        return to_numpy(deletes.fill_null(False))  # noqa: FBT003 - a value
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Join source rows."""
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise UnsupportedFeatureError(
+            f"{rows.num_rows} source rows that one task needs hold more than 2 GB in a column; "
+            "merge them in parts, or into a table with more buckets.",
+            kind="merge-source-size",
+        )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def _join_batches(
+    batches: Iterable[pa.RecordBatch], min_rows: int = _ROWS_AT_ONCE
+) -> Iterator[pa.RecordBatch]:
+    """Join batches to larger ones of `min_rows` rows, except the last; long texts may split one."""
+    parts: list[pa.RecordBatch] = []
+    row_count = 0
+    for batch in batches:
+        parts.append(batch)
+        row_count += batch.num_rows
+        if row_count >= min_rows:
+            yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
+            parts, row_count = [], 0
+    if parts:
+        yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
+
+
+def match_keys(
+    change: RowChange, task: RowChangeTask, on: MergeOn, file_io: FileIO, threads: Threads
+) -> Iterator[Sequence[pa.Array[Any]]]:
+    """Yield the keys (`MergeOn.keys`) of the rows of a task's files that pass the predicate.
+
+    Cost:
+        Reads the columns of the keys. A key of many rows comes once in 131,072 rows.
+    """
+    context = replace(change.read, columns=on.names)
+    is_unique = change.read.schema.has_primary_key
+    for split in task.splits:
+        for rows in _join_batches(read_split(context, split, file_io, threads)):
+            keys = on.keys(rows)
+            if not is_unique and rows.num_rows:
+                first_rows = from_numpy(distinct_rows(keys)[1])
+                keys = [key.take(first_rows) for key in keys]
+            yield keys
+
+
+class _Update:
+    """The assignments of an update or merge."""
+
+    def __init__(self, change: RowChange, assignments: Sequence[Assignment]) -> None:
+        self._table, self._schema = change.read.table, change.write.schema
+        self._assignments = assignments
+        new = frozenset(each.column for each in assignments)
+        self._check = InputCheck(table=self._table, schema=self._schema, new=new)
+
+    def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Return rows, which have all columns of the table, with their new values."""
+        new = {each.column: self._values(each, rows, source) for each in self._assignments}
+        names = self._schema.field_names
+        columns = [new.get(name, rows.column(name)) for name in names]
+        result = self._check.conform(pa.RecordBatch.from_arrays(columns, names=list(names)))
+        traits = EngineTraits.of(self._schema)
+        for name in new if traits.null_keeps_value else ():
+            if result.column(name).null_count:
+                raise UnsupportedFeatureError(
+                    f"Cannot update rows of table '{self._table}': column '{name}' would"
+                    f" become null, and '{MERGE_ENGINE.key}' = {traits.engine} keeps the old value"
+                    " then. Delete the rows and write them again.",
+                    kind="row-update",
+                    details={"table": self._table, "column": name},
+                )
+        return result
+
+    def _values(
+        self, assignment: Assignment, rows: pa.RecordBatch, source: pa.RecordBatch | None
+    ) -> Any:
+        target, expression = self._schema.column(assignment.column), assignment.expression
+        if isinstance(expression, LiteralValue):
+            arrow_type = to_arrow_type(target.type)
+            value: Any = expression.value
+            scalar: Any = pa.scalar(None, arrow_type)
+            if value is not None:
+                scalar = to_scalar(value, target.type)
+                with suppress(pa.ArrowInvalid):  # the check refuses it
+                    scalar = scalar.cast(arrow_type)
+            return pa.repeat(scalar, rows.num_rows)
+        try:
+            value = _evaluate(expression, rows, source)
+            is_column = isinstance(value, pa.Array | pa.ChunkedArray)
+            return value if is_column else pa.repeat(value, rows.num_rows)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"Table '{self._table}': the new values of column '{target.name}' cannot be"
+                f" computed: {error}.",
+                kind="expression",
+                details={"table": self._table, "column": target.name},
+            ) from error
+
+
+def _evaluate(expression: Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> Any:
+    """Return the values of an expression, as an Arrow array or, for a constant, a scalar."""
+    match expression:
+        case ColumnValue(name=name):
+            return rows.column(name)
+        case SourceValue(name=name):
+            if source is None:
+                raise ValueError(f"there is no source with a column '{name}'")
+            return source.column(name)
+        case LiteralValue(value=value):
+            constant: Any = value
+            return pa.scalar(constant)
+        case Operation(operator=operator, operands=operands):
+            values = [_evaluate(each, rows, source) for each in operands]
+            return _apply(operator, values, operands)
+        case _:
+            assert_never(expression)
+
+
+def _apply(operator: Operator, values: list[Any], operands: Sequence[Expression]) -> Any:
+    if operator is Operator.ROUND:
+        digits = values[1].as_py() if len(values) > 1 else 0
+        return pc.round(values[0], ndigits=digits, round_mode="half_towards_infinity")
+    pairs = list(zip(values, operands, strict=True))
+    types = [value.type for value, operand in pairs if not isinstance(operand, LiteralValue)]
+    if types:
+        target = next(filter(pat.is_floating, types), types[0])
+        values = [_typed_operand(value, operand, target) for value, operand in pairs]
+    match operator:
+        case Operator.CONCAT:
+            return pc.binary_join_element_wise(*values, "")
+        case Operator.COALESCE:
+            return pc.coalesce(*values)
+        case Operator.DIVIDE if all(pat.is_integer(value.type) for value in values):
+            values = [value.cast(pa.float64()) for value in values]
+        case _:
+            pass
+    result = values[0]
+    for value in values[1:]:
+        result = _CHECKED[operator](result, value)
+    return result
+
+
+def _typed_operand(value: Any, operand: Expression, target: Any) -> Any:
+    """Cast a literal to the type of the other operands, as far as nothing relevant is lost."""
+    if not isinstance(operand, LiteralValue):
+        return value
+    literal: Any = operand.value
+    if literal is None:
+        return pa.scalar(None, target)
+    if pat.is_floating(target) and not isinstance(literal, bool | str):
+        return pa.scalar(float(literal), target)
+    if isinstance(literal, str):
+        return value.cast(target)
+    if pat.is_decimal(target) and isinstance(literal, int):
+        return pa.scalar(Decimal(literal))
+    return value
+
+
+def _update_of(change: RowChange) -> _Update | None:
+    return None if change.assignments is None else _Update(change, change.assignments)
+
+
+def _no_rows(change: RowChange) -> pa.RecordBatch:
+    """Return an empty batch, for its schema."""
+    return pa.RecordBatch.from_pylist([], schema=to_arrow_schema(change.read.fields))
+
+
+def _change_keyed(
+    change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+) -> RowChangeResult:
+    """Write a record for each row that matches."""
+    matcher = _Matcher(change)
+    matched: list[Longs] = []
+
+    def stored_rows() -> Iterator[pa.RecordBatch]:
+        for split in task.splits:
+            yield from read_split(change.read, split, file_io, threads)
+
+    def matching() -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+        """Yield the current rows that match, and their source rows."""
+        for rows in matcher.join_batches(stored_rows()):
+            if matcher.source is None:  # reading applies the predicate
+                yield rows, None
+                continue
+            mask, numbers = matcher.matches(rows)
+            if numbers is not None and len(numbers):
+                matched.append(numbers)
+                yield rows.filter(from_numpy(mask)), matcher.source_of(numbers)
+
+    def records() -> Iterator[pa.RecordBatch]:
+        """Yield the new records, `with_kinds`."""
+        yield with_kinds(_no_rows(change), np.empty(0, dtype=np.int8))
+        update = _update_of(change)
+        kind = RowKind.DELETE if update is None else RowKind.UPDATE_AFTER
+        for rows, source in matching():
+            changed = rows if update is None else update.apply(rows, source)
+            kinds = np.full(rows.num_rows, kind, dtype=np.int8)
+            kinds[matcher.deletes(source, rows.num_rows)] = RowKind.DELETE
+            yield with_kinds(changed, kinds)
+
+    result = WriteResult()
+    if change.only_counts:
+        rows_matched = sum(rows.num_rows for rows, _ in matching())
+    else:
+        split = task.splits[0]
+        target = (split.partition, split.bucket)
+        written = write_rows(
+            change.write, records(), file_io, target=target, with_kinds_column=True, threads=threads
+        )
+        total = split.total_buckets
+        messages = tuple(replace(message, total_buckets=total) for message in written.messages)
+        result, rows_matched = replace(written, messages=messages), written.report.rows_in
+    return RowChangeResult(rows_matched=rows_matched, result=result, source_rows=_as_bytes(matched))
+
+
+def _as_bytes(numbers: Iterable[Longs]) -> bytes:
+    return b"".join(part.tobytes() for part in numbers)
+
+
+class _AppendChange:
+    """The change of rows without primary key, file by file."""
+
+    def __init__(
+        self, change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
+    ) -> None:
+        self._change, self._file_io, self._threads = change, file_io, threads
+        self._split = task.splits[0]
+        self._matcher = _Matcher(change)
+        self._vectors = BucketVectors(task, change.read.schema, file_io)
+        self._names = list(change.read.schema.field_names)
+        self._deleted: list[DataFileMeta] = []
+        self._new: list[DataFileMeta] = []
+
+    def run(self) -> RowChangeResult:
+        change, split = self._change, self._split
+        files_with_matches: list[tuple[DataFileMeta, Longs, Longs | None]] = []
+        """(file, positions of its rows that match, their source rows)."""
+        try:
+            for file in split.data_files:
+                positions, numbers = self._matching(file)
+                if not len(positions):
+                    continue
+                files_with_matches.append((file, positions, numbers))
+                if not change.only_counts:
+                    self._change_file(file, positions, numbers)
+            rows_matched = sum(len(positions) for _, positions, _ in files_with_matches)
+            result = WriteResult()
+            if rows_matched and not change.only_counts:
+                if change.marks and change.assignments is not None:
+                    self._new += self._write(change.write, self._new_rows(files_with_matches))
+                result = self._result(rows_matched)
+        except BaseException:
+            new_paths = [
+                f"{split.bucket_path}/{name}"
+                for file in self._new
+                for name in (file.file_name, *file.extra_files)
+            ]
+            delete_unfinished(self._file_io, [*new_paths, *self._vectors.paths], change.read.table)
+            raise
+        source_rows = _as_bytes(rows for _, _, rows in files_with_matches if rows is not None)
+        return RowChangeResult(rows_matched=rows_matched, result=result, source_rows=source_rows)
+
+    def _result(self, rows_matched: int) -> WriteResult:
+        new_indexes, old_indexes = self._vectors.finish()
+        message = CommitMessage(
+            partition=self._split.partition,
+            bucket=self._split.bucket,
+            total_buckets=self._split.total_buckets,
+            data_increment=DataIncrement(
+                new_files=tuple(self._new),
+                deleted_files=tuple(self._deleted),
+                new_index_files=new_indexes,
+                deleted_index_files=old_indexes,
+            ),
+        )
+        rows_written = sum(file.row_count for file in self._new)
+        report = WriteReport(rows_in=rows_matched, rows_written=rows_written)
+        return WriteResult(messages=(message,), report=report)
+
+    def _matching(self, file: DataFileMeta) -> tuple[Longs, Longs | None]:
+        """Return the positions of a file's live rows that change, and their source rows."""
+        positions: list[Longs] = [np.empty(0, dtype=np.int64)]
+        numbers: list[Longs] = []
+        batches = self._read(self._matcher.columns, pruned=True).rows([file])
+        for rows in self._matcher.join_batches(batches):
+            mask, source_rows = self._matcher.matches(rows)
+            positions.append(to_numpy(rows.column(POSITION))[mask])
+            if source_rows is not None:
+                numbers.append(source_rows)
+        return np.concatenate(positions), np.concatenate(numbers) if numbers else None
+
+    def _change_file(self, file: DataFileMeta, positions: Longs, numbers: Longs | None) -> None:
+        """Mark the rows that match, or remove or rewrite their file."""
+        change, split = self._change, self._split
+        is_whole = len(positions) == self._live_rows(file)
+        if change.marks and not is_whole:
+            self._vectors.mark(file.file_name, positions)
+        else:
+            self._deleted.append(file)
+            self._vectors.drop([file.file_name])
+        if not change.marks and (change.assignments is not None or not is_whole):
+            # Rows of a rewritten file keep their sequence numbers.
+            state = BucketState(
+                partition=split.partition,
+                bucket=split.bucket,
+                max_sequence_number=file.min_sequence_number - 1,
+            )
+            context = replace(change.write, bucket_states=(state,))
+            self._new += self._write(context, self._rewritten_rows(file, positions, numbers))
+
+    def _rewritten_rows(
+        self, file: DataFileMeta, positions: Longs, numbers: Longs | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file that is rewritten."""
+        update = _update_of(self._change)
+        yield _no_rows(self._change)
+        for rows in self._read(self._names, pruned=False).rows([file]):
+            mask, source = self._match(rows, positions, numbers)
+            plain = rows.select(self._names)
+            if update is None:
+                yield plain.filter(from_numpy(~mask))
+            elif not mask.any():
+                yield plain
+            else:
+                new = update.apply(plain.filter(from_numpy(mask)), source)
+                stays = np.ones(plain.num_rows, dtype=np.bool_)
+                stays[mask] = ~self._matcher.deletes(source, new.num_rows)
+                yield _replace_rows(plain, new, mask).filter(from_numpy(stays))
+
+    def _new_rows(
+        self, files: Iterable[tuple[DataFileMeta, Longs, Longs | None]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that match with their new values, in the order of the files."""
+        update = _update_of(self._change)
+        yield _no_rows(self._change)
+        for file, positions, numbers in files:
+            for rows in self._read(self._names, pruned=True).rows([file]):
+                mask, source = self._match(rows, positions, numbers)
+                if update is not None and mask.any():
+                    matching = rows.select(self._names).filter(from_numpy(mask))
+                    new = update.apply(matching, source)
+                    deleted = self._matcher.deletes(source, new.num_rows)
+                    yield new.filter(from_numpy(~deleted))
+
+    def _match(
+        self, rows: pa.RecordBatch, matching: Longs, numbers: Longs | None
+    ) -> tuple[Flags, pa.RecordBatch | None]:
+        """Return which rows match, and the source rows of those."""
+        positions: Longs = to_numpy(rows.column(POSITION))
+        indices = np.searchsorted(matching, positions)
+        mask: Flags = matching[np.minimum(indices, len(matching) - 1)] == positions
+        source = None if numbers is None else self._matcher.source_of(numbers[indices[mask]])
+        return mask, source
+
+    def _read(self, names: Iterable[str], *, pruned: bool) -> RecordRead:
+        schema, names = self._change.read.schema, set(names)
+        stored = [name for name in schema.field_names if name not in schema.partition_keys]
+        if not names & set(stored):
+            # A batch without stored columns does not keep its number of rows.
+            names |= set(stored[:1])
+        return RecordRead(
+            context=self._change.read,
+            split=self._split,
+            file_io=self._file_io,
+            names=tuple(name for name in schema.field_names if name in names),
+            runs=1,
+            numbers={file.file_name: 0 for file in self._split.data_files},
+            predicate=self._change.read.predicate if pruned else None,
+            threads=self._threads,
+        )
+
+    def _live_rows(self, file: DataFileMeta) -> int:
+        deletions = self._split.deletion_files or (None,) * len(self._split.data_files)
+        deletion = deletions[self._split.data_files.index(file)]
+        if deletion is None:
+            return file.row_count
+        if deletion.cardinality is not None:
+            return file.row_count - deletion.cardinality
+        return file.row_count - len(read_deletion_vector(self._file_io, deletion, file))
+
+    def _write(
+        self, context: WriteContext, rows: Iterator[pa.RecordBatch]
+    ) -> tuple[DataFileMeta, ...]:
+        target = (self._split.partition, self._split.bucket)
+        written = write_rows(context, rows, self._file_io, target=target, threads=self._threads)
+        return tuple(f for message in written.messages for f in message.data_increment.new_files)
+
+
+def _replace_rows(rows: pa.RecordBatch, changed: pa.RecordBatch, mask: Flags) -> pa.RecordBatch:
+    """Replace the rows where the mask is true."""
+    indices = np.arange(rows.num_rows, dtype=np.int64)
+    indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
+    columns: list[Any] = []
+    for old, values in zip(rows.columns, changed.columns, strict=True):
+        # Arrow refuses null rows with NOT NULL fields even in a cast to the same type.
+        new: Any = values if values.type.equals(old.type) else values.cast(old.type)
+        columns.append(pa.concat_arrays([old, new]).take(from_numpy(indices)))
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
