@@ -175,11 +175,13 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
     """
     live = table.state.live_files(snapshot)
+    rows = _row_metadata(table, snapshot)
     metadata = {
-        **_row_metadata(table, snapshot),
+        **({ROW_COUNT: rows.pop(ROW_COUNT)} if ROW_COUNT in rows else {}),
         **_sizes(table, snapshot, live),
         "paimon/added_records": snapshot.delta_record_count if is_new else 0,
         SNAPSHOT_ID: snapshot.id,
+        **rows,
         **table_metadata(table),
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",

@@ -124,7 +124,7 @@ def test_jobs_of_two_catalogs_report_on_the_keys_of_their_translators(catalogs: 
         jobs += [
             build_compaction_job(["db.t"], f"{key}_compact", **named),
             build_maintenance_job(["db.t"], f"{key}_maintain", **named),
-            build_schema_evolution_job(f"{key}_evolve", **named),
+            build_schema_evolution_job(name=f"{key}_evolve", **named),
             build_segment_import_job(f"{key}_import", **named),
         ]
     defs = dg.Definitions(jobs=jobs, resources=catalogs)

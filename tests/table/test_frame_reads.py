@@ -265,7 +265,8 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     with pytest.raises(InvalidInputError, match=r"The rows are a builtins\.list"):
         table.new_write_builder().write([1])
     with pytest.raises(InvalidInputError, match="'v' of the pandas frame"):
-        table.new_write_builder().write(pandas.DataFrame({"id": [1], "v": ["x"]}))
+        values = pandas.Series(["x"], dtype=object)
+        table.new_write_builder().write(pandas.DataFrame({"id": [1], "v": values}))
 
 
 def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):

@@ -96,7 +96,8 @@ def test_columns_that_are_one_name_are_refused(names):
 
 
 def test_a_column_named_by_half_a_character_is_refused():
-    refused(pd.DataFrame({"a\udce9": [1]}), {"a": "INT"}, "half a character")
+    names = pd.Index(["a\udce9"], dtype=object)
+    refused(pd.DataFrame([[1]], columns=names), {"a": "INT"}, "half a character")
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])

@@ -113,6 +113,7 @@ def outcome_metadata(
         "paimon/tasks_given_up": outcome.left_out,
         "paimon/seconds": round(seconds, 3),
         "paimon/snapshot_id": snapshot.id,
+        "paimon/commit_kind": str(snapshot.commit_kind),
     }
     return metadata
 

@@ -73,23 +73,23 @@ class SchemaEvolutionConfig(dg.Config):
     )
 
 
-_EXAMPLE = SchemaEvolutionConfig(table="database.table", changes=[])
+_EXAMPLE = SchemaEvolutionConfig(table="database.table", changes=["ADD COLUMN note STRING"])
 
 
 def build_schema_evolution_job(
+    tables: Sequence[TableLike] = (),
     name: str = "schema_evolution_job",
     *,
     example: SchemaEvolutionConfig = _EXAMPLE,
-    tables: Sequence[TableLike] = (),
     translator: PaimonTranslator = DEFAULT_TRANSLATOR,
     resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
     """Return the job that changes the schema of any table of the catalog.
 
     Args:
+        tables: Assets whose keys are not those of the translator: their pages show the change.
         name: The name of the job.
         example: What fills the Launchpad.
-        tables: Assets whose keys are not those of the translator: their pages show the change.
         translator: Names the assets of all other tables.
         resource_key: The catalog's.
 
