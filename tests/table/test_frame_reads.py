@@ -264,9 +264,9 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     assert other.new_read_builder().count() == 18
     with pytest.raises(InvalidInputError, match=r"The rows are a builtins\.list"):
         table.new_write_builder().write([1])
+    texts = pandas.DataFrame({"id": [1], "v": pandas.Series(["x"], dtype=object)})
     with pytest.raises(InvalidInputError, match="'v' of the pandas frame"):
-        values = pandas.Series(["x"], dtype=object)
-        table.new_write_builder().write(pandas.DataFrame({"id": [1], "v": values}))
+        table.new_write_builder().write(texts)
 
 
 def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):
