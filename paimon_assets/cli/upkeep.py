@@ -28,7 +28,7 @@ from paimon_assets.cli.output import (
     size_text,
     working,
 )
-from paimon_assets.engine.control.compact.plan import CompactStrategy
+from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.maintenance_options import (

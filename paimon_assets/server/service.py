@@ -17,12 +17,13 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     TABLE_FILE,
     TABLES,
     CatalogState,
+    CatalogViews,
     Identity,
+    NamedItems,
     new_identity,
     read_identity,
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.control.catalog.named_items import CatalogViews, NamedItems
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager

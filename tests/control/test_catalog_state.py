@@ -7,9 +7,8 @@ from itertools import count
 import pytest
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState
+from paimon_assets.engine.control.catalog.catalog_state import PROPERTIES, CatalogState, NamedItems
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.control.catalog.named_items import NamedItems
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     FormatError,

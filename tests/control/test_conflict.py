@@ -10,7 +10,7 @@ from paimon_assets.engine.contract.commit_message import (
     DataIncrement,
 )
 from paimon_assets.engine.control.commit.changes import changes_of
-from paimon_assets.engine.control.commit.conflict import (
+from paimon_assets.engine.control.commit.checks import (
     check_bucket_counts,
     check_conflicts,
     check_delta,

@@ -15,8 +15,8 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
 )
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag, expire_tags
 from paimon_assets.engine.control.rollback import rollback_to_snapshot
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError

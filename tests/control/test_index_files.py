@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.control.commit.conflict import apply, check_vectors
+from paimon_assets.engine.control.commit.checks import apply, check_vectors
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.index_file import (
     DELETION_VECTORS_INDEX,

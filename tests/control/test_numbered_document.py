@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from paimon_assets.engine.control.catalog.numbered_document import NumberedDocument
+from paimon_assets.engine.control.catalog.catalog_state import NumberedDocument
 from paimon_assets.engine.errors import CommitUnknownError, FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 

@@ -8,8 +8,8 @@ import pytest
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor

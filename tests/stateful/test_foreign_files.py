@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError

@@ -22,6 +22,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
 )
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import (
     changelog_entries,
@@ -32,7 +33,6 @@ from paimon_assets.engine.control.maintenance.references import (
     other_branches,
     retained_changelog,
 )
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.control.compact.plan import CompactStrategy
+from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (

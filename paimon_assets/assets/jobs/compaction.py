@@ -34,8 +34,7 @@ from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
     PaimonTranslator,
 )
-from paimon_assets.engine.control.compact.buckets import PlannedUnit
-from paimon_assets.engine.control.compact.plan import CompactionPlan
+from paimon_assets.engine.control.compact import CompactionPlan, PlannedUnit
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.option import parse_duration_ms

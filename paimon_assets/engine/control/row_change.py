@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncr
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
-from paimon_assets.engine.control.compact.buckets import BucketKey, LiveBucket, live_buckets
+from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.deletion_files import deletion_files

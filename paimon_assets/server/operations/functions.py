@@ -12,7 +12,7 @@ from paimon_assets.engine.codec.rest.documents import (
     ListFunctionsResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.catalog.named_items import function_of
+from paimon_assets.engine.control.catalog.catalog_state import function_of
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.operations.items import listed, listed_globally, named

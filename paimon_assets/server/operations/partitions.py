@@ -15,7 +15,7 @@ from paimon_assets.engine.codec.rest.documents import (
     Partition,
     PartitionsRequest,
 )
-from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
+from paimon_assets.engine.control.catalog.catalog_state import Members, NumberedDocument
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.partition import escape

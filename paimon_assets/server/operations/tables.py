@@ -15,8 +15,12 @@ from paimon_assets.engine.codec.rest.documents import (
     TableResponse,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table
-from paimon_assets.engine.control.catalog.catalog_state import TABLES, changed_by, note_change
-from paimon_assets.engine.control.catalog.numbered_document import Members
+from paimon_assets.engine.control.catalog.catalog_state import (
+    TABLES,
+    Members,
+    changed_by,
+    note_change,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments.segment_registry import check_own_folders

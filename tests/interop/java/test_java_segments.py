@@ -9,8 +9,8 @@ import pytest
 
 from paimon_assets import Schema, SegmentSource, Table
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import Compact, Empty, JavaSide, OurSide, Write

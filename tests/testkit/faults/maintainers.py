@@ -4,8 +4,8 @@ import sys
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory

@@ -24,8 +24,8 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
 )
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.write.write_builder import drop_partitions, empty
 from tests.testkit import foreign

@@ -2,8 +2,7 @@
 
 Concept → modules:
     the protocols                               catalog
-    on a file system                            filesystem_catalog
-    documents beside the tables                 catalog_state, named_items, numbered_document
+    on a file system, documents beside tables   filesystem_catalog, catalog_state
     behind a REST server                        rest_catalog, data_tokens
     who keeps a table's schemas and versions    managed
 """

@@ -1,26 +1,198 @@
-"""CatalogState: the state of a warehouse beside its tables: properties, views, names, ids.
+"""CatalogState: the state of a warehouse beside its tables: properties, views, functions, ids.
 
     <warehouse>/.catalog/<id of the database>/{properties,views,functions,tables}-N.json
     <database>.db/.database.json                     id and creator of the database
     <database>.db/<table>/rest/table.json            of the table
     <database>.db/<table>/rest/table-changed.json    the last author of its schema
 
-Clients of the file system look at none of these. They know no ids either: the first one who asks
-for an id publishes it. It lies in the directory that it names: a rename keeps it, a drop removes
-it, and a database that is created again has another id and nothing of the old one's state.
+Clients of the file system look at none of these. The first one who asks for an id publishes it. It
+lies in the directory that it names: a rename keeps it, a drop removes it, and a database that is
+created again has another id and nothing of the old one's state.
+
+Of a document the highest number counts. Of two changes at once one loses, and changes the result of
+the other: so several processes or servers change one document without loss. A few old numbers stay
+for readers that listed before. Deleted names are free again for a writer that slept through many
+changes, so after its publish it looks whether the highest number remembers its change. To rename a
+view from one database to another is two changes; after a crash between them the same rename
+completes it.
+Source: `org.apache.paimon.view.ViewChange`.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import uuid4
 
-from paimon_assets.engine.control.catalog.numbered_document import Members, NumberedDocument
+from paimon_assets.engine.codec.json.metadata_json import json_bytes
+from paimon_assets.engine.codec.rest.documents import (
+    AddDialect,
+    DropDialect,
+    FunctionResponse,
+    RemoveViewOption,
+    SetViewOption,
+    UpdateDialect,
+    UpdateViewComment,
+    ViewChange,
+    ViewResponse,
+    ViewSchema,
+)
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.managers.numbered_files import (
+    number_of,
+    prefixed_files,
+    read_or_none,
+)
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitUnknownError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.types.type_text import Json
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+
+logger = logging.getLogger(__name__)
+
+Members = dict[str, Json]
+_MOST_TRIES = 100
+"""The tries of one change while others change the document too; who loses, lost to one who won."""
+_KEPT = 8
+_MEMBERS = "members"
+_HISTORY = "changes"
+"""Names of the last changes, the newest first; so the bytes of each are its author's own."""
+_REMEMBERED = 256
+"""A writer that stands still while so many others pass cannot be told whether it came in time."""
+
+
+class NumberedDocument:
+    """One document, with the storage and the path by which it is changed."""
+
+    def __init__(self, file_io: FileIO, directory: str, name: str) -> None:
+        self._file_io = file_io
+        self._directory = directory
+        self._prefix = f"{name}-"
+
+    def read(self) -> Members:
+        """Return the newest members; none if nothing was published yet.
+
+        Cost: one listing and one read.
+        """
+        return self._newest().members
+
+    def change(self, changed: Callable[[Members], Members]) -> Members:
+        """Publish the result of a function of the newest members, and return it.
+
+        The function is called again if somebody else was faster; what it raises ends the change.
+        Nothing is published if it changes nothing.
+        """
+        for _ in range(_MOST_TRIES):
+            newest = self._newest()
+            after = changed(dict(newest.members))
+            if after == newest.members:
+                return after
+            own = uuid4().hex[:16]
+            file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
+            data = json_bytes(cast("Members", file))
+            number = newest.number + 1
+            if published(self._file_io, self._path(number), data) and self._stands(number, own):
+                return after
+        raise CommitConflictError(
+            f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
+            "meanwhile; look at it and change it again.",
+            kind="document-conflict",
+            details={"path": self._directory},
+        )
+
+    def _newest(self) -> "_Newest":
+        for _ in range(_MOST_TRIES):
+            names = prefixed_files(self._file_io, self._directory, self._prefix)
+            ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+            numbers = sorted(number for name in ours if (number := number_of(name)) is not None)
+            if not numbers:
+                return _Newest([], {}, [])
+            path = self._path(numbers[-1])
+            data = read_or_none(self._file_io, path)
+            if data is not None:  # else it was deleted, because there are many newer ones
+                return _Newest(numbers, *_parse(data, path))
+        raise self._ghosts()
+
+    def _stands(self, number: int, change: str) -> bool:
+        """Whether a published number counts; it is taken back if it came too late."""
+        try:
+            tries = (self._newest() for _ in range(_MOST_TRIES))
+            # A listing without the number is no answer.
+            newest = next((each for each in tries if each.number >= number), None)
+            if newest is None:
+                raise self._ghosts()
+            if change not in newest.history:
+                if newest.number - number >= _REMEMBERED:
+                    raise _unknown(self._path(number))
+                self._file_io.delete_file(self._path(number))
+                return False
+        except StorageError as error:
+            raise _unknown(self._path(number)) from error
+        try:
+            for old in newest.numbers[:-_KEPT]:
+                self._file_io.delete_file(self._path(old))
+        except StorageError:
+            logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
+        return True
+
+    def _ghosts(self) -> StorageError:
+        return StorageError(
+            f"Storage lists files '{self._prefix}*.json' of '{self._directory}' that it does not"
+            " find.",
+            kind="document-listing",
+            details={"path": self._directory},
+        )
+
+    def _path(self, number: int) -> str:
+        return f"{self._directory}/{self._prefix}{number}.json"
+
+
+class _Newest(NamedTuple):
+    numbers: list[int]
+    """All that were listed, ascending; none if nothing was published yet."""
+    members: Members
+    history: list[Json]
+
+    @property
+    def number(self) -> int:
+        """The highest number, 0 if there is none."""
+        return self.numbers[-1] if self.numbers else 0
+
+
+def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
+    members, history, cause = None, None, None
+    try:
+        file = json.loads(data)
+        members, history = file[_MEMBERS], file[_HISTORY]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        cause = error
+    if not isinstance(members, dict) or not isinstance(history, list):
+        raise FormatError(
+            f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
+            kind="metadata-json",
+            details={"path": path},
+        ) from cause
+    return members, history
+
+
+def _unknown(path: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"Whether '{path}' came in time is unknown; look at the document first.",
+        details={"path": path},
+    )
+
 
 DATABASE_FILE = ".database.json"
 TABLE_FILE = "rest/table.json"
@@ -93,9 +265,6 @@ def changed_by(file_io: FileIO, table_path: str, identity: Identity, schema_id: 
     return ""
 
 
-if TYPE_CHECKING:
-    from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-
 STATE_DIRECTORY = ".catalog"
 PROPERTIES = "properties"
 TABLES = "tables"
@@ -157,3 +326,193 @@ class CatalogState:
 
     def _directory(self, identity: Identity) -> str:
         return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"
+
+
+ID = "id"
+
+
+class NamedItems:
+    """The views, or the functions, of a warehouse.
+
+    Each has its own members, and `id`, `createdAt`, `createdBy`, `updatedAt`, `updatedBy`: epoch
+    milliseconds, and names that may be empty.
+    """
+
+    def __init__(self, state: CatalogState, noun: str) -> None:
+        self._state = state
+        self._noun = noun
+        self._kind = f"{noun}s"
+
+    def all(self, database: str) -> dict[str, Members]:
+        """Return name → members, by name."""
+        items = cast("dict[str, Members]", self._state.read(database, self._kind))
+        return dict(sorted(items.items()))
+
+    def get(self, name: Identifier) -> Members:
+        """Return the members of one."""
+        members = self.all(name.database).get(name.table)
+        if members is None:
+            raise self._missing(name)
+        return members
+
+    def create(self, name: Identifier, members: Members, *, by: str = "") -> Members:
+        """Add one, and return it with its id."""
+        now = self._state.clock.now_millis()
+        made: Members = {
+            **members,
+            ID: str(uuid4()),
+            "createdAt": now,
+            "createdBy": by,
+            "updatedAt": now,
+            "updatedBy": by,
+        }
+
+        def added(items: Members) -> Members:
+            if name.table in items:
+                raise self._taken(name)
+            return {**items, name.table: made}
+
+        self._state.change(name.database, self._kind, added, by=by)
+        return made
+
+    def alter(
+        self, name: Identifier, altered: Callable[[Members], Members], *, by: str = ""
+    ) -> Members:
+        """Replace the members of an item by the result of a function."""
+        now = self._state.clock.now_millis()
+
+        def changed(items: Members) -> Members:
+            before = items.get(name.table)
+            if before is None:
+                raise self._missing(name)
+            after = altered(cast("Members", before))
+            if after == before:
+                return items
+            return {**items, name.table: {**after, "updatedAt": now, "updatedBy": by}}
+
+        items = self._state.change(name.database, self._kind, changed, by=by)
+        return cast("Members", items[name.table])
+
+    def drop(self, name: Identifier) -> None:
+        """Remove one."""
+
+        def without(items: Members) -> Members:
+            if items.pop(name.table, None) is None:
+                raise self._missing(name)
+            return items
+
+        self._state.change(name.database, self._kind, without)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Give one another name, perhaps in another database."""
+        moved = self.get(source)
+
+        def added(items: Members) -> Members:
+            other = cast("Members | None", items.get(target.table))
+            if other is not None and other.get(ID) != moved.get(ID):
+                raise self._taken(target)
+            if source.database == target.database and items.pop(source.table, None) is None:
+                raise self._missing(source)
+            return {**items, target.table: moved}
+
+        self._state.change(target.database, self._kind, added)
+        if source.database != target.database:
+            self.drop(source)
+
+    def _missing(self, name: Identifier) -> NotFoundError:
+        return NotFoundError(
+            f"{self._noun.capitalize()} '{name}' does not exist.",
+            kind=f"{self._noun}-not-found",
+            details={self._noun: name.table},
+        )
+
+    def _taken(self, name: Identifier) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"{self._noun.capitalize()} '{name}' exists already.",
+            kind=f"{self._noun}-exists",
+            details={self._noun: name.table},
+        )
+
+
+def function_of(name: str, members: Mapping[str, Json]) -> FunctionResponse:
+    """Return a function as it is stored."""
+    return FunctionResponse.from_json(
+        {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
+    )
+
+
+def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
+    """Return a view after changes, made in their order."""
+    options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
+    for change in changes:
+        match change:
+            case SetViewOption(key=key, value=value):
+                options[key] = value
+            case RemoveViewOption(key=key):
+                options.pop(key, None)
+            case UpdateViewComment():
+                comment = change.comment
+            case AddDialect(dialect=dialect) if dialect in dialects:
+                raise AlreadyExistsError(
+                    f"The view has a dialect '{dialect}' already.",
+                    kind="dialect-exists",
+                    details={"dialect": dialect},
+                )
+            case AddDialect(dialect=dialect, query=query):
+                dialects[dialect] = query
+            case UpdateDialect(dialect=dialect) | DropDialect(dialect=dialect) if (
+                dialect not in dialects
+            ):
+                raise NotFoundError(
+                    f"The view has no dialect '{dialect}'.",
+                    kind="dialect-not-found",
+                    details={"dialect": dialect},
+                )
+            case UpdateDialect(dialect=dialect, query=query):
+                dialects[dialect] = query
+            case DropDialect(dialect=dialect):
+                del dialects[dialect]
+    return replace(view, options=options, dialects=dialects, comment=comment)
+
+
+_SCHEMA = "schema"
+
+
+class CatalogViews:
+    """The views of a warehouse; the caller checks that no table has the name."""
+
+    def __init__(self, state: CatalogState) -> None:
+        self._items = NamedItems(state, "view")
+
+    def all(self, database: str) -> dict[str, ViewResponse]:
+        """Return name → view, by name."""
+        return {name: _view(name, members) for name, members in self._items.all(database).items()}
+
+    def get(self, name: Identifier) -> ViewResponse:
+        """Return a view."""
+        return _view(name.table, self._items.get(name))
+
+    def create(self, name: Identifier, schema: ViewSchema, *, by: str = "") -> None:
+        """Create a view."""
+        self._items.create(name, {_SCHEMA: cast("Json", schema.to_json())}, by=by)
+
+    def alter(self, name: Identifier, changes: Sequence[ViewChange], *, by: str = "") -> None:
+        """Change a view, all changes or none."""
+
+        def altered(members: Members) -> Members:
+            view = changed_view(ViewSchema.from_json(members[_SCHEMA]), changes)
+            return {**members, _SCHEMA: cast("Json", view.to_json())}
+
+        self._items.alter(name, altered, by=by)
+
+    def drop(self, name: Identifier) -> None:
+        """Drop a view."""
+        self._items.drop(name)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Give a view another name, perhaps in another database."""
+        self._items.rename(source, target)
+
+
+def _view(name: str, members: Mapping[str, Json]) -> ViewResponse:
+    return ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})

@@ -33,10 +33,12 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     DATABASE_FILE,
     PROPERTIES,
     CatalogState,
+    CatalogViews,
     Identity,
+    Members,
+    NamedItems,
+    function_of,
 )
-from paimon_assets.engine.control.catalog.named_items import CatalogViews, NamedItems, function_of
-from paimon_assets.engine.control.catalog.numbered_document import Members
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.publishing import published

@@ -1,10 +1,10 @@
 """Commit messages → a snapshot.
 
 Concept → modules:
-    the optimistic loop, its retries       file_store_commit, request
-    messages → changes                     changes
+    the optimistic loop                    file_store_commit
+    messages → changes; one commit         changes, request
+    conflicts                              checks
     partitions, and their overwrite        partition_filter
-    conflicts                              checks, conflict
     other commits since the plan           planned_on
     manifests and lists                    commit_files
     version of the data                    data_version

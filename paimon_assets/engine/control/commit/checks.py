@@ -8,25 +8,25 @@
                                                                  deleted rows without their file
     OVERWRITE      the partitions it changes                     the same
 
-Source: `org.apache.paimon.operation.commit.ConflictDetection`.
+A bucket has one index file for hashes, and one for deletion vectors; without buckets a data file
+has one vector. A commit names the index files that its own replace. Java replaces whatever a bucket
+has: of two writers at the same time the first is lost. Here the second has a conflict.
+Source: `org.apache.paimon.operation.commit.ConflictDetection`,
+`org.apache.paimon.manifest.IndexManifestFileHandler`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
-from paimon_assets.engine.control.commit.conflict import (
+from paimon_assets.engine.control.commit.partition_filter import (
     KeyRange,
-    apply,
-    check_bucket_counts,
-    check_conflicts,
-    check_delta,
-    check_vectors,
-    holds_vectors,
+    PartitionFilter,
+    overwritten,
 )
-from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, overwritten
 from paimon_assets.engine.control.commit.planned_on import check_known_keys, check_strict_mode
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
@@ -36,11 +36,207 @@ from paimon_assets.engine.control.segments.segment_registry import (
     live_text_segments,
 )
 from paimon_assets.engine.control.write_planning import partition_buckets
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.spec.metadata.index_file import (
+    DELETION_VECTORS_INDEX,
+    HASH_INDEX,
+    IndexManifestEntry,
+)
+from paimon_assets.engine.spec.metadata.manifest import FileIdentifier, FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.schema.schema import BucketMode
+
+
+def check_delta(delta: Sequence[ManifestEntry]) -> None:
+    """Check that a commit names each file once: a file added twice would be read twice."""
+    added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
+    for identifier in added.keys() & deleted.keys():
+        raise _inconsistent(added[identifier], "both added and deleted")
+
+
+def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry]) -> None:
+    """Check that a partition's files agree on their bucket count."""
+    counts = dict(live)
+    for entry in delta:
+        if entry.total_buckets < 1:
+            continue
+        count = counts.setdefault(entry.partition, entry.total_buckets)
+        if count != entry.total_buckets:
+            raise CommitConflictError(
+                f"File '{entry.file.file_name}' was written for {entry.total_buckets} buckets, but "
+                f"its partition has {count}. Write again; a partition keeps its bucket count until "
+                "it is overwritten.",
+                kind="bucket-count",
+                details={"file": entry.file.file_name, "buckets": count},
+            )
+
+
+def check_conflicts(
+    base: Iterable[ManifestEntry], delta: Sequence[ManifestEntry], key_range: KeyRange | None
+) -> None:
+    """Check that a commit which deletes or moves files fits the files that are live now."""
+    added, deleted = _identifiers(delta, FileKind.ADD), _identifiers(delta, FileKind.DELETE)
+    live = _identifiers(base, FileKind.ADD)
+    for identifier, entry in deleted.items():
+        if identifier not in live:
+            raise _conflict("file-gone", entry, "is to be deleted but is not live any more")
+    for identifier, entry in added.items():
+        if identifier in live:
+            raise _conflict("file-added-twice", entry, "is live already")
+    if key_range is not None:
+        remaining = [entry for identifier, entry in live.items() if identifier not in deleted]
+        _check_key_ranges(remaining, added.values(), key_range)
+
+
+def _identifiers(
+    entries: Iterable[ManifestEntry], kind: FileKind
+) -> dict[FileIdentifier, ManifestEntry]:
+    found: dict[FileIdentifier, ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is not kind:
+            continue
+        if entry.identifier in found:
+            raise _inconsistent(entry, "named twice")
+        found[entry.identifier] = entry
+    return found
+
+
+def _check_key_ranges(
+    remaining: Iterable[ManifestEntry], added: Iterable[ManifestEntry], key_range: KeyRange
+) -> None:
+    """Files of one level above 0 are one sorted run, so they share no key."""
+    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in added:
+        if entry.file.level > 0:
+            runs.setdefault((entry.partition, entry.bucket, entry.file.level), []).append(entry)
+    for entry in remaining:
+        run = runs.get((entry.partition, entry.bucket, entry.file.level))
+        if run is not None:
+            run.append(entry)
+    for run in runs.values():
+        ranged = sorted(
+            ((*key_range(entry.file), entry) for entry in run), key=lambda item: item[:2]
+        )
+        for (_, high, left), (low, _, right) in pairwise(ranged):
+            if low <= high:
+                raise _conflict(
+                    "key-range",
+                    right,
+                    f"shares keys with '{left.file.file_name}' on level {right.file.level}",
+                )
+
+
+def _inconsistent(entry: ManifestEntry, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"File '{entry.file.file_name}' of bucket {entry.bucket} is {what} by one commit.",
+        kind="delta-inconsistent",
+        details={"file": entry.file.file_name, "bucket": entry.bucket},
+    )
+
+
+def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError:
+    return bucket_changed(kind, "File", entry.file.file_name, entry.bucket, what)
+
+
+def bucket_changed(kind: str, noun: str, name: str, bucket: int, what: str) -> CommitConflictError:
+    """Return the error for a file of a bucket that another commit changed."""
+    return CommitConflictError(
+        f"{noun} '{name}' of bucket {bucket} {what}: another commit changed the bucket meanwhile. "
+        "Plan again.",
+        kind=kind,
+        details={"file": name, "bucket": bucket},
+    )
+
+
+DataFileKey = tuple[bytes, int, str]
+"""(partition, bucket, file name): of a data file, what a deletion vector belongs to."""
+
+
+def apply(
+    live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, has_buckets: bool
+) -> tuple[IndexManifestEntry, ...]:
+    """Return the live index files after a commit, in order of their addition."""
+    deleted = {_key(entry): entry for entry in changes if entry.kind is FileKind.DELETE}
+    added = [entry for entry in changes if entry.kind is FileKind.ADD]
+    present = {_key(entry) for entry in live}
+    for identity, entry in deleted.items():
+        if identity not in present:
+            raise _index_conflict("index-gone", entry, "is to be deleted but is not live any more")
+    kept = [entry for entry in live if _key(entry) not in deleted]
+    _check_additions(kept, added, has_buckets=has_buckets)
+    return (*kept, *added)
+
+
+def _check_additions(
+    kept: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry], *, has_buckets: bool
+) -> None:
+    places = {place for entry in kept for place in _places(entry, has_buckets=has_buckets)}
+    for entry in added:
+        for place in _places(entry, has_buckets=has_buckets):
+            if place in places:
+                raise _index_conflict(
+                    "index-changed", entry, "would stand beside one it does not know"
+                )
+            places.add(place)
+
+
+def _places(entry: IndexManifestEntry, *, has_buckets: bool) -> Iterator[tuple[str, DataFileKey]]:
+    """Return the keys that only one index file may have."""
+    kind, name = entry.file.index_type, entry.file.file_name
+    yield ("name", (entry.partition, entry.bucket, name))
+    if kind == HASH_INDEX or (kind == DELETION_VECTORS_INDEX and has_buckets):
+        yield (kind, (entry.partition, entry.bucket, ""))
+    elif kind == DELETION_VECTORS_INDEX:
+        for key in _vector_keys(entry):
+            yield (kind, key)
+
+
+def check_vectors(
+    before: Iterable[IndexManifestEntry],
+    after: Sequence[IndexManifestEntry],
+    base: Iterable[ManifestEntry],
+    delta: Iterable[ManifestEntry],
+) -> None:
+    """Check that deletion vectors and data files go together."""
+    entries = list(delta)
+    added = {_key(entry) for entry in entries if entry.kind is FileKind.ADD}
+    removed = {_key(entry) for entry in entries if entry.kind is FileKind.DELETE} - added
+    known = {key for entry in before for key in _vector_keys(entry)}
+    live = {_key(entry) for entry in base} - removed | added
+    for entry in after:
+        for key in _vector_keys(entry):
+            if key in removed:
+                raise _vector_conflict("vector-left", key, "is to be deleted, but has one")
+            if key not in known and key not in live:
+                raise _vector_conflict("vector-without-file", key, "is not live")
+
+
+def holds_vectors(entries: Iterable[IndexManifestEntry]) -> bool:
+    """Whether some index file holds deletion vectors."""
+    return any(entry.file.index_type == DELETION_VECTORS_INDEX for entry in entries)
+
+
+def _key(entry: IndexManifestEntry | ManifestEntry) -> DataFileKey:
+    return (entry.partition, entry.bucket, entry.file.file_name)
+
+
+def _vector_keys(entry: IndexManifestEntry) -> Iterator[DataFileKey]:
+    for vector in entry.file.deletion_vectors or ():
+        yield (entry.partition, entry.bucket, vector.data_file_name)
+
+
+def _index_conflict(kind: str, entry: IndexManifestEntry, what: str) -> CommitConflictError:
+    return bucket_changed(kind, "Index file", entry.file.file_name, entry.bucket, what)
+
+
+def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictError:
+    _, bucket, name = key
+    said = f"{what}, and there is a deletion vector of it"
+    return bucket_changed(kind, "Data file", name, bucket, said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

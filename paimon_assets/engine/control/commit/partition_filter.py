@@ -4,18 +4,18 @@ Source: `org.apache.paimon.partition.PartitionPredicate`,
 `org.apache.paimon.operation.commit.OverwriteChangesProvider`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
-from paimon_assets.engine.control.commit.conflict import KeyRange
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm.sorted_runs import num_levels
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from paimon_assets.engine.spec.metadata.manifest import live_entries as live_of
@@ -39,6 +39,8 @@ from paimon_assets.engine.spec.types.literals import Literal
 _MOST_TO_COMPARE = 64
 """Manifests are not chosen by the bounds of more partitions than this."""
 
+KeyRange = Callable[[DataFileMeta], tuple[Any, Any]]
+"""File → (smallest, largest key), comparable."""
 PartitionSpec = Mapping[str, Literal]
 """Partition column → value; columns that are not named may have any value, None is null."""
 

@@ -1,7 +1,6 @@
 """Deletes files that no reader needs any more, and nothing else.
 
 Concept → modules:
-    how long to keep                 retention
     what a snapshot needs            references
     snapshots and changelogs         expire_snapshots, expiry_plan
     tags, by hand and by period      tag_files

@@ -3,7 +3,7 @@
     changelog kept? ─▶ snapshot file ─▶ needed by now? ─▶ data files ─▶ metadata ─▶ next one ─▶ hint
     changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one ─▶ hint to the oldest
 
-Numbers decide what stays (`retention`), then the needs of readers: consumers, and snapshots that a
+Numbers decide what stays (`Retention`), then the needs of readers: consumers, and snapshots that a
 command has to find again. Unlike Java, the snapshot goes before its files: killed in between, an
 expiration leaves files without a snapshot, and not the other way round. Before each snapshot, and
 again between it and its files, an expiration looks whether the oldest snapshot that stays is still
@@ -22,7 +22,13 @@ from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledgers_named, point_to
-from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders, plan_expiry
+from paimon_assets.engine.control.maintenance.expiry_plan import (
+    ExpiryStep,
+    Holders,
+    Retention,
+    changelogs_live_longer,
+    plan_expiry,
+)
 from paimon_assets.engine.control.maintenance.references import (
     Watch,
     existing_changelogs,
@@ -31,7 +37,6 @@ from paimon_assets.engine.control.maintenance.references import (
     retained_changelog,
     retained_changelog_paths,
 )
-from paimon_assets.engine.control.maintenance.retention import Retention, changelogs_live_longer
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.control.scan.segment_loads import keep_ids

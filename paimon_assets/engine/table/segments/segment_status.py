@@ -8,7 +8,7 @@ from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.tasks.footer_task import FileFooter
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.control.compact.buckets import LiveBucket, live_buckets
+from paimon_assets.engine.control.compact import LiveBucket, live_buckets
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolve

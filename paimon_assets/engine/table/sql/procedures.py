@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.rest.documents import (
 )
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.clock import SystemClock
-from paimon_assets.engine.control.compact.plan import CompactStrategy
+from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots

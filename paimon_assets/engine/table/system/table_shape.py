@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paimon_assets.engine.control.compact.buckets import (
+from paimon_assets.engine.control.compact import (
+    AppendPlanner,
     LiveBucket,
     files_of_size,
     live_buckets,
     target_bytes_of,
 )
-from paimon_assets.engine.control.compact.plan import AppendPlanner
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm.sorted_runs import Levels

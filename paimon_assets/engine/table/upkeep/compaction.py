@@ -44,11 +44,11 @@ from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.compact.buckets import PlannedUnit
-from paimon_assets.engine.control.compact.plan import (
+from paimon_assets.engine.control.compact import (
     CompactionPlan,
     CompactScope,
     CompactStrategy,
+    PlannedUnit,
     affected_messages,
     plan_compaction,
 )

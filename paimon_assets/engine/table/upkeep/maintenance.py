@@ -25,6 +25,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
 )
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import (
     DAY_MS,
     DEFAULT_RETENTION_MS,
@@ -32,7 +33,6 @@ from paimon_assets.engine.control.maintenance.orphan_files import (
     drop_rejected,
 )
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.retention import Retention
 from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags, expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor

@@ -1,1 +1,0 @@
-"""Plans compactions from manifests alone, and checks which results still fit at the commit."""
