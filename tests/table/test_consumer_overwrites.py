@@ -7,17 +7,9 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
 EXECUTOR = EmbeddedExecutor()
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    catalog = open_catalog(str(tmp_path / "warehouse"))
-    catalog.create_database("db")
-    return catalog
 
 
 def plain(catalog, *, partition_keys=(), **options):
