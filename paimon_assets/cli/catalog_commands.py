@@ -123,7 +123,7 @@ def rename(args: Arguments) -> None:
 def drop(args: Arguments) -> None:
     """Drop TARGET with all its files.
 
-    Files of others that it reads as segments stay.
+    External files that it reads as segments stay.
     """
     target, catalog = args.target, args.catalog
     if args.if_exists and not catalog.table_exists(target):

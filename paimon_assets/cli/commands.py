@@ -19,7 +19,8 @@ from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX,
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
-from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+from paimon_assets.engine.table.system.system_table import SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE
 from paimon_assets.environment import VARIABLES, environment_options

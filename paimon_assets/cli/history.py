@@ -48,11 +48,11 @@ for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers
 def tag_create(args: Arguments) -> None:
     """Give a snapshot of TARGET the name NAME."""
     retained = None if args.retain is None else dt.timedelta(milliseconds=args.retain)
-    made = args.table().tags.create(
+    tag = args.table().tags.create(
         args.name, args.snapshot, time_retained=retained, ignore_if_exists=args.if_not_exists
     )
-    facts = {"tag": made.name, "snapshot_id": made.snapshot.id}
-    say(f"tag {made.name} is snapshot {made.snapshot.id}", facts)
+    facts = {"tag": tag.name, "snapshot_id": tag.snapshot.id}
+    say(f"tag {tag.name} is snapshot {tag.snapshot.id}", facts)
 
 
 @command("TARGET", "NAME", "NEW_NAME", group=tag)

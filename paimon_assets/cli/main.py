@@ -215,7 +215,7 @@ COMMANDS = {
         "files": ("history", "List the live data files of TARGET."),
         "plan": ("queries", "Show which splits and files a read of TARGET would open."),
         "check": ("upkeep", "Check that all files of TARGET are there, and its rows if asked."),
-        "health": ("health", "Show how much upkeep the tables NAMES need, and why; worst first."),
+        "health": ("upkeep", "Show how much upkeep the tables NAMES need, and why; worst first."),
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),
         "analyze": ("upkeep", "Compute statistics of the rows of TARGET and commit them."),
         "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),

@@ -60,7 +60,7 @@ def print_rows_of(rows: Sequence[Mapping[str, Any]], shown: str = "") -> None:
 def _short(heading: str, value: Any) -> Any:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return size_text(value) if heading == "size" else value
+    return size_text(value) if heading == "size" and value is not None else value
 
 
 def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Commands that keep a table healthy: check, compact, expire."""
+"""Commands that keep a table healthy: check, compact, expire, health, doctor."""
 
 import platform
 import uuid
@@ -21,6 +21,7 @@ from paimon_assets.cli.commands import (
     pairs,
 )
 from paimon_assets.cli.output import (
+    is_json,
     print_rows_grid,
     print_rows_of,
     progress,
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.options.maintenance_options import (
     SNAPSHOT_TIME_RETAINED,
 )
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.system.table_health import DUE_SCORE
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
@@ -236,11 +238,11 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
 
     def look(path: str) -> str | None:
         try:
-            found = table.state.file_io.file_size(path)
+            size = table.state.file_io.file_size(path)
         except NotFoundError:
             return f"{path}: is not there"
-        if found != sizes[path]:
-            return f"{path}: has {found:,} bytes instead of {sizes[path]:,}"
+        if size != sizes[path]:
+            return f"{path}: has {size:,} bytes instead of {sizes[path]:,}"
         return None
 
     with (
@@ -346,3 +348,35 @@ def _storage(args: Arguments) -> Iterator[Finding]:
         yield "commits", _OK, "a file that exists is not written again: commits are safe"
     else:
         yield "commits", _FAULT, "the storage replaced a file that exists: commits may be lost"
+
+
+@command()
+@click.argument("names", nargs=-1)
+@click.option(
+    "--score",
+    type=click.IntRange(0, 100),
+    default=DUE_SCORE,
+    show_default=True,
+    help="Ends with code 1 if a table has this score or less.",
+)
+@click.option("--record", metavar="TABLE", help="Append the result to this table, too.")
+def health(args: Arguments) -> None:
+    """Show how much upkeep the tables NAMES need, and why; worst first.
+
+    NAMES are database.table, with * for any part; all tables by default. A score of 100 needs
+    nothing, 50 or less has reached a limit. Reads metadata alone.
+    """
+    health = args.catalog.health(*args.names)
+    rows = sorted(health.to_pylist(), key=lambda row: -1 if row["score"] is None else row["score"])
+    if args.record:
+        args.catalog.record_health(args.record, health)
+    for row in [] if is_json() else rows:
+        row["table"] = f"{row['database_name']}.{row['table_name']}"
+        row["reason"] = "cannot be read" if row["score"] is None else row["reason"]
+    print_rows_of(
+        rows,
+        "table=table, score=score, files=file_count, size=total_bytes, snapshots=snapshot_count,"
+        " reason=reason",
+    )
+    if any(row["score"] is None or row["score"] <= args.score for row in rows):
+        raise click.exceptions.Exit(1)

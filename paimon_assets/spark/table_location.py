@@ -15,7 +15,8 @@ from paimon_assets.engine.spec.options.catalog_options import (
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+from paimon_assets.engine.table.system.system_table import SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import TableName
 

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
-    from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+    from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+    from paimon_assets.engine.table.system.system_table import SystemTable
     from paimon_assets.engine.table.system.table_health import HealthLimits
 
 
@@ -64,9 +65,12 @@ class Database:
             NotFoundError: There is no such database.
             UnsupportedFeatureError: As `with_properties`.
         """
-        found = with_properties(catalog).get_database(name)
+        database = with_properties(catalog).get_database(name)
         return cls(
-            name=name, options=dict(found.options), location=found.location, owner=found.owner or ""
+            name=name,
+            options=dict(database.options),
+            location=database.location,
+            owner=database.owner or "",
         )
 
 
@@ -294,9 +298,9 @@ class TableCatalog:
         return self._open(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
-        from paimon_assets.engine.table.system import GlobalSystemTable
+        from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
 
-        found = GlobalSystemTable.of(self._catalog, self._options, name.table)
+        table = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
             raise InvalidInputError(
                 f"'{name}' shows the newest state of all tables and takes no options, such as"
@@ -304,7 +308,7 @@ class TableCatalog:
                 kind="system-table",
                 details={"table": str(name)},
             )
-        return found
+        return table
 
     def health(self, *patterns: str, limits: HealthLimits | None = None) -> pa.Table:
         """Return how much upkeep tables need, and why: one row a table, as `sys.table_health`.
@@ -503,7 +507,7 @@ CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
 
 
 def _global_system_tables() -> list[str]:
-    from paimon_assets.engine.table.system import GLOBAL_SYSTEM_TABLES
+    from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
 
     return sorted(GLOBAL_SYSTEM_TABLES)
 
@@ -546,8 +550,8 @@ def open_catalog(
     if warehouse.startswith("~"):
         warehouse = str(Path(warehouse).expanduser())
     short = {METASTORE.key: metastore, URI.key: uri, TOKEN.key: token}
-    given = {**(options or {}), **{key: value for key, value in short.items() if value}}
-    kind = Options(given).get(METASTORE)
+    chosen = {**(options or {}), **{key: value for key, value in short.items() if value}}
+    kind = Options(chosen).get(METASTORE)
     if kind not in CATALOGS:
         raise UnsupportedFeatureError(
             f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
@@ -555,8 +559,8 @@ def open_catalog(
             kind="unsupported-metastore",
             details={"metastore": kind},
         )
-    of_catalog = {**given, WAREHOUSE.key: warehouse}
-    return TableCatalog(CATALOGS[kind](warehouse, given), options=of_catalog)
+    of_catalog = {**chosen, WAREHOUSE.key: warehouse}
+    return TableCatalog(CATALOGS[kind](warehouse, chosen), options=of_catalog)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -187,9 +187,9 @@ def plan_schema_changes(
             files_kept=known.kept[name],
             rows=known.kept_rows[name],
         )
-    for found in known.lost:
-        reports[found.losses.column].files_lost += 1
-        reports[found.losses.column].add(found.path, found.losses)
+    for loss in known.lost:
+        reports[loss.losses.column].files_lost += 1
+        reports[loss.losses.column].add(loss.path, loss.losses)
     tasks = overflow_tasks(store.label, new, known.requests, store.file_io.spec)
     read_losses(reports, known.requests, tasks, executor)
     return SchemaChangePlan(
@@ -272,20 +272,20 @@ def change_made_since(
     before `since_millis` are not looked at.
     """
     for number in reversed(store.schemas.list_ids()[1:]):
-        made = store.schemas.schema(number)
-        if made.time_millis < since_millis:
+        schema = store.schemas.schema(number)
+        if schema.time_millis < since_millis:
             return None
         try:
             expected = apply_changes(
                 store.schemas.schema(number - 1),
                 changes,
                 has_snapshots=False,
-                time_millis=made.time_millis,
+                time_millis=schema.time_millis,
             )
         except PaimonError:
             continue
-        if expected == made:
-            return made
+        if expected == schema:
+            return schema
     return None
 
 

@@ -99,20 +99,20 @@ def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str)
     )
 
 
-def _is_wider(column: DataType, wanted: DataType) -> bool:
+def _is_wider(column: DataType, wider: DataType) -> bool:
     """Whether a type holds the column's values and more."""
-    if not isinstance(column, AtomicType) or not isinstance(wanted, AtomicType):
+    if not isinstance(column, AtomicType) or not isinstance(wider, AtomicType):
         return False
-    if is_widened_integer(column, wanted):
+    if is_widened_integer(column, wider):
         return True
-    if (column.root, wanted.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if (column.root, wider.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return True
-    if wanted.root not in (column.root, _LONGER.get(column.root)):
+    if wider.root not in (column.root, _LONGER.get(column.root)):
         return False
     if column.root in _BY_LENGTH:
-        return (wanted.length or 0) > (column.length or 0)
+        return (wider.length or 0) > (column.length or 0)
     return (
         column.root in _BY_PRECISION
-        and (wanted.scale or 0) == (column.scale or 0)
-        and (wanted.precision or 0) > (column.precision or 0)
+        and (wider.scale or 0) == (column.scale or 0)
+        and (wider.precision or 0) > (column.precision or 0)
     )

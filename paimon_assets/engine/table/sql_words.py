@@ -164,17 +164,17 @@ class Words:
 
     def several(self, read: Callable[[], T]) -> list[T]:
         """Read a list of items, each by `read`, with commas between."""
-        found = [read()]
+        items = [read()]
         while self.takes(","):
-            found.append(read())
-        return found
+            items.append(read())
+        return items
 
     def enclosed(self, read: Callable[[], T]) -> list[T]:
         """Go behind `several` in parentheses."""
         self.wants("(")
-        found = self.several(read)
+        items = self.several(read)
         self.wants(")")
-        return found
+        return items
 
     def listed(self, expected: str) -> tuple[tuple[str, ...], ...]:
         """Go behind a list of such names in parentheses."""
@@ -200,9 +200,9 @@ class Words:
     def inside(self) -> str:
         """Skip parentheses, and return their text, as written."""
         self.wants("(")
-        found = self.until(")", expected="something in the parentheses")
+        text = self.until(")", expected="something in the parentheses")
         self.wants(")")
-        return found
+        return text
 
     def rest(self, expected: str) -> str:
         """Return the rest of the text, as written; it is not empty."""
@@ -220,10 +220,10 @@ class Words:
     def refuse(self, expected: str) -> NoReturn:
         """Raise an error with the position in the statement."""
         word = None if self.at_end else self._words[self._next]
-        found = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
+        place = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
         forms = f" Statements are {self.forms}." if self.forms else ""
         raise InvalidInputError(
-            f"Expected {expected}, found {found} in: {self.text.strip()[:_SHOWN]}.{forms}",
+            f"Expected {expected}, found {place} in: {self.text.strip()[:_SHOWN]}.{forms}",
             kind="statement",
         )
 

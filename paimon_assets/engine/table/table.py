@@ -379,7 +379,9 @@ class Table:
         return empty(self._store)
 
     def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
-        """Empty the partitions that match one of some specs; see `table_commit`.
+        """Empty the partitions that match one of some specs, in one snapshot.
+
+        A spec maps partition columns, perhaps not all, to values; None is null.
 
         Raises:
             InvalidInputError: No spec, an empty one, or one that does not fit the partition keys.

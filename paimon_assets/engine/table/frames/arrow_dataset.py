@@ -61,10 +61,10 @@ class ScanDataset(ds.Dataset):
         else:
             names.update(columns)
         for part in parts:
-            found = columns_of(part)
-            if found is None:
+            used = columns_of(part)
+            if used is None:
                 return None
-            names |= found
+            names |= used
         chosen = [name for name in self._schema.names if name in names]
         return chosen or self._schema.names[:1]
 

@@ -151,8 +151,8 @@ def _predicate(node: Any, *, exactly: bool) -> Predicate | None:
         case _Call("or_kleene" | "or", (left, right)):
             parts = [_predicate(side, exactly=exactly) for side in (left, right)]
             return any_of([part for part in parts if part]) if None not in parts else None
-        case _Call("if_else", (_Call("is_valid", (given,)), then, _Value(scalar))) if (
-            not scalar.is_valid and given in getattr(then, "arguments", ())
+        case _Call("if_else", (_Call("is_valid", (operand,)), then, _Value(scalar))) if (
+            not scalar.is_valid and operand in getattr(then, "arguments", ())
         ):
             return _predicate(then, exactly=exactly)  # where it is null, it is not true anyway
         case _Call("invert", (inner,)):
@@ -196,8 +196,8 @@ def _comparison(column: str, op: CompareOp, scalar: Any) -> Predicate | None:
     return Comparison(column, op, value) if value is not None and is_comparable(value) else None
 
 
-def _invert(found: Predicate | None) -> Predicate | None:
-    match found:
+def _invert(predicate: Predicate | None) -> Predicate | None:
+    match predicate:
         case IsNull(field=field, negated=negated):
             return IsNull(field, negated=not negated)
         case Comparison(field=field, op=op, literal=literal) if not isinstance(literal, float):

@@ -112,10 +112,10 @@ def frame_kind(annotation: object) -> FrameKind:
     """Return the frame type of an annotation; a pyarrow Table without one."""
     if annotation is None or annotation is Any:
         return FrameKind.ARROW
-    wanted = get_origin(annotation) or annotation
+    frame_type = get_origin(annotation) or annotation
     for kind in FrameKind:
         library, _, name = kind.value.partition(".")
-        if isinstance(wanted, type) and _is_named(wanted, library, name.rsplit(".", 1)[-1]):
+        if isinstance(frame_type, type) and _is_named(frame_type, library, name.rsplit(".", 1)[-1]):
             return kind
     raise InvalidInputError(
         f"An input cannot be loaded as {annotation}; annotate it as one of {', '.join(FrameKind)}.",
@@ -328,10 +328,10 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
 
 def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> Any:
     field = schema.by_name.get(name)
-    wanted = None if field is None else to_arrow_type(field.type)
+    target = None if field is None else to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
     try:
-        return _convert(column, wanted)
+        return _convert(column, target)
     except Mismatch as mismatch:
         row, value = mismatch.position, sample(mismatch.value, show=show)
         raise InvalidInputError(
@@ -349,23 +349,23 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
         ) from (error if show else None)
 
 
-def _convert(column: Any, wanted: Any) -> Any:
-    """Convert a pandas column; for None as wanted type, to the one pyarrow takes it for."""
+def _convert(column: Any, target: Any) -> Any:
+    """Convert a pandas column; for None as target type, to the one pyarrow takes it for."""
     if str(column.dtype) == "category":
         column = column.cat.remove_unused_categories()
         categories = column.cat.categories.to_series()
-        if wanted is None:
-            wanted = _natural_type(categories)
+        if target is None:
+            target = _natural_type(categories)
         codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
         try:
-            return _convert(categories, wanted).take(codes)
+            return _convert(categories, target).take(codes)
         except Mismatch as mismatch:
             used = (column.cat.codes == mismatch.position).to_numpy()
             mismatch.position = int(used.argmax())
             raise
     if column.dtype == object:
         objects = column.tolist()
-        return from_objects(objects, _natural_type(objects) if wanted is None else wanted)
+        return from_objects(objects, _natural_type(objects) if target is None else target)
     if hasattr(column, "sparse"):
         column = column.sparse.to_dense()
     try:
@@ -373,19 +373,19 @@ def _convert(column: Any, wanted: Any) -> Any:
     except UnicodeEncodeError as error:
         bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
         raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
-    if wanted is None:
+    if target is None:
         return values
     chunked = isinstance(values, pa.ChunkedArray)
-    return fitted(values.combine_chunks() if chunked else values, wanted)
+    return fitted(values.combine_chunks() if chunked else values, target)
 
 
 def _natural_type(values: Any) -> Any:
     """Return the Arrow type pyarrow takes values for; of objects, one `from_objects` knows."""
-    found = pa.array(values, from_pandas=True).type
+    arrow_type = pa.array(values, from_pandas=True).type
     try:
-        return to_arrow_type(from_arrow_type(found))
+        return to_arrow_type(from_arrow_type(arrow_type))
     except InvalidInputError:  # whoever makes or checks the column refuses it, by its name
-        return found
+        return arrow_type
 
 
 class FrameResults(ABC):

@@ -75,50 +75,50 @@ class Mismatch(Exception):  # noqa: N818 - never leaves the conversion of a fram
         self.reason = reason
 
 
-def from_objects(values: Objects, wanted: Any) -> Any:
+def from_objects(values: Objects, target: Any) -> Any:
     """Return Python objects as an Arrow array that holds each of them exactly."""
-    if pat.is_struct(wanted):
-        return _structs(values, wanted)
-    if pat.is_map(wanted):
-        return _maps(values, wanted)
-    if pat.is_list(wanted) or pat.is_fixed_size_list(wanted):
-        return _lists(values, wanted)
-    rule = next((rule for is_of, rule in _RULES if is_of(wanted)), _convert)
-    return rule(values, wanted)
+    if pat.is_struct(target):
+        return _structs(values, target)
+    if pat.is_map(target):
+        return _maps(values, target)
+    if pat.is_list(target) or pat.is_fixed_size_list(target):
+        return _lists(values, target)
+    rule = next((rule for is_of, rule in _RULES if is_of(target)), _convert)
+    return rule(values, target)
 
 
-def fitted(values: Any, wanted: Any) -> Any:
-    """Return an Arrow array in the wanted type, where a frame cannot show the difference.
+def fitted(values: Any, target: Any) -> Any:
+    """Return an Arrow array in the target type, where a frame cannot show the difference.
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
-    DOUBLE. What else is not of the wanted type is left: whoever writes casts it, or refuses it.
+    DOUBLE. What else is not of the target type is left: whoever writes casts it, or refuses it.
     """
-    given = values.type
-    if given == wanted:
+    source = values.type
+    if source == target:
         return values
     if values.null_count == len(values):
         return pa.nulls(len(values))
-    if pat.is_timestamp(given) and given.tz is None and pat.is_date(wanted):
-        return _exactly(values, wanted, "is no day: it has a time; take .dt.normalize() first")
-    if pat.is_float64(given) and pat.is_float32(wanted):
-        return _exactly(values, wanted, "would be rounded; take .astype('float32') first")
-    to_float = pat.is_integer(given) and pat.is_floating(wanted)
-    if not (to_float or (pat.is_floating(given) and pat.is_integer(wanted))):
+    if pat.is_timestamp(source) and source.tz is None and pat.is_date(target):
+        return _exactly(values, target, "is no day: it has a time; take .dt.normalize() first")
+    if pat.is_float64(source) and pat.is_float32(target):
+        return _exactly(values, target, "would be rounded; take .astype('float32') first")
+    to_float = pat.is_integer(source) and pat.is_floating(target)
+    if not (to_float or (pat.is_floating(source) and pat.is_integer(target))):
         return values
-    if pat.is_float16(given):
+    if pat.is_float16(source):
         values = values.cast(pa.float32())
     try:
-        return values.cast(wanted)
+        return values.cast(target)
     except pa.ArrowInvalid as error:
         bad = first_failing(
-            len(values), lambda low, high: values.slice(low, high - low).cast(wanted)
+            len(values), lambda low, high: values.slice(low, high - low).cast(target)
         )
-        raise Mismatch(bad, values[bad].as_py(), f"does not fit {wanted}") from error
+        raise Mismatch(bad, values[bad].as_py(), f"does not fit {target}") from error
 
 
-def _exactly(values: Any, wanted: Any, reason: str) -> Any:
+def _exactly(values: Any, target: Any, reason: str) -> Any:
     """Cast, and refuse values that the cast changes."""
-    cast = values.cast(wanted, safe=False)
+    cast = values.cast(target, safe=False)
     changed = pc.not_equal(cast.cast(values.type), values)
     if pat.is_floating(values.type):  # a NaN equals nothing
         changed = pc.and_(changed, pc.invert(pc.is_nan(values)))
@@ -131,39 +131,39 @@ def _exactly(values: Any, wanted: Any, reason: str) -> Any:
 def _of(*kinds: type, reason: str, never: tuple[type, ...] = ()) -> Callable[[Objects, Any], Any]:
     """Return the rule of a column that holds objects of some kinds, as they are."""
 
-    def rule(values: Objects, wanted: Any) -> Any:
+    def rule(values: Objects, target: Any) -> Any:
         _require(values, kinds, reason, never)
-        return _convert(values, wanted)
+        return _convert(values, target)
 
     return rule
 
 
-def _integers(values: Objects, wanted: Any) -> Any:
+def _integers(values: Objects, target: Any) -> Any:
     numbers = (int, np.integer, *_FLOATS)
     if _require(values, numbers, "is no integer", never=_BOOLEANS) & set(_FLOATS):
         for position, value in enumerate(values):
             if isinstance(value, _FLOATS) and not is_missing(value) and not value.is_integer():
                 raise Mismatch(position, value, "is no integer")
-    return _convert(values, wanted)
+    return _convert(values, target)
 
 
-def _floats(values: Objects, wanted: Any) -> Any:
+def _floats(values: Objects, target: Any) -> Any:
     _require(values, (int, np.integer, *_FLOATS), "is no number", never=_BOOLEANS)
-    return fitted(_convert(values, pa.float64()), wanted)
+    return fitted(_convert(values, pa.float64()), target)
 
 
-def _days(values: Objects, wanted: Any) -> Any:
+def _days(values: Objects, target: Any) -> Any:
     _require(values, (dt.date,), "is no date")
     moments = [isinstance(value, dt.datetime) and not is_missing(value) for value in values]
     if not any(moments):
-        return _convert(values, wanted)
+        return _convert(values, target)
     other = next(
         (at for at, is_moment in enumerate(moments) if not (is_moment or is_missing(values[at]))),
         None,
     )
     if other is not None:
         raise Mismatch(other, values[other], "is a date among times; give either of them")
-    return fitted(_moments(values, pa.timestamp("us")), wanted)
+    return fitted(_moments(values, pa.timestamp("us")), target)
 
 
 def _times(values: Objects, _wanted: Any) -> Any:
@@ -172,14 +172,14 @@ def _times(values: Objects, _wanted: Any) -> Any:
     return _convert(values, pa.time64("us"))
 
 
-def _moments(values: Objects, wanted: Any) -> Any:
+def _moments(values: Objects, target: Any) -> Any:
     _require(values, (dt.datetime,), "is no timestamp")
     reason = "has no zone, so it is no instant"
-    if wanted.tz is None:
+    if target.tz is None:
         reason = "has a zone, DATE and TIMESTAMP have none"
-    _refuse_first(values, lambda value: (value.tzinfo is None) != (wanted.tz is None), reason)
+    _refuse_first(values, lambda value: (value.tzinfo is None) != (target.tz is None), reason)
     is_fine = any(getattr(value, "nanosecond", 0) for value in values)
-    return _convert(values, pa.timestamp("ns" if is_fine else "us", wanted.tz))
+    return _convert(values, pa.timestamp("ns" if is_fine else "us", target.tz))
 
 
 _BOOLEANS = (bool, np.bool_)
@@ -191,7 +191,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], Callable[[Objects, Any], Any]], ...] 
     (pat.is_decimal, _of(Decimal, int, reason="is no decimal number", never=(bool,))),
     (pat.is_string, _of(str, reason="is no text")),
     (
-        lambda wanted: pat.is_binary(wanted) or pat.is_large_binary(wanted),
+        lambda target: pat.is_binary(target) or pat.is_large_binary(target),
         _of(bytes, bytearray, reason="is no bytes"),
     ),
     (pat.is_date, _days),
@@ -216,17 +216,17 @@ def _require(
 
     Of each kind of object one look decides, for all its values, unless some may be NaN.
     """
-    found = set(map(type, values))
+    types = set(map(type, values))
     wrong = {
         kind
-        for kind in found - {type(None)}
+        for kind in types - {type(None)}
         if not issubclass(kind, kinds) or (never and issubclass(kind, never))
     }
     if wrong:
         for position, value in enumerate(values):
             if type(value) in wrong and not is_missing(value):
                 raise Mismatch(position, value, reason)
-    return found
+    return types
 
 
 def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str) -> None:
@@ -235,15 +235,15 @@ def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str)
             raise Mismatch(position, value, reason)
 
 
-def _convert(values: Objects, wanted: Any) -> Any:
+def _convert(values: Objects, target: Any) -> Any:
     def convert(low: int, high: int) -> Any:
-        return pa.array(values[low:high], type=wanted, from_pandas=True)
+        return pa.array(values[low:high], type=target, from_pandas=True)
 
     try:
         return convert(0, len(values))
     except CONVERSION_ERRORS as error:
         bad = first_failing(len(values), convert)
-        raise Mismatch(bad, values[bad], f"does not fit {wanted}") from error
+        raise Mismatch(bad, values[bad], f"does not fit {target}") from error
 
 
 def first_failing(count: int, attempt: Callable[[int, int], object]) -> int:
@@ -269,9 +269,9 @@ def _present(values: Objects, kinds: tuple[type, ...], reason: str) -> list[bool
     return [isinstance(value, kinds) for value in values]
 
 
-def _structs(values: Objects, wanted: Any) -> Any:
+def _structs(values: Objects, target: Any) -> Any:
     present = _present(values, (Mapping,), "is no dict, as a ROW must be")
-    names = [field.name for field in wanted]
+    names = [field.name for field in target]
     known = frozenset(names)
     for position, (value, is_there) in enumerate(zip(values, present, strict=True)):
         if is_there and not known.issuperset(value):
@@ -287,12 +287,12 @@ def _structs(values: Objects, wanted: Any) -> Any:
             ],
             field.type,
         )
-        for field in wanted
+        for field in target
     ]
     return pa.StructArray.from_arrays(children, names, mask=_absent(present))
 
 
-def _maps(values: Objects, wanted: Any) -> Any:
+def _maps(values: Objects, target: Any) -> Any:
     kinds = (Mapping, list, tuple, np.ndarray)
     present = _present(values, kinds, "is no dict or list of pairs")
     entries = [
@@ -305,20 +305,20 @@ def _maps(values: Objects, wanted: Any) -> Any:
         for position, pair in enumerate(pairs):
             if not isinstance(pair, list | tuple) or len(pair) != 2:
                 raise Mismatch(position, pair, "is no pair of key and value")
-        keys = from_objects([pair[0] for pair in pairs], wanted.key_type)
+        keys = from_objects([pair[0] for pair in pairs], target.key_type)
         if keys.null_count:
             at = pc.index(keys.is_null(), True).as_py()
             raise Mismatch(at, None, "is a null key")
-        items = from_objects([pair[1] for pair in pairs], wanted.item_type)
+        items = from_objects([pair[1] for pair in pairs], target.item_type)
     return pa.MapArray.from_arrays(_offsets(offsets, present), keys, items)
 
 
-def _lists(values: Objects, wanted: Any) -> Any:
+def _lists(values: Objects, target: Any) -> Any:
     present = _present(values, (list, tuple, np.ndarray), "is no list")
-    if not pat.is_fixed_size_list(wanted):
-        offsets, inner = _elements(values, present, wanted.value_type)
+    if not pat.is_fixed_size_list(target):
+        offsets, inner = _elements(values, present, target.value_type)
         return pa.ListArray.from_arrays(_offsets(offsets, present), inner)
-    size = wanted.list_size
+    size = target.list_size
     for position, value in enumerate(values):
         if present[position] and len(value) != size:
             raise Mismatch(position, value, f"has {len(value)} elements, not {size}")
@@ -326,11 +326,11 @@ def _lists(values: Objects, wanted: Any) -> Any:
         value if is_there else [None] * size
         for value, is_there in zip(values, present, strict=True)
     ]
-    _, inner = _elements(filled, [True] * len(filled), wanted.value_type)
+    _, inner = _elements(filled, [True] * len(filled), target.value_type)
     return pa.FixedSizeListArray.from_arrays(inner, size, mask=_absent(present))
 
 
-def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[int], Any]:
+def _elements(values: Objects, present: list[bool], target: Any) -> tuple[list[int], Any]:
     """Return where the elements of each list begin, and all of them.
 
     Numpy arrays of one type are joined without a look at each element.
@@ -345,8 +345,8 @@ def _elements(values: Objects, present: list[bool], wanted: Any) -> tuple[list[i
         if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
             [dtype] = dtypes
             if dtype.kind in "biufM" and dtype.char != "g":
-                return offsets, fitted(pa.array(np.concatenate(lists), from_pandas=True), wanted)
-        return offsets, from_objects(list(chain.from_iterable(lists)), wanted)
+                return offsets, fitted(pa.array(np.concatenate(lists), from_pandas=True), target)
+        return offsets, from_objects(list(chain.from_iterable(lists)), target)
 
 
 @contextmanager

@@ -273,15 +273,15 @@ def differences_of(
     """Return the first files whose columns differ from the table's, and the differences."""
     schema = store.schema
     partitioned = bool(schema.partition_keys)
-    judged: dict[tuple[FileColumn, ...], tuple[str, ...]] = {}
-    found: dict[str, tuple[str, ...]] = {}
+    by_columns: dict[tuple[FileColumn, ...], tuple[str, ...]] = {}
+    differences: dict[str, tuple[str, ...]] = {}
     for file in files:
         columns = footers[file.name].columns
-        if columns not in judged:
-            judged[columns] = column_differences(schema, columns, partitioned=partitioned)
-        if judged[columns] and len(found) < _FILES_SHOWN:
-            found[file.name] = judged[columns]
-    return found
+        if columns not in by_columns:
+            by_columns[columns] = column_differences(schema, columns, partitioned=partitioned)
+        if by_columns[columns] and len(differences) < _FILES_SHOWN:
+            differences[file.name] = by_columns[columns]
+    return differences
 
 
 def schema_problem(

@@ -70,19 +70,19 @@ def parse_statement(text: str) -> SegmentStatement:
     """
     tokens = Words(text=text, forms=_FORMS)
     if tokens.takes("ALTER", "TABLE"):
-        found: SegmentStatement = _add(tokens)
+        statement: SegmentStatement = _add(tokens)
     elif tokens.takes("SHOW", "SEGMENTS"):
-        found = _show(tokens, history=False)
+        statement = _show(tokens, history=False)
     elif tokens.takes("SHOW", "HISTORY", "SEGMENTS"):
-        found = _show(tokens, history=True)
+        statement = _show(tokens, history=True)
     elif tokens.takes("CLEAN", "FILES", "FOR", "TABLE"):
-        found = _clean(tokens)
+        statement = _clean(tokens)
     elif tokens.takes("DELETE", "FROM", "TABLE"):
-        found = _delete(tokens)
+        statement = _delete(tokens)
     else:
         tokens.refuse("ALTER, SHOW, DELETE or CLEAN")
     tokens.ends()
-    return found
+    return statement
 
 
 def _table(tokens: Words) -> str:

@@ -126,7 +126,7 @@ def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segme
         if isinstance(item, Load) and item.id in ids:
             raise InvalidInputError(
                 f"Segment {item.id} of table '{store.label}' is a load of the table's "
-                "own, which has no folder to read anew; name segments that were imported.",
+                "own, which has no folder to read again; name segments that were imported.",
                 kind="segment-own",
                 details={"table": store.label, "segment": item.id},
             )

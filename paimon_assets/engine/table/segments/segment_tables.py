@@ -102,5 +102,5 @@ def _taken_ms(segment: Segment | Load) -> int | None:
 
 def _options_text(segment: Segment | Load) -> str:
     """Return the file options of a command, without values that may be secret."""
-    given = segment.reader_options if isinstance(segment, Segment) else {}
-    return ", ".join(f"{key}={value}" for key, value in shown_options(given).items())
+    options = segment.reader_options if isinstance(segment, Segment) else {}
+    return ", ".join(f"{key}={value}" for key, value in shown_options(options).items())

@@ -127,7 +127,8 @@ def _insert(words: Words, names: Names) -> st.Insert:
             words.refuse("the rows; INSERT ... IF NOT EXISTS is not taken")
     columns: tuple[str, ...] = ()
     by_name = words.takes("BY", "NAME")
-    if not by_name and words.sees("(") and not _opens_query(words):
+    opens_query = any(words.sees("(", word) for word in (*_QUERIES, "("))
+    if not by_name and words.sees("(") and not opens_query:
         columns = tuple(path[-1] for path in words.listed("a column"))
     return st.Insert(
         table=table,
@@ -138,10 +139,6 @@ def _insert(words: Words, names: Names) -> st.Insert:
         by_name=by_name,
         query=words.rest("VALUES or a query"),
     )
-
-
-def _opens_query(words: Words) -> bool:
-    return any(words.sees("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
 
 
 def _partition(words: Words) -> tuple[PartitionTexts, tuple[str, ...]]:
@@ -421,18 +418,18 @@ def _default(text: str) -> str:
 
 def _properties(words: Words) -> dict[str, str]:
     """Go behind `('key' = 'value', ...)`."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
 
     def one() -> None:
         key = _key(words)
         words.wants("=")
         value = literal_of(words.until(",", expected="a value"))
-        if key in found:
+        if key in properties:
             words.refuse(f"property '{key}' once")
-        found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        properties[key] = str(value).lower() if isinstance(value, bool) else str(value)
 
     words.enclosed(one)
-    return found
+    return properties
 
 
 def _key(words: Words) -> str:
@@ -447,8 +444,8 @@ def _view(words: Words, names: Names, *, replaces: bool) -> st.CreateView:
     name = _table_name(words, names, "a view")
 
     def column() -> tuple[str, str | None]:
-        found = words.name("a column")
-        return found, words.string("a comment") if words.takes("COMMENT") else None
+        name = words.name("a column")
+        return name, words.string("a comment") if words.takes("COMMENT") else None
 
     columns = words.enclosed(column) if words.sees("(") else ()
     comment, options = None, {}

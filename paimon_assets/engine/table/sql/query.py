@@ -21,7 +21,8 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.frames import FrameResults, library
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
-from paimon_assets.engine.table.system import GlobalSystemTable, SystemTable
+from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+from paimon_assets.engine.table.system.system_table import SystemTable
 
 Source = ReadBuilder | SystemTable | GlobalSystemTable
 OpenTable = Callable[[str, dict[str, str]], Source]
@@ -59,9 +60,7 @@ class SqlQuery(FrameResults):
 
     def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
         """Run the query, and read its rows in bounded memory."""
-        run = _Run(sql=self, executor=executor)
-        found = find_tables(self.text, "duckdb")
-        return run.reader(found)
+        return _Run(sql=self, executor=executor).reader(find_tables(self.text, "duckdb"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,23 +141,24 @@ class _Run:
         def scan(
             columns: Sequence[str] | None, predicate: Predicate | None
         ) -> pa.RecordBatchReader:
-            try:
-                reader = (
-                    source.narrowed(columns, predicate, self.executor)
-                    if isinstance(source, ReadBuilder)
-                    else source.to_reader(self.executor)
-                )
-            except PaimonError as error:
-                self.failures.append(error)
-                raise
-            return pa.RecordBatchReader.from_batches(reader.schema, self._noting(reader))
+            with self._noting():
+                if isinstance(source, ReadBuilder):
+                    reader = source.narrowed(columns, predicate, self.executor)
+                else:
+                    reader = source.to_reader(self.executor)
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                with self._noting(), reader:
+                    yield from reader
+
+            return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
         return library(name).ScanDataset(schema, scan)
 
-    def _noting(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
         try:
-            with reader:
-                yield from reader
+            yield
         except PaimonError as error:
             self.failures.append(error)
             raise

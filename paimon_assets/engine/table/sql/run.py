@@ -176,19 +176,16 @@ class Runner:
                 )
             schema = replace(schema, fields=columns.fields)
         if statement.like is not None:
-            schema = _like(self.catalog.get_table(statement.like).schema, schema)
+            like = self.catalog.get_table(statement.like).schema
+            schema = Schema(
+                fields=like.fields,
+                partition_keys=like.partition_keys,
+                primary_keys=like.primary_keys,
+                options={**like.options, **schema.options},
+                comment=schema.comment or like.comment,
+            )
         self.catalog.create_table(statement.table, schema, ignore_if_exists=statement.if_not_exists)
         return outcome("CREATE TABLE", statement.table)
-
-
-def _like(given: TableSchema, over: Schema) -> Schema:
-    return Schema(
-        fields=given.fields,
-        partition_keys=given.partition_keys,
-        primary_keys=given.primary_keys,
-        options={**given.options, **over.options},
-        comment=over.comment or given.comment,
-    )
 
 
 def plain_change(

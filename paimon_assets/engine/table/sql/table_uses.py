@@ -68,16 +68,16 @@ class Query:
         """
         edits: list[tuple[int, int, str]] = []
         named: dict[tuple[str, ...], str] = {}
-        taken: dict[str, tuple[str, ...]] = {}
+        named_as: dict[str, tuple[str, ...]] = {}
         for use in self.uses:
-            found = choose(use)
-            if found is None:
+            other = choose(use)
+            if other is None:
                 continue
-            edits.append((use.start, use.end, found))
+            edits.append((use.start, use.end, other))
             if use.alias is None:
                 full = tuple(part.lower() for part in use.name)
                 alias = use.name[-1]
-                if taken.setdefault(alias.lower(), full) != full:
+                if named_as.setdefault(alias.lower(), full) != full:
                     alias = "_".join(use.name)
                 named[full] = alias
                 edits.append((use.alias_at, use.alias_at, f" AS {_quote(alias, quote)}"))
@@ -170,7 +170,8 @@ class _Reading:
             yield from self._function(node)
             return
         names = self._names(node.parts)
-        if not names or _is_hint(node) or (len(names) == 1 and _is_own(node)):
+        is_hint = node.find_ancestor(exp.Hint) is not None
+        if not names or is_hint or (len(names) == 1 and _is_own(node)):
             return
         start, end = names[0][1], names[-1][2]
         version = timestamp = None
@@ -221,18 +222,18 @@ class _Reading:
         )
 
     def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
-        found, depth, first = [], 0, self.tokens[opened].end + 1
+        arguments, depth, first = [], 0, self.tokens[opened].end + 1
         for token in self.tokens[opened + 1 : closed + 1]:
             ends = token is self.tokens[closed] or (
                 depth == 0 and token.token_type is TokenType.COMMA
             )
             if ends:
-                found.append(self.text[first : token.start].strip())
+                arguments.append(self.text[first : token.start].strip())
                 first = token.end + 1
             depth += (token.token_type is TokenType.L_PAREN) - (
                 token.token_type is TokenType.R_PAREN
             )
-        return tuple(part for part in found if part)
+        return tuple(part for part in arguments if part)
 
     def _closing(self, opened: int) -> int:
         depth = 0
@@ -291,40 +292,28 @@ class _Reading:
 
     def _names(self, parts: Sequence[Any]) -> list[tuple[str, int, int]]:
         """Return names with their places; none, if one of them has none."""
-        found = []
+        names = []
         for part in parts:
             if not isinstance(part, exp.Identifier) or "start" not in part.meta:
                 return []
-            found.append((part.name, part.meta["start"], part.meta["end"] + 1))
-        return found
-
-
-def _is_hint(node: exp.Expr) -> bool:
-    return node.find_ancestor(exp.Hint) is not None
+            names.append((part.name, part.meta["start"], part.meta["end"] + 1))
+        return names
 
 
 def _is_own(node: exp.Table) -> bool:
     """Whether a name is one of a WITH around it, and declared before it."""
-    inner: exp.Expr = node
-    outer = node.parent
-    while outer is not None:
-        given = outer.args.get("with_") or outer.args.get("with")
-        if isinstance(given, exp.With):
-            known = list(given.expressions)
-            within = [n for n, each in enumerate(known) if inner is given and _holds(each, node)]
-            if within and not given.args.get("recursive"):
-                known = known[: within[0]]
-            if node.name.lower() in (each.alias.lower() for each in known):
+    path: list[exp.Expr] = [node]
+    while (outer := path[-1].parent) is not None:
+        clause = outer.args.get("with_") or outer.args.get("with")
+        if isinstance(clause, exp.With):
+            names = [each.alias.lower() for each in clause.expressions]
+            if path[-1] is clause and not clause.args.get("recursive"):
+                own = [any(each is step for step in path) for each in clause.expressions]
+                names = names[: own.index(True)] if any(own) else names
+            if node.name.lower() in names:
                 return True
-        inner, outer = outer, outer.parent
+        path.append(outer)
     return False
-
-
-def _holds(outer: exp.Expr, node: exp.Expr) -> bool:
-    above: exp.Expr | None = node
-    while above is not None and above is not outer:
-        above = above.parent
-    return above is outer
 
 
 def _requalify(

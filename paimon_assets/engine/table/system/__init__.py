@@ -9,8 +9,3 @@ Concept → modules:
     files, manifests, partitions, indexes    files
     all tables, partitions, options          global_tables
 """
-
-from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES, GlobalSystemTable
-from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES, SystemTable
-
-__all__ = ["GLOBAL_SYSTEM_TABLES", "SYSTEM_TABLES", "GlobalSystemTable", "SystemTable"]

@@ -15,11 +15,7 @@ from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import (
-    DELETION_VECTORS_INDEX,
-    GlobalIndexMeta,
-    IndexManifestEntry,
-)
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
@@ -121,7 +117,9 @@ def table_indexes(store: FileStore) -> Rows:
     """Yield one row an index file."""
     for entry in _index_entries(store):
         file, vectors = entry.file, entry.file.deletion_vectors
-        covers = file.global_index
+        covers, columns = file.global_index, store.schema.by_id
+        ids = () if covers is None else covers.extra_field_ids or (covers.index_field_id,)
+        names = [columns[number].name for number in ids if number in columns]
         yield {
             "partition": _partition_text(store, entry.partition),
             "bucket": entry.bucket,
@@ -143,7 +141,7 @@ def table_indexes(store: FileStore) -> Rows:
             "row_range_start": covers and covers.row_range_start,
             "row_range_end": covers and covers.row_range_end,
             "index_field_id": covers and covers.index_field_id,
-            "index_field_name": covers and _indexed_columns(store, covers),
+            "index_field_name": ",".join(names) or None,
         }
 
 
@@ -157,12 +155,6 @@ def _index_entries(store: FileStore) -> Sequence[IndexManifestEntry]:
     if snapshot is None or snapshot.index_manifest is None:
         return ()
     return store.manifests.read_index(snapshot.index_manifest)
-
-
-def _indexed_columns(store: FileStore, covers: GlobalIndexMeta) -> str | None:
-    ids = covers.extra_field_ids or (covers.index_field_id,)
-    names = [store.schema.by_id[number].name for number in ids if number in store.schema.by_id]
-    return ",".join(names) or None
 
 
 def _group(

@@ -148,13 +148,13 @@ def statistics(store: FileStore) -> Rows:
         return
     path = store.paths.statistics(snapshot.statistics)
     try:
-        found = json.loads(store.file_io.read_bytes(path))
+        document = json.loads(store.file_io.read_bytes(path))
         yield {
-            "snapshot_id": _number(found["snapshotId"]),
-            "schema_id": _number(found["schemaId"]),
-            "mergedRecordCount": _number(found.get("mergedRecordCount")),
-            "mergedRecordSize": _number(found.get("mergedRecordSize")),
-            "colstat": _json_text(found.get("colStats") or {}),
+            "snapshot_id": _number(document["snapshotId"]),
+            "schema_id": _number(document["schemaId"]),
+            "mergedRecordCount": _number(document.get("mergedRecordCount")),
+            "mergedRecordSize": _number(document.get("mergedRecordSize")),
+            "colstat": _json_text(document.get("colStats") or {}),
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FormatError(
@@ -167,7 +167,7 @@ def statistics(store: FileStore) -> Rows:
 def aggregation_fields(store: FileStore) -> Rows:
     """Yield one row a column, with all options that begin with `fields.<column>.`."""
     for field in store.schema.fields:
-        found = {
+        options = {
             key: value
             for key, value in sorted(store.schema.options.items())
             if (parts := key.split("."))[0] == _FIELDS_PREFIX
@@ -177,8 +177,8 @@ def aggregation_fields(store: FileStore) -> Rows:
         yield {
             "field_name": field.name,
             "field_type": str(field.type),
-            "function": f"[{', '.join(found.values())}]",
-            "function_options": f"[{', '.join(found)}]",
+            "function": f"[{', '.join(options.values())}]",
+            "function_options": f"[{', '.join(options)}]",
             "comment": field.description,
         }
 

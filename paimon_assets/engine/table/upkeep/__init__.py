@@ -1,1 +1,1 @@
-"""Compaction, maintenance, ANALYZE and rescaling of a table, and the shape they look at."""
+"""Compaction, maintenance, ANALYZE and rescaling of a table."""

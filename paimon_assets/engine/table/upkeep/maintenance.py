@@ -100,10 +100,10 @@ def analyze(
             for number, column in enumerate(fields)
         },
     )
-    made = FileStoreCommit(store).commit_statistics(
+    snapshot = FileStoreCommit(store).commit_statistics(
         statistics, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER
     )
-    return AnalyzeOutcome(snapshot=made, statistics=statistics)
+    return AnalyzeOutcome(snapshot=snapshot, statistics=statistics)
 
 
 def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str]) -> bool:

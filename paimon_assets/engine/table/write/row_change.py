@@ -104,8 +104,7 @@ class RowChangeBuilder(CommitBuilder):
     def with_condition(self, condition: Condition) -> "RowChangeBuilder":
         """Commit only on top of a snapshot that `condition` does not raise for.
 
-        As in `WriteBuilder.with_condition`; of a conflict of kind `READ_CHANGED` nothing is planned
-        anew.
+        As in `WriteBuilder.with_condition`; a conflict of kind `READ_CHANGED` ends the change.
         """
         return replace(self, condition=condition)
 
@@ -263,10 +262,10 @@ class RowChangeBuilder(CommitBuilder):
         return bind(as_predicate(where), self.store.schema)
 
     def _committed(self) -> RowChangeOutcome | None:
-        found = None if self.dry_run else self.find_committed()
-        if found is None:
+        snapshot = None if self.dry_run else self.find_committed()
+        if snapshot is None:
             return None
-        return RowChangeOutcome(snapshot=found, was_already_committed=True)
+        return RowChangeOutcome(snapshot=snapshot, was_already_committed=True)
 
     def _run(
         self,
@@ -359,7 +358,12 @@ class _Run:
         try:
             if plan is not None:
                 self._execute(plan)
-            self._insert()
+            if self.merge is not None and self.merge.inserts:  # source rows that match nothing
+                writing = WriteBuilder(store=self.builder.store)
+                prepare = None if self.builder.dry_run else writing.prepare
+                written = self.merge.source.insert(prepare)
+                self.rows_inserted = written.report.rows_in
+                self.messages += written.messages
         except BaseException:
             self._discard()
             raise
@@ -397,15 +401,6 @@ class _Run:
             self.messages += result.result.messages
         if not builder.dry_run:
             self.messages += plan.dropped
-
-    def _insert(self) -> None:
-        """Write the source rows that match nothing."""
-        if self.merge is None or not self.merge.inserts:
-            return
-        writing = WriteBuilder(store=self.builder.store)
-        written = self.merge.source.insert(None if self.builder.dry_run else writing.prepare)
-        self.rows_inserted = written.report.rows_in
-        self.messages += written.messages
 
     def _commit(self, planned_on: Snapshot | None) -> Snapshot | None:
         if not self.messages:

@@ -98,7 +98,7 @@ RowsT = TypeVar("RowsT")
 _LOOKED_UP = frozenset({BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC})
 """Where a writer asks an index for the bucket of a key."""
 _MOST_WRITES = 5
-"""How often rows are written anew when others bring keys to the same place meanwhile."""
+"""How often rows are written when others bring keys to the same place meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +274,7 @@ class WriteBuilder(CommitBuilder):
     def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         """Write and commit like `write`, without looking for an earlier commit or new columns.
 
-        Where others gave keys a bucket or changed the schema meanwhile, the rows are written anew,
+        Where others gave keys a bucket or changed the schema meanwhile, the rows are written again,
         a few times; a stream of rows is read once, so it is not.
 
         Raises:
@@ -287,7 +287,7 @@ class WriteBuilder(CommitBuilder):
             except CommitConflictError as error:
                 if error.kind not in WRITTEN_ANEW:
                     raise
-                logger.warning("table %s: written anew, %s", self.store.label, error.message)
+                logger.warning("table %s: written again, %s", self.store.label, error.message)
             newest = self._plan_again()
             if newest is not self:
                 return newest.write_as_is(rows, executor)
@@ -424,19 +424,9 @@ class WriteBuilder(CommitBuilder):
 def drop_partitions(
     store: FileStore, specs: Sequence[PartitionSpec], *, commit_user: str | None = None
 ) -> Snapshot:
-    """Empty all partitions that match one of some specs, in one snapshot.
-
-    A spec maps partition columns, perhaps not all, to values; None is null.
-
-    Raises:
-        InvalidInputError: Kind `partition-spec` or `literal`: no spec, an empty one, a column that
-            is none of the partition keys, or a value that is none of its column.
-    """
-    predicates: list[Predicate] = []
-    for spec in specs:
-        predicate = bound_spec(store.schema, spec, table=store.label)
-        if predicate is not None:
-            predicates.append(predicate)
+    """Empty all partitions that match one of some specs (`Table.drop_partitions`)."""
+    bound = [bound_spec(store.schema, spec, table=store.label) for spec in specs]
+    predicates = [predicate for predicate in bound if predicate is not None]
     if not predicates or len(predicates) < len(specs):
         raise InvalidInputError(
             f"Name the partitions of table '{store.label}' to drop; to empty it, truncate it.",
