@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.data_types import DataField, RowType, VectorType

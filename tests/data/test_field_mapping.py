@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.columns import CastSettings
+from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import Options

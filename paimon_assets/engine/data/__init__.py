@@ -12,6 +12,7 @@ Concept → modules:
     columns of a file → of a read, by field id            field_mapping
     keys, kinds, sequence numbers and padding             key_value, key_order, sequence,
                                                           repeated_keys
+    columns inside columns                                nested
     deletion vectors, filters                             deletion, arrow_predicate
     footers of external files, statistics, lost values    footer, analyze, overflow
     threads and memory                                    threads

@@ -19,7 +19,7 @@ from paimon_assets.engine.contract.tasks.analyze_task import (
     RowSummary,
 )
 from paimon_assets.engine.contract.wire import dump, load, load_split
-from paimon_assets.engine.data.casting.losses import show
+from paimon_assets.engine.data.overflow import show
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.data.casting.cast import first_failing
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
@@ -123,24 +124,6 @@ def _refuse_text(text: str, source: DataField) -> NoReturn:
         kind="sequence-value",
         details={"column": source.name, "value": plain_sample(text)},
     )
-
-
-def first_failing(column: Array, attempt: Callable[[Array], object]) -> int:
-    """Return the position of the first value for which `attempt` raises `pa.ArrowInvalid`.
-
-    Cost:
-        As much as two attempts on the whole column.
-    """
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            attempt(column.slice(low, middle - low))
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
 
 
 def _truncate(column: Array) -> Longs:

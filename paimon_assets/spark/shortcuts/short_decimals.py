@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]  # ships
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from paimon_assets.engine.data.casting.arrays import column_of
+from paimon_assets.engine.data.casting.cast import column_of
 from paimon_assets.engine.data.casting.decimals import longs_of
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.spark.failure import encoded_errors

@@ -1,13 +1,11 @@
 """Values of one type → values of another, column by column: the kernels of `spec.types.cast_rules`.
 
-    columns, casting       nested types field by field; which kernel
-    ├── numbers            integers, floating point, booleans, and text → these
-    ├── decimals           DECIMAL → numbers, text; integers → DECIMAL
-    ├── to_decimal         text, FLOAT, DOUBLE → DECIMAL
-    ├── texts, real_text   lengths of texts and bytes; FLOAT, DOUBLE → text
-    ├── times, parse_times dates, times, timestamps; text → these
-    ├── cast, arrays       the parameters of a kernel, Arrow ⇄ numpy
-    └── losses             the values that a cast does not keep
+    casting            nested types field by field; which kernel
+    ├── numbers        integers, floating point, booleans ⇄ each other and text
+    ├── decimals       DECIMAL ⇄ numbers and text
+    ├── texts          lengths of texts and bytes
+    ├── times          dates, times, timestamps ⇄ each other and text
+    └── cast           the parameters of a kernel, Arrow ⇄ numpy
 
 Two dialects (`cast.dialect`) treat values that do not fit: `java` as Java Paimon 2.0, its oddities
 included, and `cpp` as paimon-cpp. Java's oddities worth knowing:

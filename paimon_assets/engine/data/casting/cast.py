@@ -1,4 +1,4 @@
-"""Cast: the parameters of a kernel besides its values, and its errors about a value."""
+"""Cast: the parameters of a kernel besides its values; and columns ⇄ numpy for kernels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.data_types import AtomicType
 
 Array: TypeAlias = Any
 """A `pa.Array` of some type; the stubs do not know what kernels return."""
+
+Numbers = npt.NDArray[Any]
+Int64s = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 UTC = "UTC"
 CAST = "cast"
@@ -49,7 +54,7 @@ class Cast:
 
     def error(self, value: object, reason: str = "") -> InvalidInputError:
         """Return the error about a value, shown as an example."""
-        text = value if isinstance(value, str) else str(value)
+        text = str(value)
         if len(text) > _MAX_EXAMPLE:
             text = f"{text[:_MAX_EXAMPLE]}…"
         return InvalidInputError(
@@ -64,17 +69,11 @@ class Cast:
             },
         )
 
-    def check(self, is_bad: Array | npt.NDArray[np.bool_], array: Array, reason: str = "") -> None:
+    def check(self, is_bad: Array | Mask, array: Array, reason: str = "") -> None:
         """Raise if some value is bad."""
-        if isinstance(is_bad, np.ndarray):
-            first = int(np.argmax(is_bad)) if len(is_bad) else 0
-            if not len(is_bad) or not is_bad[first]:
-                return
-        else:
-            first = pc.index(is_bad, pa.scalar(value=True)).as_py()
-            if first < 0:
-                return
-        raise self.error(_show(array, first), reason)
+        rows = is_bad if isinstance(is_bad, np.ndarray) else truth_of(is_bad)
+        if rows.any():
+            raise self.error(_show(array, int(np.argmax(rows))), reason)
 
     def by_arrow(self, array: Array, arrow_type: Any = None) -> Array:
         """Cast as Arrow does, to the target's type by default."""
@@ -86,7 +85,7 @@ class Cast:
         try:
             return kernel(array)
         except pa.ArrowInvalid as error:
-            raise self.error(_show(array, _first_refused(array, kernel)), reason) from error
+            raise self.error(_show(array, first_failing(array, kernel)), reason) from error
 
 
 Kernel: TypeAlias = Callable[[Array, Cast], Array]
@@ -107,13 +106,17 @@ def attempt(array: Array, arrow_type: Any) -> Array | None:
         return None
 
 
-def _first_refused(array: Array, kernel: Callable[[Array], object]) -> int:
-    """Return the first row that a kernel refuses, if it refuses some; halves the array."""
-    start, rows = 0, len(array)
+def first_failing(column: Array, kernel: Callable[[Array], object]) -> int:
+    """Return the position of the first value for which `kernel` raises `pa.ArrowInvalid`.
+
+    Cost:
+        As much as two calls with the whole column.
+    """
+    start, rows = 0, len(column)
     while rows > 1:
         half = rows // 2
         try:
-            kernel(array.slice(start, half))
+            kernel(column.slice(start, half))
         except pa.ArrowInvalid:
             rows = half
         else:
@@ -126,3 +129,141 @@ def _show(array: Array, row: int) -> str:
     if pa.types.is_string(array.type):
         return bytes(value.as_buffer()).decode(errors="backslashreplace")
     return str(value.cast(pa.string()).as_py())
+
+
+def values_of(array: Array) -> Numbers:
+    """Return the values of a column of fixed width, sharing its memory; nulls hold anything.
+
+    Dates are days, times milliseconds, timestamps counts of their unit.
+    """
+    kind = "f" if pa.types.is_floating(array.type) else "i"
+    dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def furthest(values: Int64s) -> int:
+    """Return the largest distance from zero."""
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+
+def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
+    """Return the values with `filler` where `array` is null."""
+    return values if not array.null_count else np.where(valid_rows(array), values, filler)
+
+
+def valid_rows(array: Array) -> Mask:
+    """Return which rows are not null."""
+    return to_numpy(array.is_valid())
+
+
+def column_of(
+    values: Numbers, arrow_type: Any, nulls_of: Array, more_nulls: Mask | None = None
+) -> Array:
+    """Return numbers as a column, sharing their memory."""
+    contiguous: Any = np.ascontiguousarray(values)
+    buffers = [validity_of(nulls_of, more_nulls), pa.py_buffer(contiguous)]
+    return pa.Array.from_buffers(arrow_type, len(values), buffers)
+
+
+def validity_of(nulls_of: Array, more_nulls: Mask | None = None) -> Any:
+    """Return a bitmap of the rows that are not null, or None if all are."""
+    if not nulls_of.null_count and (more_nulls is None or not more_nulls.any()):
+        return None
+    valid = valid_rows(nulls_of)
+    if more_nulls is not None:
+        valid = valid & ~more_nulls
+    packed: Any = np.packbits(valid, bitorder="little")
+    return pa.py_buffer(packed)
+
+
+def truth_of(column: Array) -> Mask:
+    """Return which rows of a column of booleans are true; null is not."""
+    return to_numpy(column.fill_null(False))  # noqa: FBT003 - Arrow's order
+
+
+def replace(texts: Array, rows: Mask, by: Array) -> Array:
+    """Return a column with the values of some rows replaced, in order."""
+    return pc.replace_with_mask(texts, from_numpy(rows), by)
+
+
+def lengths_of(texts: Array) -> Numbers:
+    """Return the bytes of each text or binary, 0 for null."""
+    return with_nulls_as(values_of(pc.binary_length(texts)), texts, 0)
+
+
+def bytes_of(texts: Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a column of texts, one text after the other."""
+    buffers = texts.buffers()
+    if buffers[2] is None or not len(texts):
+        return np.empty(0, np.uint8)
+    bounds = np.frombuffer(buffers[1], np.int32, len(texts) + 1, texts.offset * 4)
+    start, end = int(bounds[0]), int(bounds[-1])
+    return np.frombuffer(buffers[2], np.uint8, end - start, start)
+
+
+def has_letters(texts: Array, *, but: str = "") -> bool:
+    """Whether a text may hold ASCII letters other than some small ones."""
+    letters = bytes_of(texts) | 0x20
+    mask = (letters >= ord("a")) & (letters <= ord("z"))
+    for allowed in but:
+        mask &= letters != ord(allowed)
+    return bool(mask.any())
+
+
+def without_ends(texts: Array, counts: Numbers) -> Array:
+    """Cut bytes off the ends of texts.
+
+    Cost:
+        Copies the rest; a pass for every number of bytes up to the largest count.
+    """
+    if not counts.any():
+        return texts
+    data = bytes_of(texts)
+    ends = _bounds(lengths_of(texts))[1:]
+    stays = np.ones(len(data), dtype=bool)
+    for cut in range(1, int(counts.max(initial=0)) + 1):
+        stays[ends[counts >= cut] - cut] = False
+    return _texts(_bounds(lengths_of(texts) - counts), data[stays])
+
+
+def with_nulls_of(column: Array, nulls_of: Array) -> Array:
+    """Return a column of texts that is null where `nulls_of` is, sharing its memory."""
+    if not nulls_of.null_count:
+        return column
+    if column.offset:
+        return pc.if_else(nulls_of.is_valid(), column, pa.scalar(None, column.type))
+    buffers = [validity_of(nulls_of), *column.buffers()[1:]]
+    return pa.Array.from_buffers(column.type, len(column), buffers)
+
+
+def with_inserted(texts: Array, rows: Mask, at: Numbers | int, inserted: str) -> Array:
+    """Insert a text into some texts."""
+    if not rows.any():
+        return texts
+    bounds = _bounds(lengths_of(texts) + rows * np.int32(len(inserted)))
+    starts = bounds[:-1] if rows.all() else bounds[:-1][rows]
+    data = np.empty(int(bounds[-1]), dtype=np.uint8)
+    old = np.ones(len(data), dtype=bool)
+    for offset, character in enumerate(inserted.encode()):
+        positions = starts + (at + offset)
+        old[positions] = False
+        data[positions] = character
+    data[old] = bytes_of(texts)
+    return _texts(bounds, data)
+
+
+def _bounds(lengths: Numbers) -> npt.NDArray[np.int32]:
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, dtype=np.int32, out=bounds[1:])
+    return bounds
+
+
+def _texts(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Array:
+    """Return the texts between bounds in the data, as a column without nulls."""
+    offsets: Any = bounds
+    content: Any = data
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.string(), len(bounds) - 1, buffers)

@@ -1,30 +1,46 @@
-"""cast_array: which kernel casts a column."""
+"""cast_array: which kernel casts a column; cast_column: columns of any type, part by part.
+
+ROW        fields of the same id; those the source lacks are null, those only it has are dropped
+ARRAY      its elements; VECTOR likewise
+MAP        its keys and values
+atomic     cast_array
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from paimon_assets.engine.data.casting import (
-    decimals,
-    numbers,
-    parse_times,
-    real_text,
-    texts,
-    times,
-    to_decimal,
-)
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_assets.engine.codec.arrow.arrow_types import has_required_fields, to_arrow_type
+from paimon_assets.engine.data.casting import decimals, numbers, texts, times
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
+from paimon_assets.engine.data.nested import parts_of, types_inside, with_parts
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import CastDialect
+from paimon_assets.engine.spec.options.all_options import (
+    CAST_DIALECT,
+    CAST_FLOAT_TO_BOOLEAN,
+    CAST_TIME_ZONE,
+    CastDialect,
+    Options,
+)
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, same_type
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
     TIMESTAMP_ROOTS,
+    ArrayType,
     AtomicType,
     DataType,
+    MapType,
+    RowType,
     TypeRoot,
+    VectorType,
+    inner_types,
 )
 
 _WHOLE, _REAL, _TEXT, _BYTES = INTEGER_ROOTS, FLOAT_ROOTS, CHARACTER_ROOTS, BINARY_ROOTS
@@ -43,8 +59,8 @@ _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
     (_REAL, _WHOLE, numbers.real_to_whole),
     (_REAL, _REAL, numbers.as_arrow_casts),
     (_REAL, _BOOLEAN, numbers.number_to_boolean),
-    (_REAL, _DECIMAL, to_decimal.real_to_decimal),
-    (_REAL, _TEXT, texts.with_target_length(real_text.real_to_text)),
+    (_REAL, _DECIMAL, decimals.real_to_decimal),
+    (_REAL, _TEXT, texts.with_target_length(numbers.real_to_text)),
     (_BOOLEAN, _NUMBER, numbers.as_arrow_casts),
     (_BOOLEAN, _DECIMAL, decimals.boolean_to_decimal),
     (_BOOLEAN, _TEXT, texts.with_target_length(numbers.boolean_to_text)),
@@ -55,10 +71,10 @@ _RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
     (_TEXT, _WHOLE, numbers.text_to_whole),
     (_TEXT, _REAL, numbers.text_to_real),
     (_TEXT, _BOOLEAN, numbers.text_to_boolean),
-    (_TEXT, _DECIMAL, to_decimal.text_to_decimal),
-    (_TEXT, _DATE, parse_times.text_to_date),
-    (_TEXT, _TIME, parse_times.text_to_time),
-    (_TEXT, _TIMESTAMP, parse_times.text_to_timestamp),
+    (_TEXT, _DECIMAL, decimals.text_to_decimal),
+    (_TEXT, _DATE, times.text_to_date),
+    (_TEXT, _TIME, times.text_to_time),
+    (_TEXT, _TIMESTAMP, times.text_to_timestamp),
     (_TEXT, _TEXT, texts.text_to_text),
     (_TEXT, _BYTES, texts.text_to_bytes),
     (_BYTES, _TEXT, texts.bytes_to_text),
@@ -102,3 +118,61 @@ def cast_array(
             details={"source_type": str(source), "target_type": str(target)},
         )
     return kernel(array, Cast(source=source, target=target, dialect=dialect, zone=zone))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastSettings:
+    """The settings of a table's casts."""
+
+    dialect: CastDialect = CastDialect.JAVA
+    zone: str = UTC
+    float_to_boolean: bool = True
+
+    @staticmethod
+    def of(options: Options) -> CastSettings:
+        """Read a table's options."""
+        return CastSettings(
+            dialect=options.get(CAST_DIALECT),
+            zone=options.get(CAST_TIME_ZONE),
+            float_to_boolean=options.get(CAST_FLOAT_TO_BOOLEAN),
+        )
+
+
+def cast_column(
+    array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
+) -> Array:
+    """Cast a column to another type that `spec.types.cast_rules` allows."""
+    settings = settings or CastSettings()
+    arrow_type: Any = to_arrow_type(target)
+    if array.type.equals(arrow_type) and same_type(source, target):
+        return array
+    parts = parts_of(array)
+    match source, target:
+        case RowType(), RowType():
+            held = {f.id: (part, f.type) for f, part in zip(source.fields, parts, strict=True)}
+            parts = [
+                cast_column(*held[field.id], field.type, settings)
+                if field.id in held
+                else pa.nulls(len(array), arrow_field.type)
+                for field, arrow_field in zip(target.fields, arrow_type, strict=True)
+            ]
+        case (ArrayType(), ArrayType()) | (VectorType(), VectorType()) | (MapType(), MapType()):
+            inner = zip(parts, inner_types(source), inner_types(target), strict=True)
+            parts = [cast_column(*each, settings) for each in inner]
+        case _:
+            return cast_array(array, source, target, dialect=settings.dialect, zone=settings.zone)
+    return with_parts(array, parts, arrow_type)
+
+
+def fit_column(array: Array, arrow_type: Any) -> Array:
+    """Give a column another Arrow type of the same Paimon type.
+
+    Arrow's own cast refuses a null row with NOT NULL fields, although these are null only below it.
+    """
+    held: Any = array.type
+    if not has_required_fields(arrow_type) or held.id != arrow_type.id:
+        return array.cast(arrow_type)
+    if pat.is_struct(held) and held.names != arrow_type.names:
+        return array.cast(arrow_type)
+    parts = map(fit_column, parts_of(array), types_inside(arrow_type))
+    return with_parts(array, list(parts), arrow_type)

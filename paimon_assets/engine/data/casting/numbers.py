@@ -1,20 +1,32 @@
-"""Integers, floating point and booleans, from one to the other; text → these.
+"""Integers, floating point and booleans ⇄ each other and text.
 
 Arrow's parsers read what both dialects agree on; texts they refuse, or read otherwise than Java
 does, are rewritten for them by regular expressions.
+
+Java's text of a FLOAT or DOUBLE (`Double.toString`) is the shortest decimal that reads back as the
+same number, with at least two digits, written plainly from 0.001 to 9999999 and as 1.0E7 elsewhere.
+Up to version 18 Java cuts whole numbers beyond the bits of their type at a fixed digit, not at the
+shortest text. Of random bits one DOUBLE in 100,000 (one FLOAT in 3,000) is still another text in
+Java 17, where that is not the shortest.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.casting.arrays import (
+from paimon_assets.engine.data.casting.cast import (
+    Array,
+    Cast,
+    Int64s,
     Mask,
     Numbers,
+    attempt,
     column_of,
     has_letters,
     lengths_of,
@@ -22,13 +34,11 @@ from paimon_assets.engine.data.casting.arrays import (
     truth_of,
     valid_rows,
     values_of,
+    with_inserted,
+    with_nulls_as,
     with_nulls_of,
+    without_ends,
 )
-from paimon_assets.engine.data.casting.cast import Array, Cast, attempt
-
-_INT32 = np.iinfo(np.int32)
-_INT64 = np.iinfo(np.int64)
-_TWO_TO_31, _TWO_TO_63 = 2.0**31, 2.0**63
 
 
 def as_arrow_casts(array: Array, cast: Cast) -> Array:
@@ -37,34 +47,22 @@ def as_arrow_casts(array: Array, cast: Cast) -> Array:
 
 
 def real_to_whole(array: Array, cast: Cast) -> Array:
-    """Cut the fraction off; the dialects differ for NaN and for values out of range."""
-    convert = _java_whole if cast.is_java else _cpp_whole
+    """Cut the fraction off; smaller types than INT keep the low bits of one.
+
+    Java saturates, and takes NaN as 0. In C++, as on x86-64, both become the smallest number.
+    """
     values = values_of(array).astype(np.float64, copy=False)
-    return column_of(convert(values, cast), cast.arrow_type, array)
-
-
-def _java_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
-    """Saturate in 64 bits for BIGINT, else in 32; keep the low bits of smaller types; NaN is 0."""
-    if pa.types.is_int64(cast.arrow_type):
-        with np.errstate(invalid="ignore"):
-            result = values.astype(np.int64)
-        result[values >= _TWO_TO_63] = _INT64.max
-        result[values < -_TWO_TO_63] = _INT64.min
-        result[np.isnan(values)] = 0
-        return result
-    inside = np.clip(values, _INT32.min, _INT32.max)
-    inside[np.isnan(values)] = 0
-    return inside.astype(np.int32).astype(cast.arrow_type.to_pandas_dtype())
-
-
-def _cpp_whole(values: npt.NDArray[np.float64], cast: Cast) -> Numbers:
-    """Convert as x86-64: the smallest number, of which smaller types keep the low bits."""
-    bits = 64 if pa.types.is_int64(cast.arrow_type) else 32
-    limit, smallest = (_TWO_TO_63, _INT64.min) if bits == 64 else (_TWO_TO_31, _INT32.min)
-    whole = np.trunc(values)
-    fits = (whole >= -limit) & (whole < limit)
-    result = np.where(fits, whole, smallest).astype(np.int64)
-    return result.astype(cast.arrow_type.to_pandas_dtype())
+    limits = np.iinfo(np.int64 if pa.types.is_int64(cast.arrow_type) else np.int32)
+    above = 2.0 ** (limits.bits - 1)
+    with np.errstate(invalid="ignore"):
+        whole = values.astype(limits.dtype)
+    outside = ~(np.abs(values) < above)
+    if outside.any():
+        whole[outside] = limits.min
+        if cast.is_java:
+            whole[values >= above] = limits.max
+            whole[np.isnan(values)] = 0
+    return column_of(whole.astype(cast.arrow_type.to_pandas_dtype()), cast.arrow_type, array)
 
 
 def number_to_boolean(array: Array, _: Cast) -> Array:
@@ -127,8 +125,7 @@ def text_to_real(array: Array, cast: Cast) -> Array:
 
 
 def _decimal_reals(text: Array, cast: Cast) -> Array:
-    without_suffix = pc.replace_substring_regex(text, r"([\d.])[fFdD]$", r"\1")
-    return cast.by_arrow(without_suffix)
+    return cast.by_arrow(pc.replace_substring_regex(text, r"([\d.])[fFdD]$", r"\1"))
 
 
 def _hexadecimal_reals(text: Array, array: Array, cast: Cast) -> Array:
@@ -167,3 +164,148 @@ def text_to_boolean(array: Array, cast: Cast) -> Array:
 
 def _is_one_of(texts: Array, words: str) -> Array:
     return pc.is_in(texts, value_set=pc.split_pattern(pa.scalar(words), " ").values)
+
+
+_PLAIN_FROM, _PLAIN_UNTIL = 1e-3, 1e7
+"""Java writes numbers of this size without exponent."""
+
+_FIRST_POWER = -330
+_MOST_ZEROS = 18
+_POWERS = 10 ** np.arange(_MOST_ZEROS + 1, dtype=np.int64)
+"""Ten to the power of 0 … 18."""
+
+
+@cache
+def _powers(dtype: np.dtype[Any]) -> Numbers:
+    """Return ten to the power of -330 … 308, as a type has it."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.array([float(f"1e{power}") for power in range(_FIRST_POWER, 309)]).astype(dtype)
+
+
+def real_to_text(array: Array, cast: Cast) -> Array:
+    """Write numbers as Java does, or as Arrow does for C++.
+
+    Cost:
+        Most of it Arrow's search for the shortest digits.
+    """
+    if not cast.is_java:
+        return array.cast(pa.string())
+    values = with_nulls_as(values_of(array), array, 0)
+    size = np.abs(values)
+    plain = ((size >= _PLAIN_FROM) & (size < _PLAIN_UNTIL)) | (size == 0)
+    if plain.all():
+        return with_nulls_of(_plain_texts(values), array)
+    scientific = np.isfinite(values) & ~plain
+    if 2 * np.count_nonzero(scientific) > len(values):
+        text = _scientific_texts(np.where(scientific, values, _PLAIN_UNTIL))
+        if plain.any():
+            text = replace(text, plain, _plain_texts(values[plain]))
+    else:
+        text = _plain_texts(np.where(plain, values, 0))
+        if scientific.any():
+            text = replace(text, scientific, _scientific_texts(values[scientific]))
+    text = _replace_rows(text, np.isnan(values), "NaN")
+    text = _replace_rows(text, values == np.inf, "Infinity")
+    return with_nulls_of(_replace_rows(text, values == -np.inf, "-Infinity"), array)
+
+
+def _plain_texts(values: Numbers) -> Array:
+    """Write the shortest texts, and .0 behind whole numbers."""
+    text = from_numpy(values).cast(pa.string())
+    is_whole = np.trunc(values) == values
+    if not is_whole.any():
+        return text
+    return with_inserted(text, is_whole, lengths_of(text)[is_whole], ".0")
+
+
+def _replace_rows(texts: Array, rows: Mask, by: str) -> Array:
+    """Return texts with one text in some rows."""
+    return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
+
+
+def _scientific_texts(values: Numbers) -> Array:
+    """Write finite numbers, not zero, as 1.0E7."""
+    size = np.abs(values)
+    whole, is_whole = java_whole(size, np.finfo(values.dtype).nmant + 1)
+    if is_whole.all():
+        exponents = np.searchsorted(_POWERS, whole, side="right") - 1
+        if exponents.min() > 0 and exponents.max() < len("0123456789"):
+            # Of two to ten digits: the exponent is the last digit of their number.
+            zeros = np.minimum(zeros_behind(whole), exponents - 1)
+            digits = from_numpy(whole // _POWERS[zeros] * 10 + exponents).cast(pa.string())
+            digits = pc.binary_replace_slice(digits, -1, -1, "E")
+            return _sign(pc.binary_replace_slice(digits, 1, 1, "."), values)
+    digits = from_numpy(whole).cast(pa.string())
+    exponents = lengths_of(digits) - 1
+    digits = without_ends(digits, zeros_behind(whole))
+    if not is_whole.all():
+        rows = ~is_whole
+        shortest, exponents[rows] = _shortest_digits(size[rows])
+        digits = replace(digits, rows, shortest)
+    digits = with_inserted(digits, lengths_of(digits) == 1, 1, "0")
+    behind = _exponent_texts().take(from_numpy(exponents - _FIRST_POWER))
+    text = pc.binary_replace_slice(digits, 1, 1, ".")
+    return _sign(pc.binary_join_element_wise(text, behind, ""), values)
+
+
+def _sign(texts: Array, values: Numbers) -> Array:
+    negative = values < 0
+    if not negative.any():
+        return texts
+    return pc.binary_join_element_wise(pc.if_else(from_numpy(negative), "-", ""), texts, "")
+
+
+@cache
+def _exponent_texts() -> Array:
+    """Return E-330 … E308; made when first needed, because texts as arguments import pandas."""
+    powers: Array = from_numpy(np.arange(_FIRST_POWER, 309)).cast(pa.string())
+    return pc.binary_join_element_wise("E", powers, "")
+
+
+def zeros_behind(whole: Int64s, most: int = _MOST_ZEROS) -> Int64s:
+    """Return how many zeros end each number, up to `most`; none end 0."""
+    zeros = np.zeros(len(whole), np.int64)
+    rows = np.flatnonzero((whole // 10 * 10 == whole) & (whole != 0))
+    for count in range(1, most + 1):
+        rows = rows[whole[rows] % 10**count == 0]
+        if not rows.size:
+            break
+        zeros[rows] = count
+    return zeros
+
+
+def _shortest_digits(size: Numbers) -> tuple[Array, Numbers]:
+    """Return (digits of the shortest text, exponent of the first digit) of numbers above zero."""
+    text = from_numpy(size).cast(pa.string())
+    exponents = np.searchsorted(_powers(size.dtype), size, side="right") - 1 + _FIRST_POWER
+    tiny = size < 100 * float(np.finfo(size.dtype).smallest_subnormal)
+    if tiny.any():
+        tiny &= truth_of(pc.match_substring_regex(text, r"^\de-"))
+    for number in np.unique(size[tiny]):  # at most 99 numbers
+        shown, rows = f"{number:.1e}", size == number
+        text = _replace_rows(text, rows, shown)
+        exponents[rows] = int(shown.partition("e")[2])
+    return pc.replace_substring_regex(text, r"^0\.0*|\.|0*(e.*)?$", ""), exponents
+
+
+def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
+    """Return the whole numbers below 2⁶³ as Java 8 to 18 write them, and which rows they are.
+
+    Digits that `bits` bits do not determine are rounded to zero; numbers below two to the power of
+    `bits` are exact.
+    """
+    exact = size.astype(np.float64)
+    is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)
+    whole = np.where(is_whole, exact, 0).astype(np.int64)
+    if exact.max(initial=0) < 2.0**bits:
+        return whole, is_whole
+    spare = np.frexp(exact)[1] - 1 - bits - 1
+    for digits in range(1, 12):
+        power = 10**digits
+        first, last = power.bit_length(), (10 * power).bit_length()
+        rows = np.flatnonzero(is_whole & (spare >= first) & (spare < last))
+        if rows.size:
+            cut = whole[rows] // power
+            cut += whole[rows] - cut * power >= power // 2
+            whole[rows] = cut * power
+    return whole, is_whole

@@ -6,23 +6,12 @@ lengths mean nothing. Bytes that become text are never checked or cut.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pat
 
-from paimon_assets.engine.data.casting.arrays import lengths_of
-from paimon_assets.engine.data.casting.cast import Array, Cast, Kernel
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-)
+from paimon_assets.engine.data.casting.cast import Array, Cast, Kernel, lengths_of
+from paimon_assets.engine.data.nested import parts_of, with_parts
+from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot, inner_types, types_within
 
 
 def text_to_text(array: Array, cast: Cast) -> Array:
@@ -30,8 +19,7 @@ def text_to_text(array: Array, cast: Cast) -> Array:
     if not cast.is_java:
         return array
     length = cast.target.length or 0
-    lengths = lengths_of(array)
-    if lengths.max(initial=0) > length:
+    if lengths_of(array).max(initial=0) > length:
         array = pc.utf8_slice_codeunits(array, 0, length)
     return pc.utf8_rpad(array, length, " ") if cast.target.root is TypeRoot.CHAR else array
 
@@ -70,36 +58,15 @@ def with_target_length(to_text: Kernel) -> Kernel:
 
 def has_char(data_type: DataType) -> bool:
     """Whether a type is CHAR, or holds it."""
-    return data_type.root is TypeRoot.CHAR or any(map(has_char, _inner_types(data_type)))
+    return any(each.root is TypeRoot.CHAR for each in types_within(data_type))
 
 
-def without_blanks(column: Any, data_type: DataType) -> Any:
+def without_blanks(column: Array, data_type: DataType) -> Array:
     """Cut the blanks at the end of CHAR values, at any depth."""
     if data_type.root is TypeRoot.CHAR:
         return pc.utf8_rtrim(column, characters=" ")
     if not has_char(data_type):
         return column
-    inner, nulls = _inner_types(data_type), column.is_null()
-    if pat.is_struct(column.type):
-        parts = [without_blanks(part, inner[n]) for n, part in enumerate(column.flatten())]
-        return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=nulls)
-    whole = pa.concat_arrays([column])  # offsets from zero
-    if pat.is_map(column.type):
-        keys, items = without_blanks(whole.keys, inner[0]), whole.items
-        items = without_blanks(items, inner[1]) if len(inner) > 1 else items
-        entries: Any = (whole.offsets, keys, items)
-        return pa.MapArray.from_arrays(*entries, type=column.type, mask=nulls)
-    values = without_blanks(whole.values, inner[0])
-    return pa.ListArray.from_arrays(whole.offsets, values, type=column.type, mask=nulls)
-
-
-def _inner_types(data_type: DataType) -> Sequence[DataType]:
-    match data_type:
-        case ArrayType(element=element) | MultisetType(element=element):
-            return [element]
-        case MapType(key=key, value=value):
-            return [key, value]
-        case RowType(fields=fields):
-            return [field.type for field in fields]
-        case _:
-            return ()
+    parts, types = parts_of(column), inner_types(data_type)
+    parts[: len(types)] = map(without_blanks, parts, types)  # the counts of a multiset have no type
+    return with_parts(column, parts, column.type)

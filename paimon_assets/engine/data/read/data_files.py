@@ -18,7 +18,7 @@ from paimon_assets.engine.codec.file_index.file_index import damaged_index, has_
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.data.casting.columns import CastSettings
+from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.deletion import (
     POSITION,
     live_rows,

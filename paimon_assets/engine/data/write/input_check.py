@@ -21,9 +21,9 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.data.casting.columns import CastSettings, cast_column
+from paimon_assets.engine.data.casting.cast import first_failing
+from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
-from paimon_assets.engine.data.sequence import first_failing
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_FILE_FORMAT,
