@@ -6,13 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.sequence import (
-    UnitCounter,
-    WrapCounter,
-    field_to_long,
-    first_failing,
-    pad,
-)
+from paimon_assets.engine.data.casting.cast import first_failing
+from paimon_assets.engine.data.sequence import UnitCounter, WrapCounter, field_to_long, pad
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
