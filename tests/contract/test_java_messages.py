@@ -67,12 +67,13 @@ MESSAGE = CommitMessage(
 )
 
 
-def test_what_is_written_is_read_again():
+@pytest.mark.parametrize("version", [JAVA_MESSAGE_VERSION, 13])
+def test_what_is_written_is_read_again(version):
     messages = (MESSAGE, CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=None))
-    assert load_java_messages(dump_java_messages(messages), JAVA_MESSAGE_VERSION) == messages
+    assert load_java_messages(dump_java_messages(messages, version), version) == messages
 
 
-@pytest.mark.parametrize("version", [0, 2, 13])
+@pytest.mark.parametrize("version", [0, 2, 14])
 def test_other_versions_are_refused_by_number(version):
     with pytest.raises(UnsupportedFeatureError, match=f"version {version}") as caught:
         load_java_messages(dump_java_messages([MESSAGE]), version)

@@ -10,6 +10,7 @@ Their version is not in the bytes: whoever passes them on must say it.
     9, 10     1.3        20              6; from version 10 index files beside their data files
     11        1.4        20              7
     12        2.0        20              7, global indexes of 6
+    13        2.1        21              7
 
 Source: `org.apache.paimon.table.sink.CommitMessageSerializer`.
 """
@@ -55,25 +56,28 @@ _LAYOUTS: Mapping[int, _Layout] = {
     10: _Layout(20, IndexRowLayout(6)),
     11: _Layout(20, IndexRowLayout(global_arity=5)),
     12: _Layout(20),
+    13: _Layout(21),
 }
 
 
-def dump_java_messages(messages: Sequence[CommitMessage]) -> bytes:
-    """Encode a list of messages in version `JAVA_MESSAGE_VERSION`."""
+def dump_java_messages(
+    messages: Sequence[CommitMessage], version: int = JAVA_MESSAGE_VERSION
+) -> bytes:
+    """Encode a list of messages in version 12 or a later one."""
     out = DataOutput()
     out.write_int(len(messages))
-    layout = _LAYOUTS[JAVA_MESSAGE_VERSION].indexes
+    layout, arity = _LAYOUTS[version].indexes, _LAYOUTS[version].file_arity
     for message in messages:
         data, compact = message.data_increment, message.compact_increment
         out.write_bytes(message.partition)
         out.write_int(message.bucket)
         write_optional_int(out, message.total_buckets)
         for files in (data.new_files, data.deleted_files, data.changelog_files):
-            write_files(out, files)
+            write_files(out, files, arity)
         _write_indexes(out, data.new_index_files, layout)
         _write_indexes(out, data.deleted_index_files, layout)
         for files in (compact.compact_before, compact.compact_after, compact.changelog_files):
-            write_files(out, files)
+            write_files(out, files, arity)
         _write_indexes(out, compact.new_index_files, layout)
         _write_indexes(out, compact.deleted_index_files, layout)
     return out.to_bytes()
@@ -102,7 +106,7 @@ def load_java_messages(data: bytes, version: int) -> tuple[CommitMessage, ...]:
     if layout is None:
         raise UnsupportedFeatureError(
             f"Commit messages of version {version} are not read; versions {min(_LAYOUTS)} to"
-            f" {max(_LAYOUTS)} (Paimon 0.9 to 2.0) are.",
+            f" {max(_LAYOUTS)} (Paimon 0.9 to 2.1) are.",
             kind="commit-message-version",
             details={"version": version},
         )

@@ -50,6 +50,7 @@ _SNAPSHOT = {
     "changelog_manifest_list_size": "integer?",
     "index_manifest": "file_name?",
     "commit_user": "text",
+    "writer_version": "text?",
     "commit_identifier": "integer",
     "commit_kind": "text",
     "time_millis": "integer",

@@ -5,6 +5,8 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Self
 from uuid import uuid4
 
@@ -115,6 +117,7 @@ class CommitRequest:
             next_row_id=(latest.next_row_id or 0) if latest else 0,
             properties={**inherited, **self.properties},
             uuid=str(uuid4()),
+            writer_version=_writer_version(),
         )
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:
@@ -135,3 +138,12 @@ class CommitRequest:
 def _later(previous: int | None, given: int | None) -> int | None:
     known = [value for value in (previous, given) if value is not None]
     return max(known) if known else None
+
+
+@cache
+def _writer_version() -> str:
+    """Return this package's name and version; a copy that is not installed has no version."""
+    try:
+        return f"paimon-assets-{version('paimon-assets')}"
+    except PackageNotFoundError:
+        return "paimon-assets"

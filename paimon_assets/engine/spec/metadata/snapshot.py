@@ -65,6 +65,8 @@ class Snapshot:
     next_row_id: int | None = None
     version: int = CURRENT_SNAPSHOT_VERSION
     uuid: str | None = None
+    writer_version: str | None = None
+    """The program that made it, with its version; Paimon 2.1 and later say it."""
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know."""
 

@@ -36,7 +36,7 @@ SNAPSHOTS = columns(
     "commit_kind STRING, commit_time TIMESTAMP(3), base_manifest_list STRING, "
     "delta_manifest_list STRING, changelog_manifest_list STRING, total_record_count BIGINT, "
     "delta_record_count BIGINT, changelog_record_count BIGINT, watermark BIGINT, "
-    "next_row_id BIGINT, operation STRING"
+    "next_row_id BIGINT, operation STRING, writer_version STRING"
 )
 SCHEMAS = columns(
     "schema_id BIGINT, fields STRING, partition_keys STRING, primary_keys STRING, options STRING, "
@@ -80,6 +80,7 @@ def snapshots(store: FileStore) -> Rows:
             "commit_kind": str(snapshot.commit_kind),
             "commit_time": snapshot.time_millis,
             "operation": snapshot.unknown.get("operation"),
+            "writer_version": snapshot.writer_version,
         }
 
 
