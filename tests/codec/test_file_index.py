@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets import FormatError, Schema
+from paimon_assets import FormatError
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.file_index.file_index import (
@@ -44,11 +44,11 @@ from paimon_assets.engine.spec.predicate.predicate import (
     any_of,
     equal,
 )
-from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
 from tests.testkit.strategies import TYPE_TEXTS, values_of
+from tests.testkit.tables import table_schema
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 BUILDERS = {
@@ -74,7 +74,7 @@ def index_of(kind, field, *chunks):
 
 
 def column_of(field, values):
-    schema = first_table_schema(Schema.of({"c": str(field.type)}), time_millis=0)
+    schema = table_schema({"c": str(field.type)})
     table = rows_to_arrow([{"c": value} for value in values], schema)
     return pa.concat_arrays([*table.column("c").chunks, pa.array([], to_arrow_type(field.type))])
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets import FormatError, PaimonError, Schema, UnsupportedFeatureError
+from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import (
     schema_from_json,
     schema_to_json,
@@ -12,9 +12,9 @@ from paimon_assets.engine.codec.json.metadata_json import (
     snapshot_to_json,
 )
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import first_table_schema
 from tests.testkit.builders import snapshot
 from tests.testkit.codec_strategies import file_names, longs, texts
+from tests.testkit.tables import table_schema
 
 JAVA_SNAPSHOT = {
     "version": 3,
@@ -151,7 +151,7 @@ def test_a_schema_of_java_is_read_and_written_with_all_its_members():
 
 
 def test_a_schema_without_comment_writes_none():
-    schema = first_table_schema(Schema.of({"id": "INT"}), time_millis=5)
+    schema = table_schema({"id": "INT"})
     assert schema.comment is None
     assert "comment" not in json.loads(schema_to_json(schema))
     with_null = {**JAVA_SCHEMA, "comment": None}

@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, open_catalog
+from paimon_assets import EmbeddedExecutor, SegmentSource
 from tests.testkit.foreign import states, write
 from tests.testkit.oracle import Oracle
+from tests.testkit.tables import new_table
 
 pytestmark = pytest.mark.interop
 
@@ -34,11 +35,9 @@ def test_pypaimon_reads_what_was_imported(
     data = LAYOUTS[layout]
     if format_name == "avro" and layout == "wrong_partition_column":
         pytest.skip("one layout with the column is enough for a format without statistics")
-    catalog = open_catalog(str(shared_warehouse))
-    catalog.create_database("segments", ignore_if_exists=True)
     name = f"segments.{layout}_{format_name}"
-    schema = Schema.of({"v": "INT", "s": "STRING", "day": "INT"}, partition_keys=["day"])
-    table = catalog.create_table(name, schema)
+    columns = {"v": "INT", "s": "STRING", "day": "INT"}
+    table = new_table(shared_warehouse, columns, name=name, partition_keys=["day"])
     for day in ("1", "__HIVE_DEFAULT_PARTITION__"):
         for part in ("x", "y"):
             write(tmp_path / part / f"day={day}" / f"same-name.{format_name}", data)
@@ -57,9 +56,7 @@ def test_pypaimon_reads_what_was_imported(
 def test_pypaimon_still_reads_after_a_segment_is_deleted(
     pypaimon: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
-    catalog = open_catalog(str(shared_warehouse))
-    catalog.create_database("segments", ignore_if_exists=True)
-    table = catalog.create_table("segments.deleted", Schema.of({"v": "INT", "s": "STRING"}))
+    table = new_table(shared_warehouse, {"v": "INT", "s": "STRING"}, name="segments.deleted")
     for number in range(2):
         write(tmp_path / str(number) / "1.parquet", ROWS)
         write(tmp_path / f"csv-{number}" / "1.csv", ROWS)

@@ -1,6 +1,6 @@
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
+from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
@@ -8,7 +8,7 @@ from paimon_assets.engine.spec.merge.merge_rules import (
     merge_rules_of,
 )
 from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
-from paimon_assets.engine.spec.schema.schema import first_table_schema
+from tests.testkit.tables import table_schema
 
 ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}
 COLUMNS = {
@@ -25,8 +25,7 @@ GROUP = {**PARTIAL, "fields.s.sequence-group": "a"}
 
 
 def schema_of(options):
-    declared = Schema.of(COLUMNS, primary_keys=["k"], options={"bucket": "1", **options})
-    return first_table_schema(declared, time_millis=0)
+    return table_schema(COLUMNS, primary_keys=["k"], options={"bucket": "1", **options})
 
 
 def functions_of(options):

@@ -2,17 +2,15 @@
 
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
+from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS
-from paimon_assets.engine.spec.schema.schema import first_table_schema
+from tests.testkit.tables import table_schema
 
 
 def schema(options, primary_keys=("id",), **columns):
     declared = {"id": "INT", "v": "STRING"} | columns
-    return first_table_schema(
-        Schema.of(declared, primary_keys=primary_keys, options=options), time_millis=0
-    )
+    return table_schema(declared, primary_keys=primary_keys, options=options)
 
 
 @pytest.mark.parametrize(

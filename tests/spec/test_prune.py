@@ -17,8 +17,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     rename,
 )
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, exactly, may_match
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
+from tests.testkit.tables import table_schema
 
 values = st.integers(-3, 3) | st.none()
 leaves = st.one_of(
@@ -101,9 +101,7 @@ def test_renaming_there_and_back_changes_nothing(predicate):
 
 
 def test_binding_turns_literals_into_internal_values():
-    schema = first_table_schema(
-        Schema.of({"d": "DATE", "t": "TIMESTAMP(3)", "m": "DECIMAL(5, 2)"}), time_millis=0
-    )
+    schema = table_schema({"d": "DATE", "t": "TIMESTAMP(3)", "m": "DECIMAL(5, 2)"})
     bound = bind(
         And(
             (

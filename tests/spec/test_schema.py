@@ -2,7 +2,8 @@ import pytest
 
 from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.schema.schema import BucketMode, all_field_ids, first_table_schema
+from paimon_assets.engine.spec.schema.schema import BucketMode, all_field_ids
+from tests.testkit.tables import table_schema
 
 ROW = {
     "type": "ROW",
@@ -15,10 +16,6 @@ ROW = {
         },
     ],
 }
-
-
-def table_schema(columns, **kwargs):
-    return first_table_schema(Schema.of(columns, **kwargs), time_millis=0)
 
 
 def test_nested_ids_come_after_their_column_and_inner_ones_first():

@@ -15,11 +15,9 @@ from paimon_assets import (
 from paimon_assets.engine.spec.evolution.schema_change import UpdateComment
 from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
-from paimon_assets.engine.spec.schema.schema import first_table_schema
+from tests.testkit.tables import table_schema
 
-OLD = first_table_schema(
-    Schema.of(dict.fromkeys("abcd", "INT"), options={"write-only": "true"}), time_millis=1
-)
+OLD = table_schema(dict.fromkeys("abcd", "INT"), options={"write-only": "true"})
 
 
 def evolve(schema, *changes):
@@ -63,7 +61,7 @@ COLUMNS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(TYPES), min
 @given(COLUMNS, COLUMNS, st.permutations("abcdef"))
 def test_reconciling_changes_reach_what_is_declared(before, after, order):
     declared = Schema.of({name: after[name] for name in order if name in after}, comment="now")
-    stored = first_table_schema(Schema.of(before), time_millis=1)
+    stored = table_schema(before)
     found = reconciling_changes(stored, declared)
     new = evolve(stored, *found.changes)
     if found.unreachable:
@@ -76,16 +74,13 @@ def test_reconciling_changes_reach_what_is_declared(before, after, order):
 
 
 def test_a_column_that_alone_has_its_type_was_renamed():
-    stored = first_table_schema(Schema.of({"a": "INT", "b": "STRING"}), time_millis=1)
+    stored = table_schema({"a": "INT", "b": "STRING"})
     found = reconciling_changes(stored, Schema.of({"x": "STRING", "a": "INT"}))
     assert found.changes == (rename_column("b", "x"), move_column("x", first=True))
 
 
 def test_what_is_out_of_reach_is_said():
-    stored = first_table_schema(
-        Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
-        time_millis=1,
-    )
+    stored = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
     declared = Schema.of(
         {"k": "BIGINT", "v": "DATE"}, primary_keys=["k"], options={"merge-engine": "first-row"}
     )

@@ -11,7 +11,6 @@ from paimon_assets import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    Schema,
     SchemaChange,
     UnsupportedFeatureError,
     add_column,
@@ -37,19 +36,17 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
-from paimon_assets.engine.spec.schema.schema import all_field_ids, first_table_schema
+from paimon_assets.engine.spec.schema.schema import all_field_ids
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.tables import table_schema
 
-FLAT = first_table_schema(Schema.of(dict.fromkeys("abcd", "INT")), time_millis=1)
-KEYED = first_table_schema(
-    Schema.of(
-        {"p": "INT", "k": "INT", "s": "BIGINT", "v": "DOUBLE", "kind": "STRING"},
-        partition_keys=["p"],
-        primary_keys=["p", "k"],
-        options={"bucket": "2", "bucket-key": "k", "sequence.field": "s", "rowkind.field": "kind"},
-    ),
-    time_millis=1,
+FLAT = table_schema(dict.fromkeys("abcd", "INT"))
+KEYED = table_schema(
+    {"p": "INT", "k": "INT", "s": "BIGINT", "v": "DOUBLE", "kind": "STRING"},
+    partition_keys=["p"],
+    primary_keys=["p", "k"],
+    options={"bucket": "2", "bucket-key": "k", "sequence.field": "s", "rowkind.field": "kind"},
 )
 NOT_NULL_ALLOWED = {"alter-column-null-to-not-null.disabled": "false"}
 
@@ -183,18 +180,15 @@ def test_a_renamed_key_is_renamed_wherever_it_is_named():
 
 
 def test_sequence_groups_follow_a_rename():
-    schema = first_table_schema(
-        Schema.of(
-            {"k": "INT", "g": "INT", "h": "INT", "a": "INT"},
-            primary_keys=["k"],
-            options={
-                "bucket": "1",
-                "merge-engine": "partial-update",
-                "fields.g,h.sequence-group": "a",
-                "fields.a.aggregate-function": "sum",
-            },
-        ),
-        time_millis=1,
+    schema = table_schema(
+        {"k": "INT", "g": "INT", "h": "INT", "a": "INT"},
+        primary_keys=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "partial-update",
+            "fields.g,h.sequence-group": "a",
+            "fields.a.aggregate-function": "sum",
+        },
     )
     new = evolve(schema, rename_column("h", "x"), rename_column("a", "y"))
     assert new.options["fields.g,x.sequence-group"] == "y"
@@ -278,7 +272,7 @@ def test_options_that_name_columns_are_judged_when_all_is_changed():
 
 
 def test_the_last_column_stays():
-    schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=1)
+    schema = table_schema({"a": "INT"})
     with pytest.raises(InvalidInputError, match="'a' cannot be dropped: it is the last one"):
         evolve(schema, drop_column("a"))
 
@@ -294,7 +288,7 @@ def test_the_last_column_stays():
     ],
 )
 def test_fields_inside_a_column_do_not_change(change):
-    schema = first_table_schema(Schema.of({"r": "ROW<x INT, y INT>"}), time_millis=1)
+    schema = table_schema({"r": "ROW<x INT, y INT>"})
     with pytest.raises(UnsupportedFeatureError, match=r"'r\.[xz]' cannot be changed: it lies insi"):
         evolve(schema, change)
 
@@ -308,9 +302,8 @@ def test_whether_a_column_is_a_key_is_asked_of_the_old_schema():
 
 
 def test_a_primary_key_is_dropped_while_the_table_is_empty():
-    schema = first_table_schema(
-        Schema.of({"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "bucket-key": "k"}),
-        time_millis=1,
+    schema = table_schema(
+        {"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "bucket-key": "k"}
     )
     new = evolve(schema, DropPrimaryKey(), has_snapshots=False)
     assert new.primary_keys == ()
@@ -332,26 +325,18 @@ def test_null_may_become_not_null_where_an_earlier_schema_says_so():
         )
 
 
-TYPES = tuple(
-    parse_type(text)
-    for text in (
-        "BOOLEAN,TINYINT,SMALLINT,INT,BIGINT,FLOAT,DOUBLE,DECIMAL_10_2,CHAR_5,VARCHAR_5,STRING,"
-        "BINARY_5,VARBINARY_5,BYTES,DATE,TIME_3,TIMESTAMP_3,TIMESTAMP_9"
-    )
-    .replace("_10_2", "(10;2)")
-    .replace("_5", "(5)")
-    .replace("_3", "(3)")
-    .replace("_9", "(9)")
-    .split(",")
-    for text in [text.replace(";", ", ")]
+ATOMIC = (
+    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE CHAR(5) VARCHAR(5) STRING BINARY(5)",
+    "VARBINARY(5) BYTES DATE TIME(3) TIMESTAMP(3) TIMESTAMP(9)",
 )
+TYPES = (*map(parse_type, " ".join(ATOMIC).split()), parse_type("DECIMAL(10, 2)"))
 
 
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("source", TYPES, ids=str)
 def test_a_type_changes_where_a_cast_is_allowed(source, explicit):
     options = {} if explicit else {"disable-explicit-type-casting": "true"}
-    schema = first_table_schema(Schema.of({"a": source}, options=options), time_millis=1)
+    schema = table_schema({"a": source}, options=options)
     for target in TYPES:
         if supports_cast(source, target, explicit=explicit):
             assert evolve(schema, update_column_type("a", target)).column("a").type == target
@@ -363,7 +348,7 @@ def test_a_type_changes_where_a_cast_is_allowed(source, explicit):
 
 
 def test_java_alone_does_not_make_booleans_of_reals():
-    schema = first_table_schema(Schema.of({"a": "FLOAT"}), time_millis=1)
+    schema = table_schema({"a": "FLOAT"})
     assert evolve(schema, update_column_type("a", "BOOLEAN")).id == 1
     strict = replace(schema, options={"cast.float-to-boolean": "false"})
     with pytest.raises(InvalidInputError, match="FLOAT cannot become BOOLEAN"):
@@ -371,7 +356,7 @@ def test_java_alone_does_not_make_booleans_of_reals():
 
 
 def test_a_default_must_be_a_value_of_the_new_type_too():
-    schema = first_table_schema(Schema.of({"a": "STRING"}), time_millis=1)
+    schema = table_schema({"a": "STRING"})
     schema = evolve(schema, update_column_default_value("a", "none"))
     assert schema.column("a").default_value == "none"
     with pytest.raises(InvalidInputError, match="'a' cannot have this default: 'none' is no INT"):
@@ -413,10 +398,7 @@ OPTIONS: tuple[tuple[dict[str, str], SchemaChange, str | None], ...] = (
 
 @pytest.mark.parametrize(("options", "change", "message"), OPTIONS)
 def test_which_options_change(options, change, message):
-    schema = first_table_schema(
-        Schema.of({"a": "INT"}, primary_keys=["a"], options={"bucket": "-1", **options}),
-        time_millis=1,
-    )
+    schema = table_schema({"a": "INT"}, primary_keys=["a"], options={"bucket": "-1", **options})
     if message is None:
         new = evolve(schema, change)
         assert new.options.get(change.key) == getattr(change, "value", None)
@@ -428,9 +410,7 @@ def test_which_options_change(options, change, message):
 @pytest.mark.parametrize("key", ["merge-engine", "type", "bucket"])
 def test_an_empty_table_takes_what_a_new_one_takes(key):
     value = {"merge-engine": "aggregation", "type": "table", "bucket": "-1"}[key]
-    schema = first_table_schema(
-        Schema.of({"a": "INT"}, primary_keys=["a"], options={"bucket": "2"}), time_millis=1
-    )
+    schema = table_schema({"a": "INT"}, primary_keys=["a"], options={"bucket": "2"})
     assert evolve(schema, set_option(key, value), has_snapshots=False).options[key] == value
 
 

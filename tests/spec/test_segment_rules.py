@@ -1,9 +1,8 @@
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
+from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.segments.segment import (
     FileColumn,
     check_partition_option,
@@ -13,6 +12,7 @@ from paimon_assets.engine.spec.segments.segment import (
     same_kind,
 )
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.tables import table_schema
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,14 @@ def test_types_are_compared_by_what_files_hold(found, wanted, same):
 
 
 def test_int96_serves_for_both_kinds_of_timestamps():
-    schema = first_table_schema(
-        Schema.of({"t": "TIMESTAMP(3)", "z": "TIMESTAMP_LTZ(3)", "n": "BIGINT"}), time_millis=0
-    )
+    schema = table_schema({"t": "TIMESTAMP(3)", "z": "TIMESTAMP_LTZ(3)", "n": "BIGINT"})
     columns = [FileColumn(name=name, type_text="INT96") for name in ("t", "z", "n")]
     [difference] = column_differences(schema, columns, partitioned=False)
     assert difference == "column 'n' is BIGINT in the table and INT96 in it"
 
 
 def test_partition_columns_may_be_missing_where_folders_name_them():
-    schema = first_table_schema(
-        Schema.of({"v": "INT", "p": "INT"}, partition_keys=["p"]), time_millis=0
-    )
+    schema = table_schema({"v": "INT", "p": "INT"}, partition_keys=["p"])
     columns = [FileColumn(name="v", type_text="INT"), FileColumn(name="p", type_text="STRING")]
     assert column_differences(schema, columns, partitioned=True) == ()
     assert len(column_differences(schema, columns, partitioned=False)) == 1
@@ -71,9 +67,7 @@ def test_words_of_types_are_carbons_and_sqls():
 
 
 def test_the_message_says_what_the_option_should_be():
-    schema = first_table_schema(
-        Schema.of({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"]), time_millis=0
-    )
+    schema = table_schema({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"])
     with pytest.raises(InvalidInputError, match=r"give partition = p:decimal\(4,2\)"):
         check_partition_option("db.t", schema, None, {})
     check_partition_option("db.t", schema, "p:decimal(4,2)", {})

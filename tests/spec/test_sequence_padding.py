@@ -1,25 +1,22 @@
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
+from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.options.all_options import SequencePadding
-from paimon_assets.engine.spec.schema.schema import first_table_schema
+from tests.testkit.tables import table_schema
 
 
 def schema(seq_type, padding, *, keys=("k",), **options):
-    return first_table_schema(
-        Schema.of(
-            {"k": "INT", "s": seq_type, "t": "INT"},
-            primary_keys=keys,
-            options={
-                "bucket": "1" if keys else "-1",
-                "sequence.field": "s",
-                "sequence.auto-padding": padding,
-                **options,
-            },
-        ),
-        time_millis=0,
+    return table_schema(
+        {"k": "INT", "s": seq_type, "t": "INT"},
+        primary_keys=keys,
+        options={
+            "bucket": "1" if keys else "-1",
+            "sequence.field": "s",
+            "sequence.auto-padding": padding,
+            **options,
+        },
     )
 
 
@@ -80,18 +77,15 @@ def test_what_is_not_padded_gets_its_true_reason(seq_type, padding, reason):
 
 @pytest.mark.parametrize("seq_type", ["STRING", "DOUBLE", "DECIMAL(20, 3)", "TIMESTAMP(9)"])
 def test_the_layout_sequence_number_takes_every_legacy_type(seq_type):
-    own = first_table_schema(
-        Schema.of(
-            {"k": "INT", "s": seq_type},
-            primary_keys=["k"],
-            options={
-                "bucket": "1",
-                "sequence.padding.layout": "sequence-number",
-                "sequence.padding-field": "s",
-                "sequence.auto-padding": "second-to-micro",
-            },
-        ),
-        time_millis=0,
+    own = table_schema(
+        {"k": "INT", "s": seq_type},
+        primary_keys=["k"],
+        options={
+            "bucket": "1",
+            "sequence.padding.layout": "sequence-number",
+            "sequence.padding-field": "s",
+            "sequence.auto-padding": "second-to-micro",
+        },
     )
     validate_schema(own)
     config = padding_of(own)
@@ -126,12 +120,7 @@ def test_blanks_and_letter_case_in_the_list_are_accepted():
 
 
 def test_a_table_without_padding_has_none():
-    plain = first_table_schema(
-        Schema.of(
-            {"k": "INT", "s": "INT"},
-            primary_keys=["k"],
-            options={"bucket": "1", "sequence.field": "s"},
-        ),
-        time_millis=0,
+    plain = table_schema(
+        {"k": "INT", "s": "INT"}, primary_keys=["k"], options={"bucket": "1", "sequence.field": "s"}
     )
     assert padding_of(plain) is None

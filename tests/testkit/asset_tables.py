@@ -14,6 +14,7 @@ import pyarrow as pa
 from paimon_assets import Schema, StorageError, Table
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.tables import arrow
 
 PLANES = Schema.of(
     {"tailnum": "STRING", "seats": "INT", "engine": "STRING"},
@@ -26,14 +27,7 @@ WEATHER = Schema.of({"origin": "STRING NOT NULL", "temp": "DOUBLE", "day": "DATE
 
 
 def planes(*rows: tuple[str, int | None, str | None]) -> pa.Table:
-    names, seats, engines = (list(column) for column in zip(*rows, strict=True))
-    return pa.table(
-        {
-            "tailnum": pa.array(names, pa.string()),
-            "seats": pa.array(seats, pa.int32()),
-            "engine": pa.array(engines, pa.string()),
-        }
-    )
+    return arrow(PLANES, *rows)
 
 
 def run(assets: Any, paimon: PaimonCatalogResource, **options: Any) -> dg.ExecuteInProcessResult:

@@ -45,7 +45,6 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
@@ -57,6 +56,7 @@ from tests.testkit.served_refusals import (
     open_view_as_table,
     rename_served_tag,
 )
+from tests.testkit.tables import table_schema
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
@@ -109,7 +109,7 @@ def write(**options):
 
 
 def _schema(columns, **more):
-    return first_table_schema(Schema.of(columns, **more), time_millis=0)
+    return table_schema(columns, **more)
 
 
 def _file(path, **more):

@@ -6,12 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets import CommitUnknownError, EmbeddedExecutor, Snapshot, Table
+from paimon_assets import CommitUnknownError, Snapshot, Table
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit import tables
 from tests.testkit.rest_server import RestClient
+from tests.testkit.tables import arrow
 
 FIELDS = [
     {"id": 0, "name": "id", "type": "INT NOT NULL"},
@@ -67,12 +69,11 @@ class PostedEnvironment(CatalogEnvironment):
         return self.posted.commit(*what)
 
 
-def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Posted]:
-    """Open a table whose snapshots the server publishes."""
+def _posting(table: Mapping[str, Any], posted: Any, branch: str = "main") -> Table:
     environment = PostedEnvironment()
-    posted = Posted(client, table)
     object.__setattr__(environment, "posted", posted)
-    store = FileStore.open(LocalFileIO(), table["path"], name=table["name"])
+    options = {"branch": branch}
+    store = FileStore.open(LocalFileIO(), table["path"], options=options, name=table["name"])
     return Table(
         FileStore(
             file_io=store.file_io,
@@ -81,29 +82,27 @@ def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Po
             name=store.name,
             environment=environment,
         )
-    ), posted
-
-
-def rows(*ids: int) -> pa.Table:
-    fields: list[pa.Field[Any]] = [
-        pa.field("id", pa.int32(), nullable=False),
-        pa.field("text", pa.string()),
-    ]
-    return pa.table(
-        [pa.array(ids, pa.int32()), pa.array([f"x{number}" for number in ids])],
-        schema=pa.schema(fields),
     )
 
 
+def open_posted(client: RestClient, table: Mapping[str, Any]) -> tuple[Table, Posted]:
+    """Open a table whose snapshots the server publishes."""
+    posted = Posted(client, table)
+    return _posting(table, posted), posted
+
+
+def rows(*ids: int) -> pa.Table:
+    columns = {"id": "INT NOT NULL", "text": "STRING"}
+    return arrow(columns, *((number, f"x{number}") for number in ids))
+
+
 def write(table: Table, *ids: int) -> Snapshot:
-    snapshot = table.new_write_builder().write(rows(*ids), EmbeddedExecutor()).snapshot
-    assert snapshot is not None
+    snapshot: Snapshot = tables.write(table, rows(*ids))
     return snapshot
 
 
 def ids_of(table: Table) -> list[Any]:
-    found: list[Any] = table.new_read_builder().to_arrow()["id"].to_pylist()
-    return sorted(found)
+    return [number for (number,) in tables.read(table, ["id"])]
 
 
 class Unpublished:
@@ -119,20 +118,9 @@ class Unpublished:
 
 def prepared(table: Mapping[str, Any], *ids: int, branch: str = "main") -> Snapshot:
     """Write all of a commit but its snapshot, and return that."""
-    environment, kept = PostedEnvironment(), Unpublished()
-    object.__setattr__(environment, "posted", kept)
-    store = FileStore.open(
-        LocalFileIO(), table["path"], options={"branch": branch}, name=table["name"]
-    )
-    held = FileStore(
-        file_io=store.file_io,
-        table_path=store.table_path,
-        schema=store.schema,
-        name=store.name,
-        environment=environment,
-    )
+    kept = Unpublished()
     try:
-        write(Table(held), *ids)
+        write(_posting(table, kept, branch), *ids)
     except KeyboardInterrupt:
         assert kept.snapshot is not None
         return kept.snapshot

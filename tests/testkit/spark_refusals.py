@@ -5,7 +5,7 @@ import importlib
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.tables import table_schema
 
 
 def write(at):
@@ -36,7 +36,7 @@ def time(at):
     types = pytest.importorskip("paimon_assets.spark.types")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(types, "_TIME", None)
-        types.to_spark_schema(first_table_schema(Schema.of({"t": "TIME"}), time_millis=0).fields)
+        types.to_spark_schema(table_schema({"t": "TIME"}).fields)
 
 
 def nanoseconds(_at):

@@ -25,7 +25,7 @@ from paimon_assets import (
     open_catalog,
 )
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataType
 from paimon_assets.engine.table.read.where import Where
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
@@ -52,6 +52,11 @@ def arrow(columns: Columns, *rows: Row) -> pa.Table:
         for row in rows
     ]
     return rows_to_arrow(named, schema)
+
+
+def table_schema(columns: Any, **declared: Any) -> TableSchema:
+    """Return the first schema of a table; arguments as `Schema.of`."""
+    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
 
 
 def new_catalog_in(warehouse: str | Path, *databases: str) -> TableCatalog:

@@ -7,13 +7,9 @@ from paimon_assets.engine.contract.context import BucketState, NumberedFile, Wri
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.tables import table_schema
 
 FILE_IO = LocalFileIO()
-
-
-def table_schema(columns, **declared):
-    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
 
 
 def keyed(columns=None, **options):

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets import DataSplit, Schema
+from paimon_assets import DataSplit
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.data.format.formats import open_writer
@@ -28,7 +28,8 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.schema.schema import TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from tests.testkit.tables import table_schema
 
 COLUMNS = {
     "id": "BIGINT",
@@ -106,7 +107,7 @@ def main(base_rows: int) -> None:
     """Generate, read, print."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        schema = first_table_schema(Schema.of(COLUMNS, primary_keys=["id"]), time_millis=0)
+        schema = table_schema(COLUMNS, primary_keys=["id"])
         random = np.random.default_rng(7)
         delta = base_rows // 4
         runs = [np.arange(base_rows)]

@@ -17,7 +17,7 @@ from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
 
-from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, open_catalog
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
@@ -38,6 +38,7 @@ from paimon_assets.assets import (
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown
+from tests.testkit.tables import new_table, write
 
 NAME = "d.numbers"
 SCHEMA = Schema.of({"n": "BIGINT"})
@@ -86,11 +87,10 @@ def expected(kind: Kind) -> list[int]:
 
 def prepare(home: Path, kind: Kind) -> None:
     """Make the table, and the folder of files that a run may take in."""
-    catalog = open_catalog(str(home / "warehouse"))
-    catalog.create_database("d")
-    table = catalog.create_table(NAME, KEYED if kind is Kind.COMPACTION else SCHEMA)
-    for write in BEFORE:
-        table.new_write_builder().write(numbers(write), EmbeddedExecutor(threads=1))
+    schema = KEYED if kind is Kind.COMPACTION else SCHEMA
+    table = new_table(home / "warehouse", schema, name=NAME)
+    for values in BEFORE:
+        write(table, numbers(values), executor=EmbeddedExecutor(threads=1))
     foreign.write(home / "landing" / "1.parquet", numbers(NEW))
 
 

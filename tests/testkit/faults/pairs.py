@@ -14,14 +14,11 @@ import pyarrow as pa
 
 from paimon_assets import (
     CommitUnknownError,
-    EmbeddedExecutor,
     Identifier,
     PaimonError,
-    Schema,
     SegmentSource,
     Table,
     add_column,
-    open_catalog,
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
@@ -36,6 +33,7 @@ from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY
 from tests.testkit import foreign
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.tables import new_table, read
 
 Rows = tuple[int, ...]
 SCENE: tuple[Rows, ...] = ((1, 2), (1, 2, 3), (2, 3), (2, 3, 4), (2, 3, 4, 5))
@@ -129,10 +127,8 @@ def prepare(directory: Path) -> None:
 
     All of it is old enough to be an orphan.
     """
-    catalog = open_catalog(str(directory / "warehouse"))
-    catalog.create_database("d")
     for name in ("t", "neighbour"):
-        table = catalog.create_table(f"d.{name}", Schema.of({"id": "INT"}))
+        table = new_table(directory / "warehouse", {"id": "INT"}, name=f"d.{name}")
         executor = OneStorageExecutor(table.state.file_io)
         for ids in ((1, 2), (3,)):
             table.new_write_builder().write(rows_of(*ids), executor)
@@ -290,8 +286,7 @@ def check(
 
 
 def rows_in(table: Table) -> Rows:
-    found = table.new_read_builder().with_columns(["id"]).to_arrow(EmbeddedExecutor(threads=1))
-    return tuple(sorted(int(number or 0) for number in found["id"].to_pylist()))
+    return tuple(number for (number,) in read(table, ["id"]))
 
 
 def check_whole(store: FileStore) -> None:

@@ -25,21 +25,14 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from paimon_assets import (
-    EmbeddedExecutor,
-    Schema,
-    SegmentSource,
-    Table,
-    open_catalog,
-    open_table,
-    update_column_type,
-)
+from paimon_assets import EmbeddedExecutor, SegmentSource, Table, open_table, update_column_type
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tests.testkit import foreign
 from tests.testkit.faults.pairs import check_whole
 from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
+from tests.testkit.tables import new_table, read
 
 USER = "mortal"
 ROWS = 4_000
@@ -166,10 +159,8 @@ JOBS: dict[str, Job] = {
 
 def prepare(directory: Path, job: Job) -> Path:
     """Make a table of some commits, and a folder of files; return where the table is."""
-    catalog = open_catalog(str(directory / "warehouse"))
-    catalog.create_database("d")
-    schema = Schema.of(_COLUMNS, primary_keys=list(job.keys), options=job.options)
-    table = catalog.create_table("d.t", schema)
+    declared: dict[str, Any] = {"primary_keys": job.keys, "options": job.options}
+    table = new_table(directory / "warehouse", _COLUMNS, name="d.t", **declared)
     each = ROWS // _FILES + 1
     for first in range(0, ROWS, each):
         rows = numbers(first, min(each, ROWS - first))
@@ -189,23 +180,15 @@ def end_and_check(directory: Path, job: Job) -> bool:
     table = open_table(str(directory / "warehouse" / "d.db" / "t"))
     made = len(table.snapshots())
     landing = foreign.states(directory / "landing")
-    found = _rows(table)
-    assert found in (sorted(before().items()), sorted(job.after(before()).items()))
+    assert read(table) in (sorted(before().items()), sorted(job.after(before()).items()))
     check_whole(table._store)
     job.perform(table, None)
     again = open_table(table.path)
-    assert _rows(again) == sorted(job.after(before()).items())
+    assert read(again) == sorted(job.after(before()).items())
     assert len(again.snapshots()) == _FILES + job.snapshots
     check_whole(again._store)
     assert foreign.states(directory / "landing") == landing
     return made > _FILES
-
-
-def _rows(table: Table) -> list[tuple[int, int]]:
-    rows = table.new_read_builder().to_arrow(EmbeddedExecutor(threads=1))
-    ids: list[Any] = rows["id"].to_pylist()
-    values: list[Any] = rows["v"].to_pylist()
-    return sorted(zip(ids, values, strict=True))
 
 
 def below(root: int) -> Iterator[tuple[int, bytes]]:

@@ -16,18 +16,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from multiprocessing.managers import ListProxy
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 
-from paimon_assets import EmbeddedExecutor, PaimonError, Schema, Table, open_catalog, open_table
+from paimon_assets import EmbeddedExecutor, PaimonError, Schema, Table, open_table
 from paimon_assets.engine.spec.predicate.predicate import And, equal
 from tests.testkit.faults.writers import fork_server
+from tests.testkit.tables import arrow, new_table, read
 
 PARTITIONS = ("a", "b", "c")
 _COLUMNS = {"part": "STRING", "worker": "INT", "number": "INT"}
@@ -128,7 +128,7 @@ class _Worker:
         writer = writer.with_commit_identifier(commit)
         if kind == "overwrite":
             writer = writer.with_dynamic_overwrite()
-        snapshot = writer.write(_arrow(table, rows), EmbeddedExecutor(threads=1)).snapshot
+        snapshot = writer.write(arrow(table.schema, *rows), EmbeddedExecutor(1)).snapshot
         assert snapshot is not None
         return Deed(snapshot_id=snapshot.id, kind=kind, rows=tuple(rows))
 
@@ -175,15 +175,6 @@ def _rows(table: Table, chance: random.Random, worker: int, number: int) -> list
     return [(part, worker, slot, number) for part in parts for slot in slots]
 
 
-def _arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
-    names = table.schema.field_names
-    types = [pa.string(), *[pa.int32()] * (len(names) - 1)]
-    columns = [
-        pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)
-    ]
-    return pa.table(dict(zip(names, columns, strict=True)))
-
-
 def replayed(deeds: Iterable[Deed], keys: int) -> list[Row]:
     """Return what a table holds after some commits, in the order of their snapshots.
 
@@ -210,10 +201,7 @@ def replayed(deeds: Iterable[Deed], keys: int) -> list[Row]:
 def faults_of(table: Table, outcome: Outcome) -> list[str]:
     """Return what is wrong with a table after `run`; nothing, if all is well."""
     found = list(outcome.untyped)
-    names = table.schema.field_names
-    rows = table.new_read_builder().to_arrow().to_pylist()
-    read = sorted(tuple(row[name] for name in names) for row in rows)
-    if read != replayed(outcome.deeds, len(table.schema.primary_keys)):
+    if read(table) != replayed(outcome.deeds, len(table.schema.primary_keys)):
         found.append("rows were lost, doubled or brought back")
     ids = sorted(deed.snapshot_id for deed in outcome.deeds)
     if ids != [snapshot.id for snapshot in table.snapshots()]:
@@ -247,13 +235,6 @@ def _files_named(table: Table) -> set[str]:
     return names
 
 
-def new_table(directory: Path, name: str) -> Table:
-    """Create an empty table of `SCHEMAS`."""
-    catalog = open_catalog(str(directory))
-    catalog.create_database("d")
-    return catalog.create_table(f"d.{name}", SCHEMAS[name])
-
-
 def main() -> None:
     """Run as a program and print figures."""
     parser = argparse.ArgumentParser()
@@ -263,7 +244,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in SCHEMAS if options.table == "all" else [options.table]:
         with tempfile.TemporaryDirectory() as directory:
-            table = new_table(Path(directory), name)
+            table = new_table(directory, SCHEMAS[name], name=f"d.{name}")
             outcome = run(table.path, workers=options.workers, seconds=options.seconds)
             commits = len(outcome.deeds)
             Console().print(

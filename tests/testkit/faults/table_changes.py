@@ -8,15 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets import (
-    EmbeddedExecutor,
-    Schema,
-    SegmentSource,
-    Table,
-    TableCatalog,
-    add_column,
-    open_catalog,
-)
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table, TableCatalog, add_column
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
@@ -32,6 +24,7 @@ from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.faults.maintainers import LATER
 from tests.testkit.faults.writers import COMMIT_USER, SURVIVED, OneStorageExecutor
+from tests.testkit.tables import new_table, write
 
 COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
 PARTITIONED = {"partition_keys": ["part"]}
@@ -73,11 +66,10 @@ def rows_of(commit: int) -> pa.Table:
 
 def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) -> Table:
     """Create the table of a deed, with its commits; in a catalog of directories by default."""
-    catalog = catalog or open_catalog(str(directory / "warehouse"))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", Schema.of(COLUMNS, options=deed.options, **deed.keys))
+    declared = Schema.of(COLUMNS, options=deed.options, **deed.keys)
+    table = new_table(catalog or directory / "warehouse", declared, name="d.t")
     for commit in range(COMMITS):
-        table.new_write_builder().write(rows_of(commit), EmbeddedExecutor(threads=1))
+        write(table, rows_of(commit))
     deed.scene(table)
     # Beside the table, so that copies of it find the same folder.
     data = rows_of(9).select(["id", "text"])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from paimon_assets import CommitConflictError, Table, WriteBuilder, open_catalog
+from paimon_assets import CommitConflictError, Table, WriteBuilder
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -27,6 +27,7 @@ from tests.testkit.predicate_truth import truth
 from tests.testkit.stateful.history import History, NamedRow, Row
 from tests.testkit.stateful.turns import Once, PatientExecutor
 from tests.testkit.stateful.world import ID, KIND, KINDS, PART, PARTS, SEQ, TEXT, draw_world
+from tests.testkit.tables import new_table
 
 T = TypeVar("T")
 
@@ -48,9 +49,7 @@ class Machine:
     def __init__(self, directory: Path, seed: int) -> None:
         self.seed = seed
         self.world = draw_world(Random(seed))  # noqa: S311 - nothing secret
-        catalog = open_catalog(str(directory))
-        catalog.create_database("d")
-        self.table = catalog.create_table("d.t", self.world.schema)
+        self.table = new_table(directory, self.world.schema, name="d.t")
         self.history = History(self.world, self.table.schema)
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
