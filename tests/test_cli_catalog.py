@@ -66,7 +66,7 @@ def test_databases_are_made_shown_and_dropped(run):
 
 
 def test_a_table_is_dropped_after_a_question(run):
-    assert "is dropped for ever" in run("drop", "db.t", code=11)
+    assert "will be deleted for good" in run("drop", "db.t", code=11)
     assert run("ls", "db") == "db.t\n"
     run("drop", "db.t$branch_b", "--yes", code=2)
     assert "is dropped" in run("drop", "db.t", input="y\n")

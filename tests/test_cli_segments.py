@@ -104,8 +104,10 @@ def test_folders_that_may_be_read_are_named_beside_or_in_the_environment(
 
 def test_a_folder_is_read_anew(run, tmp_path):
     run("segments", "add", "db.t", str(tmp_path / "in"), "--partition", "day:int")
-    assert "no segment was read anew" in run("segments", "refresh", "db.t")
+    assert "no segment was read again" in run("segments", "refresh", "db.t")
     write(tmp_path / "in" / "day=2" / "1.parquet", pa.table({"v": pa.array([5], pa.int32())}))
-    assert "segments 1 with 2 files and 3 rows were read anew" in run("segments", "refresh", "db.t")
+    assert "segments 1 with 2 files and 3 rows were read again" in run(
+        "segments", "refresh", "db.t"
+    )
     planned = run("segments", "add", "db.t", str(tmp_path / "none"), "--dry-run", code=3)
     assert "does not exist" in planned

@@ -66,7 +66,7 @@ def db_create(args: Arguments) -> None:
     args.catalog.create_database(
         args.name, ignore_if_exists=args.if_not_exists, options=args.properties
     )
-    say(f"database {args.name} is made", {"database": args.name})
+    say(f"database {args.name} created", {"database": args.name})
 
 
 @command("NAME", group=db)
@@ -137,8 +137,8 @@ def drop(args: Arguments) -> None:
     files = table.state.live_files()
     size = size_text(sum(entry.file.file_size for entry in files))
     args.confirm(
-        f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size}, is"
-        " dropped for ever."
+        f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"
+        " will be deleted for good."
     )
     catalog.drop_table(target)
     say(f"table {target} is dropped", {"dropped": target})
@@ -182,7 +182,7 @@ def views_create(args: Arguments) -> None:
             'each column is "NAME TYPE", and named once', param_hint="--column"
         )
     args.catalog.views.create(name, args.query, typed, dialects=args.dialects, comment=args.comment)
-    say(f"view {name} is made", {"view": name})
+    say(f"view {name} created", {"view": name})
 
 
 @command("NAME", "DIALECT", "[QUERY]", group=views)

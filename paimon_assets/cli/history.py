@@ -43,7 +43,7 @@ for _group, _kind in ((tag, "tags"), (branch, "branches"), (consumer, "consumers
 
 @command("TARGET", "NAME", group=tag)
 @integer("--snapshot", help="Snapshot id; the newest by default.")
-@duration("--retain", help="How long the tag is kept, such as '7 d'; for ever by default.")
+@duration("--retain", help="How long the tag is kept, such as '7 d'; without a limit by default.")
 @flag("--if-not-exists", help="Do nothing if the tag exists.")
 def tag_create(args: Arguments) -> None:
     """Give a snapshot of TARGET the name NAME."""
@@ -82,7 +82,7 @@ def branch_create(args: Arguments) -> None:
     """Make the branch NAME of TARGET; read and write it as TARGET$branch_NAME."""
     branches = args.table().branches
     branches.create(args.name, tag=args.tag, snapshot_id=args.snapshot)
-    say(f"branch {args.name} is made", {"branch": args.name})
+    say(f"branch {args.name} created", {"branch": args.name})
 
 
 @command("TARGET", "NAME", group=branch, yes=True)

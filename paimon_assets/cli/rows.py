@@ -121,7 +121,9 @@ def delete(args: Arguments) -> None:
     builder = _changing(args)
     if not args.dry_run and not args.yes:
         planned = builder.with_dry_run().delete(args.where)
-        args.confirm(f"{_rows_text(planned)} of {args.target}, for which {args.where}, go.")
+        args.confirm(
+            f"{_rows_text(planned)} of {args.target}, for which {args.where}, will be deleted."
+        )
     with working("deleting"):
         outcome = builder.delete(args.where)
     _show(outcome, "deleted")
@@ -165,8 +167,8 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
     if snapshot is None:
         line = f"{rows} match{'es' if matched == 1 else ''}, none was {done}"
     else:
-        went = counted(outcome.files_deleted, "file")
-        line = f"{rows} {done} in snapshot {snapshot.id}: {went} went, {outcome.files_added} came"
+        replaced = f"{counted(outcome.files_deleted, 'file')} replaced by {outcome.files_added}"
+        line = f"{rows} {done} in snapshot {snapshot.id} ({replaced})"
     facts = {
         "snapshot_id": None if snapshot is None else snapshot.id,
         "rows_matched": matched,

@@ -104,7 +104,7 @@ def segments_delete(args: Arguments) -> None:
 @root_option
 def segments_refresh(args: Arguments) -> None:
     """Take the segments IDS of TARGET, all that were added by default, as their folders are now."""
-    _show(_segments(args).refresh(args.ids, EmbeddedExecutor()), "read anew")
+    _show(_segments(args).refresh(args.ids, EmbeddedExecutor()), "read again")
 
 
 @command("TARGET", group=segments)

@@ -185,7 +185,7 @@ def alter(args: Arguments) -> None:
     """Change the columns and options of TARGET, all changes or none.
 
     In the order of the options below, each of which may be repeated. A change that would lose
-    stored values is refused, with a report of them; files are not written anew.
+    stored values is refused, with a report of them; files are not rewritten.
     """
     args.check_options(args.options)
     changes = _changes(args)

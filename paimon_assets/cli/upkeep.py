@@ -126,7 +126,7 @@ def compact(args: Arguments) -> None:
 @duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
 @integer("--before", help="Snapshots before the one of this id go, and no other.")
 @pairs("--option", "options", help="KEY=VALUE.")
-@flag("--dry-run", help="Only say what would go.")
+@flag("--dry-run", help="Only say what would be deleted.")
 def expire(args: Arguments) -> None:
     """Expire by the options of TARGET: snapshots, tags, partitions.
 
@@ -149,7 +149,7 @@ def expire(args: Arguments) -> None:
 
 @command("TARGET", yes=True)
 @duration("--older-than", default="1 d", show_default=True, help="Younger files may be in use.")
-@flag("--dry-run", help="Only say what would go.")
+@flag("--dry-run", help="Only say what would be deleted.")
 def clean(args: Arguments) -> None:
     """Delete files of TARGET that no snapshot names.
 
