@@ -19,7 +19,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.catalog_options import shown_options
@@ -78,6 +78,14 @@ class SoleWriterFileIO(DelegatingFileIO):
                     raise
             self._inner.replace(path, data)
             return True
+
+    def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
+        """See `FileIO`."""
+        return self._inner.list_tree(path)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """See `FileIO`."""
+        self._inner.delete_files(paths)
 
     def _passed(
         self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs

@@ -1,4 +1,4 @@
-"""Behaviour every FileIO shares, on the local disk and on an fsspec filesystem."""
+"""Behaviour every FileIO shares, on the local disk, on an fsspec filesystem and on S3."""
 
 import itertools
 import time
@@ -19,10 +19,20 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import current_spec, file_io_for, open_file_io
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
+from tests.testkit.s3_server import BUCKET, s3_server
 
 
-@pytest.fixture(params=["plain", "file:", "file://", "memory://"])
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["plain", "file:", "file://", "memory://", "s3://"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "s3://":
+        yield f"s3://{BUCKET}/{uuid4().hex}"
+        return
     if request.param != "memory://":
         prefix = "" if request.param == "plain" else request.param
         yield f"{prefix}{tmp_path}"
@@ -33,8 +43,9 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def file_io(root: str) -> FileIO:
-    return file_io_for(root)
+def file_io(root: str, request: pytest.FixtureRequest) -> FileIO:
+    is_s3 = root.startswith("s3://")
+    return file_io_for(root, request.getfixturevalue("s3") if is_s3 else None)
 
 
 def test_reads_what_was_written_below_a_directory_that_was_not_there(file_io, root):
@@ -114,6 +125,23 @@ def test_deletes_files_and_whole_directories(file_io, root):
     assert not file_io.exists(f"{root}/d/other")
     file_io.delete_directory(f"{root}/d")
     assert not file_io.exists(f"{root}/d")
+
+
+def test_deletes_many_files_and_shows_a_tree(file_io, root):
+    for name in ("a/x", "a/y", "a/b/z", "c"):
+        file_io.write_bytes(f"{root}/t/{name}", b"12")
+    listed = file_io.list_tree(f"{root}/t")
+    shown = {path: listed(f"{root}/t{path}") for path in ("", "/a", "/a/b", "/none")}
+    assert {path: [s.path[len(root) :] for s in found] for path, found in shown.items()} == {
+        "": ["/t/a", "/t/c"],
+        "/a": ["/t/a/b", "/t/a/x", "/t/a/y"],
+        "/a/b": ["/t/a/b/z"],
+        "/none": [],
+    }
+    assert [(s.is_directory, s.size) for s in shown["/a"]] == [(True, 0), (False, 2), (False, 2)]
+    file_io.delete_files([f"{root}/t/a/x", f"{root}/t/none", f"{root}/t/a/b/z"])
+    file_io.delete_files([])
+    assert [s.name for s in file_io.list_directory(f"{root}/t/a") if not s.is_directory] == ["y"]
 
 
 def test_makes_directories_again_and_again(file_io, root):

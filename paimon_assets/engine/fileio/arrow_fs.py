@@ -8,8 +8,8 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 import datetime as dt
 import errno
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +31,8 @@ from paimon_assets.engine.fileio.atomic import (
     is_refused,
     temporary_name,
 )
-from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.parallel_requests import send
 
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
@@ -148,7 +149,7 @@ def modified_ms(info: Mapping[str, Any]) -> int:
     return int(modified * 1000)
 
 
-class ArrowFileIO:
+class ArrowFileIO(FileIO):
     """FileIO over a pyarrow filesystem; opened by `fileio.opening`."""
 
     def __init__(
@@ -172,16 +173,6 @@ class ArrowFileIO:
         """How to open this storage elsewhere."""
         return self._spec
 
-    def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
-    ) -> AbstractContextManager[None]:
-        """Do nothing: each file is asked for when it is read."""
-        return nullcontext()
-
-    def at_once(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return nullcontext()
-
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""
         inner = self._inner(path)
@@ -195,9 +186,6 @@ class ArrowFileIO:
         """Open a file for random access; the caller closes it."""
         with self._errors(path):
             return self._filesystem.open_input_file(self._inner(path))
-
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
-        """Do nothing."""
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""
@@ -314,6 +302,11 @@ class ArrowFileIO:
         inner = self._inner(path)
         with self._errors(path), suppress(FileNotFoundError):
             self._filesystem.delete_file(inner)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete files, some at once."""
+        for sent in [send(self.delete_file, path) for path in paths]:
+            sent.result()
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""

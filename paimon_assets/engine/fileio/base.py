@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,14 +65,15 @@ class FileIO(Protocol):
         An object store is asked for all at once, and the block's first `read_bytes` or `exists` of
         each takes that answer; other storages are asked as the block goes.
         """
-        ...
+        _ = reads, files
+        return nullcontext()
 
     def at_once(self) -> AbstractContextManager[None]:
         """Let the files that `write_bytes` writes in the block go to an object store side by side.
 
         The block reads none of them. When it ends all are written, or the first error is raised.
         """
-        ...
+        return nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""
@@ -91,7 +92,7 @@ class FileIO(Protocol):
 
         Memory: 256 KiB a file at most, of 64 files.
         """
-        ...
+        _ = files
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories.
@@ -138,6 +139,14 @@ class FileIO(Protocol):
         """List a directory, not its subdirectories; empty if it does not exist."""
         ...
 
+    def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
+        """Return what lists directories below a path, one after the other.
+
+        An object store lists all below the path at once, 1,000 files a request, and remembers it.
+        """
+        _ = path
+        return self.list_directory
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; fine if it exists."""
         ...
@@ -145,6 +154,11 @@ class FileIO(Protocol):
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
         ...
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete files as `delete_file` does; S3 takes 1,000 a request."""
+        for path in paths:
+            self.delete_file(path)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""

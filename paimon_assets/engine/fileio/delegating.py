@@ -1,8 +1,7 @@
 """DelegatingFileIO: a storage that stands in front of another and passes every call on."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -13,8 +12,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class DelegatingFileIO(ABC):
-    """The base of storages in front of another; all of `FileIO` goes through `_passed`."""
+class DelegatingFileIO(FileIO):
+    """The base of storages in front of another; what `FileIO` does goes through `_passed`.
+
+    Calls that spare requests become single ones; who passes them on says so.
+    """
 
     @property
     @abstractmethod
@@ -30,16 +32,6 @@ class DelegatingFileIO(ABC):
     ) -> T:
         """Make a call of the storage behind; `make` does."""
 
-    def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
-    ) -> AbstractContextManager[None]:
-        """Do nothing: each call passes by itself."""
-        return nullcontext()
-
-    def at_once(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return nullcontext()
-
     def read_bytes(self, path: str) -> bytes:
         """See `FileIO`."""
         return self._passed(FileIO.read_bytes, path)
@@ -47,10 +39,6 @@ class DelegatingFileIO(ABC):
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """See `FileIO`."""
         return self._passed(FileIO.open_input, path, size)
-
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
-        """Ask for nothing ahead."""
-        _ = files
 
     def open_output(self, path: str) -> pa.NativeFile:
         """See `FileIO`."""

@@ -3,8 +3,8 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
-from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 
 _SPEC = FileIOSpec()
 
@@ -69,23 +69,13 @@ _MOST_LISTINGS = 5
 """Beyond the first, while files are deleted; of thousands, a name more or less decides nothing."""
 
 
-class LocalFileIO:
+class LocalFileIO(FileIO):
     """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
 
     @property
     def spec(self) -> FileIOSpec:
         """How to open this storage elsewhere."""
         return _SPEC
-
-    def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
-    ) -> AbstractContextManager[None]:
-        """Do nothing: a local file is there at once."""
-        return nullcontext()
-
-    def at_once(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return nullcontext()
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""
@@ -96,9 +86,6 @@ class LocalFileIO:
         """Open a file for random access; the caller closes it."""
         with _storage_errors(path):
             return pa.OSFile(local_path(path), "rb")
-
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
-        """Do nothing."""
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""

@@ -4,11 +4,12 @@ Messages name paths, never option values, which may be credentials.
 """
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
-from paimon_assets.engine.fileio.base import FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 from paimon_assets.engine.fileio.object_clients import (
     BUCKET_MISSING,
     S3_SCHEMES,
@@ -38,10 +39,12 @@ from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_sta
 _MARKER = ".directory"
 _MARK = "paimonpublish"
 """Metadata key of an object that says which publish made it; Azure takes letters only."""
-_PROVEN: set[tuple[str, str, str]] = set()
-"""(scheme, endpoint, bucket) that was seen to refuse a put of a name that was taken."""
+_PROVEN: set[tuple[str, str]] = set()
+"""(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
 _ENDS_HELD = 64
 """Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
+_PAGE = 1_000
+"""Names in a request of a listing."""
 _PART_BYTES = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 4
 _WHOLE_BYTES = 64 * 1024 * 1024
@@ -100,7 +103,7 @@ class UploadStream(pa.PythonFile):
         self.discard = upload.discard
 
 
-class ObjectFileIO:
+class ObjectFileIO(FileIO):
     """FileIO over the buckets of one kind of object store; opened by `fileio.opening`."""
 
     def __init__(self, spec: FileIOSpec) -> None:
@@ -214,8 +217,7 @@ class ObjectFileIO:
 
     def _prove(self, path: str, store: Any, key: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        bucket = path.partition("://")[2].partition("/")[0]
-        proven = self._spec.scheme, self._options.get("endpoint", ""), bucket
+        proven = self._options.get("endpoint", ""), _root(path)
         if proven in _PROVEN:
             return
         parent, _, name = key.rpartition("/")
@@ -225,7 +227,7 @@ class ObjectFileIO:
             is_refused = self._refused(store, probe) or self._refused(store, probe)
         finally:
             with suppress(Exception):  # an orphan; it harms nobody
-                store.delete(probe)
+                self.delete_file(f"{_root(path)}/{probe}")
         if not is_refused:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
@@ -289,12 +291,33 @@ class ObjectFileIO:
             store, key = self._at(path)
             listed = store.list_with_delimiter(key or None)
         statuses = [_status(base, each, key) for each in listed["objects"]]
-        statuses += [
-            FileStatus(path=f"{base}/{_name(each)}", size=0, is_directory=True, modified_ms=0)
-            for each in listed["common_prefixes"]
-        ]
+        statuses += [_directory(f"{base}/{_name(each)}") for each in listed["common_prefixes"]]
         shown = [each for each in statuses if each.path != base and each.name != _MARKER]
         return sorted(shown, key=lambda status: status.path)
+
+    def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
+        """List all below a path at once; return what shows its directories."""
+        base = path.rstrip("/")
+        directories: dict[str, dict[str, FileStatus]] = {}
+        with self._errors(path):
+            store, key = self._at(path)
+            for page in store.list(key, chunk_size=_PAGE):
+                for each in page:
+                    directory, *_ = each["path"].rpartition("/")
+                    status = _status(f"{_root(path)}/{directory}", each, directory)
+                    directories.setdefault(status.path.rpartition("/")[0], {})[status.path] = status
+        for directory in list(directories):
+            child = directory
+            while child.startswith(f"{base}/"):
+                parent = child.rpartition("/")[0]
+                directories.setdefault(parent, {})[child] = _directory(child)
+                child = parent
+
+        def listed(directory: str) -> list[FileStatus]:
+            statuses = directories.get(directory.rstrip("/"), {})
+            return [each for _, each in sorted(statuses.items()) if each.name != _MARKER]
+
+        return listed
 
     def make_directory(self, path: str) -> None:
         """Make an empty object `.directory` where nothing is: it stands for a directory."""
@@ -311,23 +334,26 @@ class ObjectFileIO:
         """Delete a directory with all it holds; fine if it does not exist."""
         with self._errors(path):
             store, key = self._at(path)
-            self._delete_keys(path, [each["path"] for each in store.list(key).collect()])
+            listed = store.list(key).collect()
+            self.delete_files([f"{_root(path)}/{each['path']}" for each in listed])
             # What is left are names that end with a slash, of other engines' directories.
             for each in store.list(key).collect() if self._spec.scheme in S3_SCHEMES else ():
                 self._delete_slash(path, each["path"])
 
-    def _delete_keys(self, path: str, keys: list[str]) -> None:
-        if self._spec.scheme in S3_SCHEMES:
-            if keys:
-                self._at(path)[0].delete(keys)  # 1,000 a request
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete files; S3 takes 1,000 a request."""
+        if self._spec.scheme not in S3_SCHEMES or len(paths) == 1:
+            for sent in [send(self.delete_file, path) for path in paths]:
+                sent.result()
             return
-        base = path[: len(path) - len(self._at(path)[1])]
-        for sent in [send(self.delete_file, base + key) for key in keys]:
-            sent.result()
+        for _, group in groupby(sorted(paths), _root):
+            some = list(group)
+            with self._errors(some[0]):
+                self._at(some[0])[0].delete([self._at(path)[1] for path in some])
 
     def _delete_slash(self, path: str, key: str) -> None:
         """Delete an object whose name ends with a slash, which obstore cannot name."""
-        bucket = path.partition("://")[2].partition("/")[0]
+        bucket = _root(path).rpartition("/")[2]
         client = client_of(self._spec.scheme, bucket, self._options)
         endpoint = client.config.get("endpoint")
         if endpoint is None:
@@ -417,8 +443,18 @@ class ObjectFileIO:
         return StorageError(what, kind=kind, details=details)
 
 
+def _root(path: str) -> str:
+    """Return the scheme and the bucket of a path."""
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
 def _name(key: str) -> str:
     return key.rpartition("/")[2]
+
+
+def _directory(path: str) -> FileStatus:
+    return FileStatus(path=path, size=0, is_directory=True, modified_ms=0)
 
 
 def _status(base: str, listed: dict[str, Any], directory: str) -> FileStatus:

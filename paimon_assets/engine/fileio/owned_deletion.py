@@ -6,7 +6,7 @@ local disk: a bucket that is a link belongs to whoever owns what it leads to.
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
@@ -35,14 +35,20 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
     return os.path.realpath(local_path(path)) == os.path.realpath(local_path(root)) + below
 
 
-def delete_owned(file_io: FileIO, roots: Sequence[str], path: str) -> bool:
-    """Delete a file of a table; fine if it does not exist."""
-    directory = path.rpartition("/")[0]
-    if not is_reached(file_io, roots, directory):
-        logger.warning("'%s' is left: a link leads to its directory", path)
-        return False
-    file_io.delete_file(path)
-    return True
+def delete_owned(file_io: FileIO, roots: Sequence[str], paths: Iterable[str]) -> int:
+    """Delete files of a table, fine if they do not exist; return how many may be deleted."""
+    reached: dict[str, bool] = {}
+    owned = []
+    for path in paths:
+        directory = path.rpartition("/")[0]
+        if directory not in reached:
+            reached[directory] = is_reached(file_io, roots, directory)
+        if reached[directory]:
+            owned.append(path)
+        else:
+            logger.warning("'%s' is left: a link leads to its directory", path)
+    file_io.delete_files(owned)
+    return len(owned)
 
 
 def _is_straight(path: str) -> bool:

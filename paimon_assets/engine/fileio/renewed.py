@@ -3,13 +3,13 @@
 Credentials that the storage refuses before their end are asked for anew, once a call.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Concatenate
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import renewing
 
@@ -54,6 +54,14 @@ class RenewedFileIO(DelegatingFileIO):
     def at_once(self) -> AbstractContextManager[None]:
         """See `FileIO`."""
         return self._opened(None)[0].at_once()
+
+    def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
+        """See `FileIO`."""
+        return self._passed(FileIO.list_tree, path)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """See `FileIO`."""
+        self._passed(FileIO.delete_files, paths)
 
     def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
         """See `FileIO`."""

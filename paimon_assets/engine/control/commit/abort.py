@@ -68,7 +68,7 @@ def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> in
 
 
 def _delete(store: FileStore, paths: Iterable[str]) -> int:
-    return sum(delete_owned(store.file_io, store.roots, path) for path in paths)
+    return delete_owned(store.file_io, store.roots, paths)
 
 
 def _made_by(store: FileStore, message: CommitMessage) -> Iterator[str]:

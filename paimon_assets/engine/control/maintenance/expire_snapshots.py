@@ -14,7 +14,6 @@ Source: `org.apache.paimon.table.ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
 import logging
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
@@ -48,7 +47,6 @@ from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
 
 logger = logging.getLogger(__name__)
 
-_DELETES_AT_ONCE = 8
 _STRAY = (
     "snapshot {above}, which is not built on snapshot {below}: see the error 'snapshot-gap' of the "
     "next commit"
@@ -205,18 +203,11 @@ def _delete(
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:
     """Delete files of a table; several at once where the storage is far."""
     listed = list(paths)
-
-    def delete(path: str) -> None:
+    for path in listed:
         directory, _, name = path.rpartition("/")
         if directory == store.paths.manifest_directory:
-            store.manifests.delete(name)  # the cache forgets it, too
-        else:
-            delete_owned(store.file_io, store.roots, path)
-
-    is_near = store.file_io.spec.scheme == "file" or len(listed) == 1
-    with ThreadPoolExecutor(_DELETES_AT_ONCE, thread_name_prefix="delete") as pool:
-        for _ in (map if is_near else pool.map)(delete, listed):
-            pass
+            store.manifests.forget(name)
+    delete_owned(store.file_io, store.roots, listed)
 
 
 def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 import json
 import re
-from collections.abc import Container, Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -115,7 +115,7 @@ def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[s
 
 def _candidates(store: FileStore) -> Iterator[FileStatus]:
     """Yield the files of a table that may be deleted if nothing needs them."""
-    list_directory = store.file_io.list_directory
+    list_directory = store.file_io.list_tree(store.paths.table)
     for directory in (
         store.paths.manifest_directory,
         store.paths.index_directory,
@@ -126,7 +126,7 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
     for status in list_directory(store.paths.ledger_directory):
         if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
             yield status
-    yield from _data_files(store)
+    yield from _data_files(store, list_directory)
     branch_homes = [
         status.path
         for status in list_directory(store.paths.branches_directory)
@@ -138,7 +138,9 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
             yield from (status for status in listed if _TEMPORARY.fullmatch(status.name))
 
 
-def _data_files(store: FileStore) -> Iterator[FileStatus]:
+def _data_files(
+    store: FileStore, list_directory: Callable[[str], list[FileStatus]]
+) -> Iterator[FileStatus]:
     """Yield the files of all bucket directories, and those directories that are empty."""
     inside = store.paths.data_directory
     folders = [f"{store.paths.table}/{inside}" if inside else store.paths.table]
@@ -146,15 +148,15 @@ def _data_files(store: FileStore) -> Iterator[FileStatus]:
         folders = [
             status.path
             for folder in folders
-            for status in store.file_io.list_directory(folder)
+            for status in list_directory(folder)
             if status.is_directory and "=" in status.name
         ]
     for folder in folders:
-        for bucket in store.file_io.list_directory(folder):
+        for bucket in list_directory(folder):
             if not (bucket.is_directory and bucket.name.startswith("bucket-")):
                 continue
             if is_reached(store.file_io, store.roots, bucket.path):
-                yield from (files := store.file_io.list_directory(bucket.path))
+                yield from (files := list_directory(bucket.path))
                 if not files:
                     yield bucket
 

@@ -245,8 +245,12 @@ class ManifestStore:
 
     def delete(self, name: str) -> None:
         """Delete a manifest or list that no snapshot names."""
+        self.forget(name)
+        delete_owned(self._file_io, (self._paths.table,), [self._paths.manifest(name)])
+
+    def forget(self, name: str) -> None:
+        """Forget the content of a file that goes."""
         self._cache.forget(self._key(name))
-        delete_owned(self._file_io, (self._paths.table,), self._paths.manifest(name))
 
     def _key(self, name: str) -> tuple[str, str]:
         return (self._file_io.spec.scheme, self._paths.manifest(name))
