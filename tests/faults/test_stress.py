@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.testkit.effort import often
-from tests.testkit.faults.stress import SCHEMAS, faults_of, new_table, run
+from tests.testkit.faults.stress import SCHEMAS, faults_of, run
+from tests.testkit.tables import new_table
 
 LOST = {
     "CommitConflictError commit-retries",
@@ -22,7 +23,7 @@ LOST = {
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_what_is_acknowledged_is_what_is_read(name: str, tmp_path: Path) -> None:
-    table = new_table(tmp_path, name)
+    table = new_table(tmp_path, SCHEMAS[name], name=f"d.{name}")
     tries = often(3)
     outcome = run(table.path, workers=8, seconds=often(120), tries=tries)
     assert faults_of(table, outcome) == []
