@@ -22,12 +22,13 @@ nothing is published.
 
 A published file survives the death of its writer at any point. It is not flushed to the platter:
 neither are the data files it names, so after a power failure the last commits of a local table may
-be gone or damaged (the same holds for Paimon's own local storage).
+be gone or damaged (the same holds for Paimon's own local storage). `file.fsync` flushes them.
 Source: `org.apache.paimon.fs.FileIO`, `org.apache.paimon.catalog.RenamingSnapshotCommit`,
 redesigned: a check followed by a rename loses commits of concurrent processes.
 """
 
 import errno
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -71,12 +72,14 @@ def temporary_name(name: str) -> str:
     return f".{name}.{uuid4().hex}.tmp"
 
 
-def link_if_absent(path: str, data: bytes) -> bool:
-    """Publish on a local or network file system."""
+def link_if_absent(
+    path: str, data: bytes, write: Callable[[Path, bytes], None] | None = None
+) -> bool:
+    """Publish on a local or network file system; `write` makes the temporary file."""
     target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:
-        _write_new(temporary, data)
+        (write or _write_new)(temporary, data)
         return _link(target, temporary)
     finally:
         # What became of the temporary file says nothing about the published one.

@@ -45,7 +45,8 @@ def local_path(path: str) -> str:
 
 
 @contextmanager
-def _storage_errors(path: str) -> Iterator[None]:
+def storage_errors(path: str) -> Iterator[None]:
+    """Turn what the disk refuses in the block into our errors."""
     try:
         yield
     except FileNotFoundError as error:
@@ -79,18 +80,18 @@ class LocalFileIO(FileIO):
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""
-        with _storage_errors(path):
+        with storage_errors(path):
             return Path(local_path(path)).read_bytes()
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
-        with _storage_errors(path):
+        with storage_errors(path):
             return pa.OSFile(local_path(path), "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories."""
         local = local_path(path)
-        with _storage_errors(path):
+        with storage_errors(path):
             for _ in range(_MOST_DIRECTORIES_MADE):
                 try:
                     return pa.OSFile(local, "wb")
@@ -102,7 +103,7 @@ class LocalFileIO(FileIO):
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file; an existing one is an error, because names are fresh."""
         local = Path(local_path(path))
-        with _storage_errors(path):
+        with storage_errors(path):
             try:
                 file = local.open("xb")
             except FileNotFoundError:
@@ -113,14 +114,14 @@ class LocalFileIO(FileIO):
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file atomically with its whole content, only if there is none of that name."""
-        with _storage_errors(path):
+        with storage_errors(path):
             return link_if_absent(local_path(path), data)
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or overwrite a small file; readers see the old or the new content."""
         target = Path(local_path(path))
         temporary = target.with_name(temporary_name(target.name))
-        with _storage_errors(path):
+        with storage_errors(path):
             try:
                 try:
                     temporary.write_bytes(data)
@@ -139,7 +140,7 @@ class LocalFileIO(FileIO):
         renamed over another.
         """
         try:
-            with _storage_errors(path), Path(local_path(path)).open("r+b", buffering=0) as file:
+            with storage_errors(path), Path(local_path(path)).open("r+b", buffering=0) as file:
                 file.write(data)
                 if file.seek(0, os.SEEK_END) > len(data):
                     file.truncate(len(data))
@@ -148,12 +149,12 @@ class LocalFileIO(FileIO):
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
-        with _storage_errors(path):
+        with storage_errors(path):
             return Path(local_path(path)).exists()
 
     def file_size(self, path: str) -> int:
         """Return the bytes of a file."""
-        with _storage_errors(path):
+        with storage_errors(path):
             return Path(local_path(path)).stat().st_size
 
     def list_directory(self, path: str) -> list[FileStatus]:
@@ -164,7 +165,7 @@ class LocalFileIO(FileIO):
         files called by numbers the newest is what counts. Hidden ones, which become others, are
         let go.
         """
-        with _storage_errors(path):
+        with storage_errors(path):
             statuses, torn = _list(base := path.rstrip("/"), local := local_path(path))
             for _ in range(_MOST_LISTINGS):
                 if not torn:
@@ -174,17 +175,17 @@ class LocalFileIO(FileIO):
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; fine if it exists."""
-        with _storage_errors(path):
+        with storage_errors(path):
             Path(local_path(path)).mkdir(parents=True, exist_ok=True)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
-        with _storage_errors(path):
+        with storage_errors(path):
             Path(local_path(path)).unlink(missing_ok=True)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
-        with _storage_errors(path):
+        with storage_errors(path):
             for _ in range(_MOST_LISTINGS):
                 try:
                     return shutil.rmtree(local_path(path))
@@ -197,7 +198,7 @@ class LocalFileIO(FileIO):
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; a link to one stays."""
-        with _storage_errors(path):
+        with storage_errors(path):
             try:
                 Path(local_path(path)).rmdir()
             except OSError as error:
@@ -210,7 +211,7 @@ class LocalFileIO(FileIO):
         """Move a directory to a path that does not exist."""
         taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         goal = Path(local_path(target))
-        with _storage_errors(source):
+        with storage_errors(source):
             if goal.exists():
                 raise taken
             goal.parent.mkdir(parents=True, exist_ok=True)

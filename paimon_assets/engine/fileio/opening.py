@@ -24,10 +24,11 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.flushed import FlushedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES, S3_SCHEMES
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
-from paimon_assets.engine.spec.options.catalog_options import LOCK_ENABLED
+from paimon_assets.engine.spec.options.catalog_options import FILE_FSYNC, LOCK_ENABLED
 from paimon_assets.engine.spec.options.option import Options
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
             details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
         )
     if spec.scheme == "file":
-        return LocalFileIO()
+        return FlushedFileIO() if Options(spec.options).get(FILE_FSYNC) else LocalFileIO()
     if spec.scheme in _HDFS:
         return ArrowFileIO(_guard(spec, lambda: _open_hdfs(spec)), spec)
     if spec.scheme in OBJECT_SCHEMES:

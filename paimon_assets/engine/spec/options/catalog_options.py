@@ -13,6 +13,9 @@ from paimon_assets.engine.spec.options.option import Option
 
 WAREHOUSE = Option("warehouse", "", "Path of the directory that is the catalog.")
 METASTORE = Option("metastore", "filesystem", "Who knows the tables' names.", parse=str.lower)
+FILE_FSYNC = Option(
+    "file.fsync", False, "Whether commits on a local disk are flushed to it before they return."
+)
 LOCK_ENABLED = Option("lock.enabled", False, "Whether writers take a catalog lock; refused.")
 
 CATALOG_PREFIXES = ("lock.", "lock-", "token", "data-token.", "dlf.", "header.", "table-default.")
@@ -91,6 +94,7 @@ _PLAIN_CATALOG = frozenset(
     for option in (
         WAREHOUSE,
         METASTORE,
+        FILE_FSYNC,
         LOCK_ENABLED,
         PREFIX,
         TOKEN_PROVIDER,

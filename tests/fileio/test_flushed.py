@@ -1,0 +1,103 @@
+"""`file.fsync`: what a snapshot names is on the disk before it, and it before a commit returns."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import CommitUnknownError
+from paimon_assets.engine.fileio.flushed import FlushedFileIO
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import file_io_for, open_file_io
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+
+FSYNC = {"file.fsync": "true"}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Every flush and every new name, in the order they happened: (what, path)."""
+    listed: list[tuple[str, str]] = []
+    fsync, link = os.fsync, Path.hardlink_to
+
+    def recorded_fsync(handle):
+        listed.append(("flush", str(Path(f"/proc/self/fd/{handle}").readlink())))
+        fsync(handle)
+
+    def recorded_link(self, target):
+        link(self, target)
+        listed.append(("name", str(self)))
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(Path, "hardlink_to", recorded_link)
+    return listed
+
+
+def lost_by_a_power_failure(calls, root):
+    """Names a disk may not have if the power fails now: files and directories never flushed."""
+    flushed = {path for what, path in calls if what == "flush"}
+    for path in list(flushed):  # what is published is flushed under a hidden name first
+        folder, _, name = path.rpartition("/")
+        if name.startswith(".") and name.endswith(".tmp"):
+            flushed.add(f"{folder}/{name[1:].rsplit('.', 2)[0]}")
+    named = {str(path) for path in Path(root).rglob("*") if not path.name.startswith(".")}
+    hints = {path for path in named if Path(path).name in ("LATEST", "EARLIEST")}
+    return {path for path in named - hints if Path(path).is_file() and path not in flushed} | {
+        path for path in named - hints if str(Path(path).parent) not in flushed
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of({"id": "BIGINT", "day": "STRING"}, partition_keys=["day"]),
+        Schema.of({"id": "BIGINT", "day": "STRING"}, primary_keys=["id"], options={"bucket": "2"}),
+        Schema.of({"id": "BIGINT", "day": "STRING"}, options={"file.format": "orc"}),
+        Schema.of({"id": "BIGINT", "day": "STRING"}, options={"file.format": "avro"}),
+    ],
+    ids=["partitioned", "keyed", "orc", "avro"],
+)
+def test_a_commit_flushes_all_it_names_before_it(tmp_path, calls, schema):
+    catalog = open_catalog(str(tmp_path / "w"), FSYNC)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", schema)
+    table.new_write_builder().write(pa.table({"id": [1, 2], "day": ["a", "b"]}))
+    snapshot = str(tmp_path / "w/db.db/t/snapshot/snapshot-1")
+    at = calls.index(("name", snapshot))
+    before = calls[:at]
+    assert lost_by_a_power_failure(before, tmp_path / "w/db.db") == set()
+    assert ("flush", str(Path(snapshot).parent)) in calls[at:]
+    assert table.to_arrow().num_rows == 2
+
+
+def test_without_the_option_nothing_is_flushed(tmp_path, calls):
+    catalog = open_catalog(str(tmp_path / "w"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", Schema.of({"id": "BIGINT"})).append(pa.table({"id": [1]}))
+    assert [call for call in calls if call[0] == "flush"] == []
+
+
+def test_workers_open_the_same_storage(tmp_path):
+    file_io = file_io_for(str(tmp_path), FSYNC)
+    assert isinstance(open_file_io(file_io.spec), FlushedFileIO)
+    assert type(file_io_for(str(tmp_path), {"file.format": "orc"})) is LocalFileIO
+
+
+def test_a_flush_that_fails_after_the_publish_is_an_unknown_outcome(tmp_path, monkeypatch):
+    path, link = tmp_path / "snapshot-1", Path.hardlink_to
+    real = os.fsync
+
+    def link_then_break(self, target):
+        link(self, target)
+        monkeypatch.setattr(os, "fsync", fail)
+
+    def fail(handle):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "hardlink_to", link_then_break)
+    with pytest.raises(CommitUnknownError, match="does not say that it keeps it"):
+        FlushedFileIO().publish(str(path), b"{}")
+    monkeypatch.setattr(os, "fsync", real)
+    assert path.read_bytes() == b"{}"
