@@ -78,30 +78,27 @@ def _all_referenced(store: FileStore) -> set[str]:
     return names
 
 
-def test_hash_indexes_come_with_an_append_and_replace_what_they_name(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    commit(store, _written(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
+def test_hash_indexes_come_with_an_append_and_replace_what_they_name(keyed):
+    commit(keyed, _written(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
     made = commit(
-        store, _written(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
+        keyed, _written(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
     )
     assert (made.commit_kind, made.delta_record_count) == (CommitKind.APPEND, 0)
-    assert _index_names(store) == ["h1"]
+    assert _index_names(keyed) == ["h1"]
     with pytest.raises(CommitConflictError) as caught:
-        commit(store, _written(new_index_files=(_hash("h2"),), deleted_index_files=(_hash("h0"),)))
+        commit(keyed, _written(new_index_files=(_hash("h2"),), deleted_index_files=(_hash("h0"),)))
     assert caught.value.kind == "index-gone"
-    assert manifest_files(store) == _all_referenced(store)
+    assert manifest_files(keyed) == _all_referenced(keyed)
 
 
-def test_an_index_manifest_that_does_not_change_keeps_its_name(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    first = commit(store, _written(new_index_files=(_hash("h0"),)))
-    assert commit(store, message(keyed_file(0, 9))).index_manifest == first.index_manifest
-    emptied = commit(store, _written(deleted_index_files=(_hash("h0"),)), kind=CommitKind.OVERWRITE)
+def test_an_index_manifest_that_does_not_change_keeps_its_name(keyed):
+    first = commit(keyed, _written(new_index_files=(_hash("h0"),)))
+    assert commit(keyed, message(keyed_file(0, 9))).index_manifest == first.index_manifest
+    emptied = commit(keyed, _written(deleted_index_files=(_hash("h0"),)), kind=CommitKind.OVERWRITE)
     assert emptied.index_manifest is None
 
 
-def test_rows_deleted_by_vectors_are_an_overwrite(tmp_path):
-    store = new_store(tmp_path)
+def test_rows_deleted_by_vectors_are_an_overwrite(store):
     commit(store, message(plain_file("a")))
     vectors = _written(new_index_files=(_vectors("v", "a"),))
     with pytest.raises(InvalidInputError, match="deletion vectors") as caught:
@@ -116,8 +113,7 @@ def test_rows_deleted_by_vectors_are_an_overwrite(tmp_path):
     assert conflict.value.kind == "vector-without-file"
 
 
-def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(tmp_path):
-    store = new_store(tmp_path)
+def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(store):
     old, new = plain_file("old"), plain_file("new")
     commit(store, message(old))
     commit(store, _written(new_index_files=(_vectors("v", "old"),)), kind=CommitKind.OVERWRITE)
@@ -130,12 +126,11 @@ def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(tmp_path)
     assert (live_names(store), _index_names(store)) == (["new"], [])
 
 
-def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(keyed, tmp_path):
     level_0 = keyed_file(0, 9, file_name="new")
-    commit(store, message(level_0, total_buckets=2))
+    commit(keyed, message(level_0, total_buckets=2))
     made = commit(
-        store,
+        keyed,
         _compacted(
             compact_before=(level_0,),
             compact_after=(keyed_file(0, 9, level=5, file_name="top"),),
@@ -144,12 +139,12 @@ def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(tmp_path
         ),
         kind=CommitKind.COMPACT,
     )
-    assert (made.id, live_names(store), _index_names(store)) == (2, ["top"], ["v"])
-    assert _changelog(store, made) == [("changes", 7)]
+    assert (made.id, live_names(keyed), _index_names(keyed)) == (2, ["top"], ["v"])
+    assert _changelog(keyed, made) == [("changes", 7)]
     assert (made.changelog_record_count, made.total_record_count) == (7, 10)
     list_path = tmp_path / "table" / "manifest" / str(made.changelog_manifest_list)
     assert list_path.stat().st_size == made.changelog_manifest_list_size
-    assert manifest_files(store) == _all_referenced(store)
+    assert manifest_files(keyed) == _all_referenced(keyed)
 
 
 def _changelog(store: FileStore, snapshot: Snapshot) -> list[tuple[str, int]]:
@@ -161,8 +156,7 @@ def _changelog(store: FileStore, snapshot: Snapshot) -> list[tuple[str, int]]:
     ]
 
 
-def test_an_append_commits_its_changelog_and_the_next_one_has_none(tmp_path):
-    store = new_store(tmp_path)
+def test_an_append_commits_its_changelog_and_the_next_one_has_none(store):
     made = commit(
         store,
         _written(new_files=(plain_file("a"),), changelog_files=(plain_file("c", row_count=12),)),
@@ -193,36 +187,34 @@ def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
     assert manifest_files(table) == _all_referenced(table)
 
 
-def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(keyed):
     level_0 = keyed_file(0, 9, file_name="old")
-    commit(store, message(level_0, total_buckets=2))
+    commit(keyed, message(level_0, total_buckets=2))
     planned = _compacted(
         compact_before=(level_0,), compact_after=(keyed_file(0, 9, level=5, file_name="top"),)
     )
-    commit(store, message(keyed_file(0, 9, file_name="meanwhile"), total_buckets=2))
-    commit(store, planned, kind=CommitKind.COMPACT)
-    assert live_names(store) == ["meanwhile", "top"]
+    commit(keyed, message(keyed_file(0, 9, file_name="meanwhile"), total_buckets=2))
+    commit(keyed, planned, kind=CommitKind.COMPACT)
+    assert live_names(keyed) == ["meanwhile", "top"]
 
 
 @pytest.mark.parametrize(("taken", "kind"), [("same", "file-gone"), ("other", "key-range")])
-def test_two_compactions_of_a_bucket_are_a_conflict(tmp_path, taken, kind):
-    store = new_store(tmp_path, KEYED)
+def test_two_compactions_of_a_bucket_are_a_conflict(keyed, taken, kind):
     files = {name: keyed_file(0, 9, file_name=name) for name in ("same", "other")}
-    commit(store, message(*files.values(), total_buckets=2))
+    commit(keyed, message(*files.values(), total_buckets=2))
     for name, winner in (("same", "first"), (taken, "second")):
         planned = _compacted(
             compact_before=(files[name],),
             compact_after=(keyed_file(0, 9, level=5, file_name=winner),),
         )
         if winner == "first":
-            commit(store, planned, kind=CommitKind.COMPACT)
+            commit(keyed, planned, kind=CommitKind.COMPACT)
             continue
         with pytest.raises(CommitConflictError) as caught:
-            commit(store, planned, kind=CommitKind.COMPACT)
+            commit(keyed, planned, kind=CommitKind.COMPACT)
         assert caught.value.kind == kind
-    assert live_names(store) == ["other", "first"]
-    assert manifest_files(store) == _all_referenced(store)
+    assert live_names(keyed) == ["other", "first"]
+    assert manifest_files(keyed) == _all_referenced(keyed)
 
 
 @pytest.mark.parametrize("kind", [CommitKind.APPEND, CommitKind.COMPACT])
@@ -236,8 +228,7 @@ def test_two_increments_are_two_snapshots(tmp_path, kind):
     assert caught.value.kind == "commit-kind"
 
 
-def test_giving_up_deletes_changelog_and_index_files_of_both_increments(tmp_path):
-    store = new_store(tmp_path)
+def test_giving_up_deletes_changelog_and_index_files_of_both_increments(store, tmp_path):
     paths = [tmp_path / "table" / "index" / name for name in ("h", "v", "kept")]
     paths += [tmp_path / "table" / "bucket-0" / name for name in ("c", "d")]
     for path in paths:
@@ -267,8 +258,7 @@ def _analyze(store: FileStore, statistics: Statistics, identifier: int = 1) -> S
     )
 
 
-def test_statistics_are_named_and_inherited(tmp_path):
-    store = new_store(tmp_path)
+def test_statistics_are_named_and_inherited(store, tmp_path):
     commit(store, message(plain_file("a")))
     made = _analyze(store, _statistics())
     assert (made.commit_kind, made.delta_record_count) == (CommitKind.ANALYZE, 0)
@@ -285,8 +275,7 @@ def test_statistics_are_named_and_inherited(tmp_path):
     assert list(written.parent.iterdir()) == [written]
 
 
-def test_statistics_of_another_schema_are_a_conflict(tmp_path):
-    store = new_store(tmp_path)
+def test_statistics_of_another_schema_are_a_conflict(store, tmp_path):
     with pytest.raises(CommitConflictError) as caught:
         _analyze(store, _statistics(schema_id=1))
     assert caught.value.kind == "schema-changed"

@@ -42,8 +42,7 @@ def splits_of(store):
     return scan_table(store, newest(store), None).splits
 
 
-def test_a_split_says_where_the_vectors_of_its_files_lie(tmp_path):
-    store = new_store(tmp_path)
+def test_a_split_says_where_the_vectors_of_its_files_lie(store):
     commit(store, message(plain_file("a"), plain_file("b"), plain_file("c")))
     entry = vectors_of(vector("c", 1), vector("a", 31, 24, None), file_name="index-7")
     with_index(store, entry)
@@ -56,8 +55,7 @@ def test_a_split_says_where_the_vectors_of_its_files_lie(tmp_path):
     )
 
 
-def test_a_split_without_deletions_says_so(tmp_path):
-    store = new_store(tmp_path)
+def test_a_split_without_deletions_says_so(store):
     commit(store, message(plain_file("a")))
     with_index(store, vectors_of(vector("gone")), vectors_of())
     (split,) = splits_of(store)
@@ -95,8 +93,7 @@ def test_index_files_lie_in_three_places(tmp_path, external, in_data, expected):
     assert found.path == expected.format(table=store.table_path)
 
 
-def test_vectors_count_whatever_the_options_say(tmp_path):
-    store = new_store(tmp_path)
+def test_vectors_count_whatever_the_options_say(store):
     commit(store, message(plain_file("a")))
     with_index(store, vectors_of(vector("a")))
     without = FileStore.open(
@@ -106,8 +103,7 @@ def test_vectors_count_whatever_the_options_say(tmp_path):
     assert split.deletion_files is not None
 
 
-def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(tmp_path):
-    store = new_store(tmp_path)
+def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(store):
     commit(store, message(plain_file()))
     entry = vectors_of()
     indexed = with_index(
@@ -118,8 +114,7 @@ def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(tmp_p
     assert commit(store, message(plain_file())).index_manifest == indexed.index_manifest
 
 
-def test_a_vector_of_a_deleted_index_file_does_not_count(tmp_path):
-    store = new_store(tmp_path)
+def test_a_vector_of_a_deleted_index_file_does_not_count(store):
     commit(store, message(plain_file("a")))
     old = vectors_of(vector("a", 1), file_name="old")
     new = vectors_of(vector("a", 31), file_name="new")
@@ -127,8 +122,7 @@ def test_a_vector_of_a_deleted_index_file_does_not_count(tmp_path):
     assert deletion_files(store, snapshot, BUCKET)[EMPTY_ROW, 0, "a"].offset == 31
 
 
-def test_two_vectors_for_one_file_are_an_error(tmp_path):
-    store = new_store(tmp_path)
+def test_two_vectors_for_one_file_are_an_error(store):
     commit(store, message(plain_file("a")))
     snapshot = with_index(store, vectors_of(vector("a")), vectors_of(vector("a")))
     with pytest.raises(FormatError, match="gives data file 'a' two deletion vectors"):

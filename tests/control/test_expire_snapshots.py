@@ -26,7 +26,6 @@ from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (
-    KEYED,
     FixedClock,
     commit,
     keyed_file,
@@ -59,8 +58,7 @@ def stored(store):
     return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
 
 
-def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(tmp_path):
-    store = new_store(tmp_path)
+def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(store):
     add(store, "a", "b")
     drop(store, "a")
     add(store, "c")
@@ -74,8 +72,7 @@ def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(tmp_path):
     assert referenced_manifests(store) == manifest_files(store)
 
 
-def test_a_dry_run_tells_the_same_and_deletes_nothing(tmp_path):
-    store = new_store(tmp_path)
+def test_a_dry_run_tells_the_same_and_deletes_nothing(store):
     add(store, "a")
     drop(store, "a")
     told = expire_snapshots(store, retention=NEWEST, dry_run=True)
@@ -85,24 +82,22 @@ def test_a_dry_run_tells_the_same_and_deletes_nothing(tmp_path):
     assert stored(store) == set()
 
 
-def test_a_file_that_changed_its_level_stays(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_a_file_that_changed_its_level_stays(keyed):
     file = keyed_file(1, 2, file_name="a")
-    commit(store, message(file, total_buckets=2))
-    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/a", b"x")
+    commit(keyed, message(file, total_buckets=2))
+    LocalFileIO().write_bytes(f"{keyed.table_path}/bucket-0/a", b"x")
     moved = CompactIncrement(compact_before=(file,), compact_after=(file._replace(level=5),))
     up = CommitMessage(
         partition=message().partition, bucket=0, total_buckets=2, compact_increment=moved
     )
-    commit(store, up, kind=CommitKind.COMPACT)
-    assert expire_snapshots(store, retention=NEWEST).data_files == 0
-    assert stored(store) == {"a"}
+    commit(keyed, up, kind=CommitKind.COMPACT)
+    assert expire_snapshots(keyed, retention=NEWEST).data_files == 0
+    assert stored(keyed) == {"a"}
 
 
 @pytest.mark.parametrize("ahead", [(3,), (3, 4, 5), (9,)], ids=str)
-def test_a_clock_that_is_far_ahead_holds_no_snapshots(tmp_path, ahead):
+def test_a_clock_that_is_far_ahead_holds_no_snapshots(store, ahead):
     """A snapshot was made before those that follow it, whatever its clock says."""
-    store = new_store(tmp_path)
     year = 365 * 24 * HOUR
     for number in range(1, 10):
         now = number * HOUR + (year if number in ahead else 0)
@@ -131,8 +126,7 @@ def test_times_of_a_wrong_clock_are_looked_at_once():
     assert asked == [*range(2, 91)]
 
 
-def test_options_say_how_long_snapshots_are_kept(tmp_path):
-    store = new_store(tmp_path)
+def test_options_say_how_long_snapshots_are_kept(store):
     for name in "abcd":
         add(store, name)
     made = store.snapshots.snapshot(1).time_millis
@@ -153,8 +147,7 @@ def test_numbers_that_keep_nothing_are_refused():
         Retention.of_snapshots(Options({"snapshot.num-retained.max": "3"}))
 
 
-def test_a_consumer_holds_the_snapshots_it_has_not_read(tmp_path):
-    store = new_store(tmp_path)
+def test_a_consumer_holds_the_snapshots_it_has_not_read(store):
     for name in "abcd":
         add(store, name)
     store.consumers.reset("reader", 3)
@@ -170,8 +163,7 @@ def ingest(store, name, ledger):
     return add(store, name, properties={LANDING: ledger})
 
 
-def test_a_source_that_goes_quiet_holds_no_snapshot(tmp_path):
-    store = new_store(tmp_path)
+def test_a_source_that_goes_quiet_holds_no_snapshot(store):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
     for number in range(21):
@@ -183,8 +175,7 @@ def test_a_source_that_goes_quiet_holds_no_snapshot(tmp_path):
     assert store.snapshots.list_ids() == [24]
 
 
-def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_last_ledger(tmp_path):
-    store = new_store(tmp_path)
+def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_last_ledger(store):
     kept = {1: ["ledger-a.parquet"], 2: ["ledger-a.parquet", "ledger-b.parquet"]}
     for number, parts in {**kept, 3: ["ledger-b.parquet"], 4: ["ledger-c.parquet"]}.items():
         members = {"source": "landing", "parts": [[part] for part in parts]}
@@ -211,9 +202,8 @@ def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_la
 
 @pytest.mark.parametrize("pointer_was_written", [True, False])
 def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_counts(
-    tmp_path, pointer_was_written
+    store, pointer_was_written
 ):
-    store = new_store(tmp_path)
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
     if not pointer_was_written:  # its commit was killed before
@@ -231,8 +221,7 @@ def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_co
     assert pointed_ledger(store, LANDING) is None
 
 
-def test_a_rollback_undoes_what_points_to_ledgers(tmp_path):
-    store = new_store(tmp_path)
+def test_a_rollback_undoes_what_points_to_ledgers(store):
     add(store, "a")
     ingest(store, "b", "ledger-1.json")
     assert pointed_ledger(store, LANDING) == "ledger-1.json"
@@ -242,8 +231,7 @@ def test_a_rollback_undoes_what_points_to_ledgers(tmp_path):
     assert pointed_ledger(store, LANDING) is None
 
 
-def test_a_tag_keeps_its_files_until_it_is_deleted(tmp_path):
-    store = new_store(tmp_path)
+def test_a_tag_keeps_its_files_until_it_is_deleted(store):
     store.tags.create("first", add(store, "a", "b"))
     store.tags.create("second", add(store, "c"))
     drop(store, "a", "b", "c")
@@ -259,8 +247,7 @@ def test_a_tag_keeps_its_files_until_it_is_deleted(tmp_path):
         delete_tag(store, "first")
 
 
-def test_tags_expire_when_their_time_is_over(tmp_path):
-    store = new_store(tmp_path)
+def test_tags_expire_when_their_time_is_over(store):
     made = add(store, "a")
     store.tags.create("short", made, time_retained=dt.timedelta(hours=1))
     store.tags.create("long", made, time_retained=dt.timedelta(days=300_000))
@@ -329,8 +316,7 @@ def _tagged_manifests(store):
     return names
 
 
-def test_orphans_are_old_files_that_nothing_names(tmp_path):
-    store = new_store(tmp_path)
+def test_orphans_are_old_files_that_nothing_names(store):
     add(store, "a")
     io = LocalFileIO()
     for name in (
@@ -354,8 +340,7 @@ def test_orphans_are_old_files_that_nothing_names(tmp_path):
         assert io.exists(f"{store.table_path}/{name}")
 
 
-def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(tmp_path):
-    store = new_store(tmp_path)
+def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(store):
     for number, source in enumerate(("landing", "landing", "expired")):
         data = json.dumps({"source": source}).encode()
         store.file_io.write_bytes(store.paths.ledger(f"ledger-{number}.json"), data)
@@ -364,8 +349,7 @@ def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(tmp_path
     assert [status.name for status in found.files] == ["ledger-0.json"]
 
 
-def test_a_snapshot_without_its_manifests_stops_the_cleaning(tmp_path):
-    store = new_store(tmp_path)
+def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
     damaged = add(store, "a")
     LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/left", b"1234")
     store.manifests.delete(damaged.delta_manifest_list)

@@ -22,7 +22,6 @@ from tests.testkit.builders import snapshot
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (
     APPEND,
-    KEYED,
     FixedClock,
     commit,
     keyed_file,
@@ -36,14 +35,18 @@ from tests.testkit.metadata_tables import (
 )
 
 
+@pytest.fixture
+def table(store):
+    return store
+
+
 def _commit_as(store: FileStore, user: str, *messages: CommitMessage, clock=None, **more):
     return FileStoreCommit(store, clock=clock or FixedClock()).commit(
         messages, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER, **more
     )
 
 
-def test_the_first_commit_makes_snapshot_1_with_an_empty_base(tmp_path):
-    store = new_store(tmp_path)
+def test_the_first_commit_makes_snapshot_1_with_an_empty_base(store, tmp_path):
     made = _commit_as(store, "me", message(plain_file("a", row_count=10)), properties={"k": "v"})
     assert store.snapshots.latest() == made
     assert (made.id, made.schema_id, made.version, made.next_row_id) == (1, 0, 3, 0)
@@ -61,8 +64,7 @@ def test_the_first_commit_makes_snapshot_1_with_an_empty_base(tmp_path):
     assert (tmp_path / "table" / "snapshot" / "LATEST").read_bytes() == b"1"
 
 
-def test_each_commit_builds_on_the_one_before(tmp_path):
-    store = new_store(tmp_path)
+def test_each_commit_builds_on_the_one_before(store):
     for number in range(1, 6):
         made = commit(store, message(plain_file(str(number), row_count=number)))
         assert made.id == number
@@ -73,8 +75,7 @@ def test_each_commit_builds_on_the_one_before(tmp_path):
     assert live_names(store) == ["1", "2", "3", "4", "5"]
 
 
-def test_nothing_but_what_snapshots_name_is_left_behind(tmp_path):
-    store = new_store(tmp_path)
+def test_nothing_but_what_snapshots_name_is_left_behind(store):
     for _ in range(70):  # merges manifests twice
         commit(store, message(plain_file()))
     assert manifest_files(store) == referenced_manifests(store)
@@ -87,15 +88,13 @@ def test_a_commit_without_messages_makes_an_empty_snapshot(tmp_path):
     assert (made.id, made.delta_record_count) == (1, 0)
 
 
-def test_the_watermark_never_goes_back(tmp_path):
-    store = new_store(tmp_path)
+def test_the_watermark_never_goes_back(store):
     given = (None, 5, None, 3, 9)
     marks = [commit(store, watermark=mark).watermark for mark in given]
     assert marks == [None, 5, 5, 5, 9]
 
 
-def test_what_other_engines_put_there_is_carried(tmp_path):
-    store = new_store(tmp_path)
+def test_what_other_engines_put_there_is_carried(store):
     commit(store)
     text = json.loads(snapshot_to_json(store.snapshots.snapshot(1)))
     text |= {"indexManifest": "index-manifest-1", "statistics": "stat-1", "nextRowId": 7}
@@ -112,8 +111,7 @@ def _alter(store: FileStore) -> None:
     LocalFileIO().write_bytes(store.paths.schema(1), data)
 
 
-def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(tmp_path):
-    store = new_store(tmp_path)
+def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(store):
     commit(store)
     text = snapshot_to_json(store.snapshots.snapshot(1)).replace(b"{", b'{"statistics":"s",', 1)
     LocalFileIO().replace(store.paths.snapshot(1), text)
@@ -122,8 +120,7 @@ def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(tmp_path):
     assert (made.schema_id, made.statistics) == (1, None)
 
 
-def test_a_dropped_table_is_not_brought_back(tmp_path):
-    store = new_store(tmp_path)
+def test_a_dropped_table_is_not_brought_back(store, tmp_path):
     LocalFileIO().delete_directory(store.table_path)
     with pytest.raises(NotFoundError, match="dropped"):
         commit(store, message(plain_file()))
@@ -138,8 +135,7 @@ def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path)
     assert manifest_files(store) == set()
 
 
-def test_the_same_user_and_identifier_commit_once(tmp_path):
-    store = new_store(tmp_path)
+def test_the_same_user_and_identifier_commit_once(store):
     first = _commit_as(store, "me", message(plain_file("a")))
     _commit_as(store, "other", message(plain_file("b")))
     again = _commit_as(store, "me", message(plain_file("c")))
@@ -148,10 +144,9 @@ def test_the_same_user_and_identifier_commit_once(tmp_path):
     assert manifest_files(store) == referenced_manifests(store)
 
 
-def test_one_write_may_leave_an_append_and_a_compact(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_one_write_may_leave_an_append_and_a_compact(keyed):
     level_0 = keyed_file(0, 9, file_name="new")
-    _commit_as(store, "me", message(level_0, total_buckets=2))
+    _commit_as(keyed, "me", message(level_0, total_buckets=2))
     compact = CommitMessage(
         partition=message().partition,
         bucket=0,
@@ -160,30 +155,28 @@ def test_one_write_may_leave_an_append_and_a_compact(tmp_path):
             compact_before=(level_0,), compact_after=(keyed_file(0, 9, level=5, file_name="up"),)
         ),
     )
-    made = _commit_as(store, "me", compact, kind=CommitKind.COMPACT)
+    made = _commit_as(keyed, "me", compact, kind=CommitKind.COMPACT)
     assert (made.id, made.delta_record_count) == (2, 0)
-    assert live_names(store) == ["up"]
+    assert live_names(keyed) == ["up"]
     with pytest.raises(CommitConflictError) as caught:
-        _commit_as(store, "late", compact, kind=CommitKind.COMPACT)
+        _commit_as(keyed, "late", compact, kind=CommitKind.COMPACT)
     assert caught.value.kind == "file-gone"
-    assert manifest_files(store) == referenced_manifests(store)
+    assert manifest_files(keyed) == referenced_manifests(keyed)
 
 
-def test_a_file_named_by_two_messages_is_refused(tmp_path):
-    store = new_store(tmp_path)
+def test_a_file_named_by_two_messages_is_refused(store):
     file = plain_file("a")
     with pytest.raises(InvalidInputError, match="named twice"):
         commit(store, message(file), message(file))
     assert manifest_files(store) == set()
 
 
-def test_a_writer_with_another_bucket_count_is_refused(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    commit(store, message(keyed_file(0, 9), total_buckets=2))
+def test_a_writer_with_another_bucket_count_is_refused(keyed):
+    commit(keyed, message(keyed_file(0, 9), total_buckets=2))
     with pytest.raises(CommitConflictError) as caught:
-        commit(store, message(keyed_file(0, 9), total_buckets=4))
+        commit(keyed, message(keyed_file(0, 9), total_buckets=4))
     assert caught.value.kind == "bucket-count"
-    assert manifest_files(store) == referenced_manifests(store)
+    assert manifest_files(keyed) == referenced_manifests(keyed)
 
 
 class _Rival:
@@ -203,8 +196,7 @@ def _against(table: FileStore, rival: _Rival) -> FileStore:
     return FileStore.open(FaultyFileIO(LocalFileIO(), before=rival), table.table_path)
 
 
-def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(tmp_path):
-    table = new_store(tmp_path)
+def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(table):
     clock = FixedClock()
     made = _commit_as(
         _against(table, _Rival(table, 3)), "me", message(plain_file("mine")), clock=clock
@@ -216,8 +208,7 @@ def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(tmp_p
     assert clock.waits == sorted(clock.waits)
 
 
-def test_a_lost_race_during_a_manifest_merge_leaves_nothing_behind(tmp_path):
-    table = new_store(tmp_path)
+def test_a_lost_race_during_a_manifest_merge_leaves_nothing_behind(table):
     for _ in range(30):
         commit(table, message(plain_file()))
     _commit_as(_against(table, _Rival(table, 2)), "me", message(plain_file("mine")))
@@ -255,8 +246,7 @@ class _Liar(LocalFileIO):
         return False
 
 
-def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(tmp_path):
-    table = new_store(tmp_path)
+def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(table):
     store = FileStore.open(_Liar(), table.table_path)
     made = _commit_as(store, "me", message(plain_file("mine")))
     assert made.id == 1
@@ -264,8 +254,7 @@ def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(tmp_path):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_a_lost_answer_is_looked_up(tmp_path):
-    table = new_store(tmp_path)
+def test_a_lost_answer_is_looked_up(table):
     file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-1")
     made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
     assert file_io.fired
@@ -296,8 +285,7 @@ class _Silent(LocalFileIO):
 
 
 @pytest.mark.parametrize(("done", "also_looks"), [(False, False), (False, True), (True, True)])
-def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(tmp_path, done, also_looks):
-    table = new_store(tmp_path)
+def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, also_looks):
     dark = FileStore.open(_Silent(done=done, also_looks=also_looks), table.table_path)
     with pytest.raises(CommitUnknownError, match="Nothing was deleted") as caught:
         _commit_as(dark, "me", message(plain_file("mine")))
@@ -309,9 +297,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(tmp_path, done
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_a_publish_whose_answer_is_lost_is_tried_again(tmp_path, done):
-    table = new_store(tmp_path)
-
+def test_a_publish_whose_answer_is_lost_is_tried_again(table, done):
     class _Stuttering(LocalFileIO):
         """Loses two answers in a row, and does not tell what is there in between."""
 
@@ -339,9 +325,7 @@ def test_a_publish_whose_answer_is_lost_is_tried_again(tmp_path, done):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(tmp_path):
-    table = new_store(tmp_path)
-
+def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(table):
     class _Late(LocalFileIO):
         def publish(self, path: str, data: bytes) -> bool:
             if path.endswith("snapshot-1"):
@@ -355,8 +339,7 @@ def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(tmp_path):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(tmp_path):
-    table = new_store(tmp_path)
+def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(table):
     commit(table)
     file_io = FaultyFileIO(
         LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "write_hint")
@@ -417,8 +400,7 @@ def test_a_sure_failure_leaves_no_manifest_behind(tmp_path):
     raise AssertionError("the commit never ended")
 
 
-def test_a_snapshot_that_others_wrote_is_extended(tmp_path):
-    store = new_store(tmp_path)
+def test_a_snapshot_that_others_wrote_is_extended(store):
     commit(store, message(plain_file("a")))
     first = store.snapshots.snapshot(1)
     foreign = snapshot(

@@ -21,7 +21,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.metadata_tables import (
-    KEYED,
     commit,
     keyed_file,
     live_names,
@@ -44,15 +43,13 @@ def _needed(store: FileStore, predicate: Predicate | None = None) -> list[str]:
     return [entry.file.file_name for entry in needed]
 
 
-def test_files_come_in_the_order_they_were_committed(tmp_path):
-    store = new_store(tmp_path)
+def test_files_come_in_the_order_they_were_committed(store):
     for name in ("b", "a", "c"):
         commit(store, message(plain_file(name)))
     assert _needed(store) == ["b", "a", "c"]
 
 
-def test_deleted_files_are_not_live(tmp_path):
-    store = new_store(tmp_path)
+def test_deleted_files_are_not_live(store):
     first, second = plain_file("first"), plain_file("second")
     commit(store, message(first, second))
     commit(store, message(plain_file("third"), deleted=[first]), kind=CommitKind.OVERWRITE)
@@ -136,31 +133,28 @@ def _buckets(store: FileStore, predicate: Predicate | None) -> list[str]:
     return [entry.file.file_name for entry in pruned]
 
 
-def test_a_delete_outlives_bucket_pruning(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_a_delete_outlives_bucket_pruning(keyed):
     gone = keyed_file(1, 1, file_name="gone")
-    commit(store, message(gone, bucket=1, total_buckets=2))
+    commit(keyed, message(gone, bucket=1, total_buckets=2))
     # The DELETE tells another bucket count than the ADD, as after a rescale.
     commit(
-        store,
+        keyed,
         message(keyed_file(5, 5), bucket=1, total_buckets=7, deleted=[gone]),
         kind=CommitKind.OVERWRITE,
     )
     for key in range(20):
-        assert "gone" not in _needed(store, equal("a", key))
+        assert "gone" not in _needed(keyed, equal("a", key))
 
 
-def test_files_are_pruned_by_their_keys(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_files_are_pruned_by_their_keys(keyed):
     for low, high in ((0, 9), (5, 14), (20, 29)):
-        commit(store, message(keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2))
-    assert _needed(store, Comparison("a", CompareOp.LT, 5)) == ["0-9"]
-    assert _needed(store, Comparison("a", CompareOp.GT, 9)) == ["5-14", "20-29"]
-    assert _needed(store, Comparison("b", CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
+        commit(keyed, message(keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2))
+    assert _needed(keyed, Comparison("a", CompareOp.LT, 5)) == ["0-9"]
+    assert _needed(keyed, Comparison("a", CompareOp.GT, 9)) == ["5-14", "20-29"]
+    assert _needed(keyed, Comparison("b", CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
 
 
-def test_a_postpone_bucket_is_refused_by_name(tmp_path):
-    store = new_store(tmp_path)
+def test_a_postpone_bucket_is_refused_by_name(store):
     commit(store, message(plain_file("waiting"), bucket=-2, total_buckets=-2))
     with pytest.raises(UnsupportedFeatureError, match=r"waiting.*bucket-postpone"):
         _needed(store)

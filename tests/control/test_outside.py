@@ -118,8 +118,7 @@ def test_a_directory_below_the_table_may_be_written_with_slashes(tmp_path):
     assert Options({option.key: "/data/files/"}).get(option) == "data/files"
 
 
-def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(tmp_path):
-    store = new_store(tmp_path)
+def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
     for path in (str(victim), f"{store.table_path}/../victim", f"{store.table_path}-2/x"):
@@ -129,8 +128,7 @@ def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(tmp_path):
     assert victim.exists()
 
 
-def test_a_bucket_that_is_a_link_is_not_followed_by_what_deletes(tmp_path):
-    store = new_store(tmp_path)
+def test_a_bucket_that_is_a_link_is_not_followed_by_what_deletes(store, tmp_path):
     add(store, "a")
     add(store, "b")
     drop(store, "a")
@@ -146,8 +144,7 @@ def test_a_bucket_that_is_a_link_is_not_followed_by_what_deletes(tmp_path):
     assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {"a", "b", "orphan"}
 
 
-def test_a_table_whose_own_directory_is_a_link_is_cleaned_as_any(tmp_path):
-    store = new_store(tmp_path)
+def test_a_table_whose_own_directory_is_a_link_is_cleaned_as_any(store, tmp_path):
     add(store, "a")
     drop(store, "a")
     (tmp_path / "table").rename(tmp_path / "disk")

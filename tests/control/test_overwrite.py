@@ -16,7 +16,6 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
-    KEYED,
     FixedClock,
     commit,
     keyed_file,
@@ -161,18 +160,17 @@ def test_a_partition_gets_another_bucket_count(tmp_path):
         _overwrite(store, *mixed, user="mixed")
 
 
-def test_files_that_share_no_key_go_to_the_highest_level(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_files_that_share_no_key_go_to_the_highest_level(keyed):
     apart = message(keyed_file(5, 9), keyed_file(0, 4), bucket=0, total_buckets=2)
     together = message(keyed_file(0, 5), keyed_file(5, 9), bucket=1, total_buckets=2)
-    made = _overwrite(store, apart, together)
-    (meta,) = store.manifests.read_list(made.delta_manifest_list)
-    levels = [(entry.bucket, entry.file.level) for entry in store.manifests.read(meta)]
+    made = _overwrite(keyed, apart, together)
+    (meta,) = keyed.manifests.read_list(made.delta_manifest_list)
+    levels = [(entry.bucket, entry.file.level) for entry in keyed.manifests.read(meta)]
     assert levels == [(0, 5), (0, 5), (1, 0), (1, 0)]
-    old = FileStore.open(LocalFileIO(), store.table_path, options={"overwrite-upgrade": "false"})
+    old = FileStore.open(LocalFileIO(), keyed.table_path, options={"overwrite-upgrade": "false"})
     made = _overwrite(old, message(keyed_file(0, 4), total_buckets=2), user="old")
-    (meta,) = store.manifests.read_list(made.delta_manifest_list)
-    assert [e.file.level for e in store.manifests.read(meta) if e.kind is FileKind.ADD] == [0]
+    (meta,) = keyed.manifests.read_list(made.delta_manifest_list)
+    assert [e.file.level for e in keyed.manifests.read(meta) if e.kind is FileKind.ADD] == [0]
 
 
 def test_what_others_commit_meanwhile_goes_too(tmp_path):
@@ -202,8 +200,7 @@ def test_overwriting_twice_as_the_same_commit_happens_once(tmp_path):
     assert live_names(store) == ["new", "later"]
 
 
-def test_foreign_files_leave_the_table_but_not_the_storage(tmp_path):
-    store = new_store(tmp_path)
+def test_foreign_files_leave_the_table_but_not_the_storage(store, tmp_path):
     foreign = tmp_path / "elsewhere.parquet"
     foreign.touch()
     commit(store, message(plain_file("f", external_path=str(foreign)), plain_file("own")))
@@ -212,8 +209,7 @@ def test_foreign_files_leave_the_table_but_not_the_storage(tmp_path):
     assert foreign.exists()
 
 
-def test_the_first_commit_may_be_an_overwrite(tmp_path):
-    store = new_store(tmp_path)
+def test_the_first_commit_may_be_an_overwrite(store):
     changelog = DataIncrement(
         new_files=(plain_file("a"),), changelog_files=(plain_file("dropped"),)
     )

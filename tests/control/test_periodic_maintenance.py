@@ -197,8 +197,7 @@ def test_the_oldest_automatic_tags_go(tmp_path):
     assert left[0].time_retained == 30 * DAY
 
 
-def test_manifests_are_folded_by_one_commit(tmp_path):
-    store = new_store(tmp_path)
+def test_manifests_are_folded_by_one_commit(store):
     for name in "abc":
         commit(store, message(plain_file(name)))
     commit(store, message(deleted=[plain_file("b")]), kind=CommitKind.OVERWRITE)

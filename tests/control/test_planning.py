@@ -41,10 +41,9 @@ def _write(store: FileStore, bucket: int, largest: int, **more):
     return file
 
 
-def test_an_empty_table_has_no_state(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    assert writer_state(store, None).bucket_states == ()
-    assert partition_buckets(store, None, [EMPTY_ROW]) == {}
+def test_an_empty_table_has_no_state(keyed):
+    assert writer_state(keyed, None).bucket_states == ()
+    assert partition_buckets(keyed, None, [EMPTY_ROW]) == {}
 
 
 def test_writers_that_pad_by_a_counter_get_the_live_files(tmp_path):
@@ -65,44 +64,40 @@ def test_an_unaware_table_needs_no_state(tmp_path):
     assert writer_state(store, store.snapshots.latest()).bucket_states == ()
 
 
-def test_each_bucket_continues_at_its_largest_number(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_each_bucket_continues_at_its_largest_number(keyed):
     for bucket, largest in ((0, 5), (1, 9), (0, 3)):
-        _write(store, bucket, largest)
-    assert _largest(store) == {0: 5, 1: 9}
-    state = writer_state(store, store.snapshots.latest())
+        _write(keyed, bucket, largest)
+    assert _largest(keyed) == {0: 5, 1: 9}
+    state = writer_state(keyed, keyed.snapshots.latest())
     assert BucketState(partition=EMPTY_ROW, bucket=1, max_sequence_number=9) in state.bucket_states
 
 
-def test_later_snapshots_are_added_without_reading_earlier_ones(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_later_snapshots_are_added_without_reading_earlier_ones(keyed):
     for number in range(20):
-        _write(store, 0, number)
-        assert _largest(store) == {0: number}
+        _write(keyed, 0, number)
+        assert _largest(keyed) == {0: number}
     file_io = FaultyFileIO(LocalFileIO())
-    again = FileStore.open(file_io, store.table_path)
+    again = FileStore.open(file_io, keyed.table_path)
     _write(again, 0, 99)
     assert _largest(again) == {0: 99}
     assert file_io.count("read_bytes") < 20
 
 
-def test_a_bucket_whose_files_are_gone_starts_anew(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    old = _write(store, 0, 5)
-    newer = _write(store, 0, 50)
-    assert _largest(store) == {0: 50}
-    third = _write(store, 0, 7, on={"deleted": [newer]}, kind=CommitKind.OVERWRITE)
-    assert _largest(store) == {0: 50}  # a number of a file that went is not given again
-    _write(store, 0, 8, on={"deleted": [old, third]}, kind=CommitKind.OVERWRITE)
-    assert _largest(store) == {0: 8}
+def test_a_bucket_whose_files_are_gone_starts_anew(keyed):
+    old = _write(keyed, 0, 5)
+    newer = _write(keyed, 0, 50)
+    assert _largest(keyed) == {0: 50}
+    third = _write(keyed, 0, 7, on={"deleted": [newer]}, kind=CommitKind.OVERWRITE)
+    assert _largest(keyed) == {0: 50}  # a number of a file that went is not given again
+    _write(keyed, 0, 8, on={"deleted": [old, third]}, kind=CommitKind.OVERWRITE)
+    assert _largest(keyed) == {0: 8}
 
 
-def test_later_deletes_are_applied_without_reading_earlier_snapshots(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    files = [_write(store, 0, number) for number in range(20)]
-    _largest(store)
+def test_later_deletes_are_applied_without_reading_earlier_snapshots(keyed):
+    files = [_write(keyed, 0, number) for number in range(20)]
+    _largest(keyed)
     file_io = FaultyFileIO(LocalFileIO())
-    again = FileStore.open(file_io, store.table_path)
+    again = FileStore.open(file_io, keyed.table_path)
     for file in files:
         _write(again, 1, 99, on={"deleted": []})
         commit(again, message(deleted=[file], total_buckets=2), kind=CommitKind.OVERWRITE)
@@ -112,53 +107,48 @@ def test_later_deletes_are_applied_without_reading_earlier_snapshots(tmp_path):
     assert _largest(again) == {1: 99}
 
 
-def test_a_table_made_again_starts_anew(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    _write(store, 0, 50)
-    assert _largest(store) == {0: 50}
-    LocalFileIO().delete_directory(store.table_path)
+def test_a_table_made_again_starts_anew(keyed, tmp_path):
+    _write(keyed, 0, 50)
+    assert _largest(keyed) == {0: 50}
+    LocalFileIO().delete_directory(keyed.table_path)
     again = new_store(tmp_path, KEYED)
     _write(again, 1, 1)
     assert _largest(again) == {1: 1}
 
 
-def test_a_rolled_back_table_forgets_what_was_rolled_back(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    _write(store, 0, 1)
-    _write(store, 0, 50)
-    assert _largest(store) == {0: 50}
-    LocalFileIO().delete_file(store.paths.snapshot(2))
-    LocalFileIO().replace(f"{store.paths.snapshot_directory}/LATEST", b"1")
-    assert _largest(store) == {0: 1}
-    _write(store, 0, 3)
-    assert _largest(store) == {0: 3}
+def test_a_rolled_back_table_forgets_what_was_rolled_back(keyed):
+    _write(keyed, 0, 1)
+    _write(keyed, 0, 50)
+    assert _largest(keyed) == {0: 50}
+    LocalFileIO().delete_file(keyed.paths.snapshot(2))
+    LocalFileIO().replace(f"{keyed.paths.snapshot_directory}/LATEST", b"1")
+    assert _largest(keyed) == {0: 1}
+    _write(keyed, 0, 3)
+    assert _largest(keyed) == {0: 3}
 
 
-def test_many_snapshots_by_others_are_read_at_once(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    _write(store, 0, 1)
-    assert _largest(store) == {0: 1}
+def test_many_snapshots_by_others_are_read_at_once(keyed):
+    _write(keyed, 0, 1)
+    assert _largest(keyed) == {0: 1}
     for number in range(80):
-        _write(store, number % 2, number)
-    assert _largest(store) == {0: 78, 1: 79}
+        _write(keyed, number % 2, number)
+    assert _largest(keyed) == {0: 78, 1: 79}
 
 
-def test_partitions_with_another_bucket_count_are_told(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    _write(store, 0, 1)
-    state = writer_state(store, store.snapshots.latest())
+def test_partitions_with_another_bucket_count_are_told(keyed):
+    _write(keyed, 0, 1)
+    state = writer_state(keyed, keyed.snapshots.latest())
     assert state.differing_from(2) == ()
     assert state.differing_from(4) == ((EMPTY_ROW, 2),)
-    assert partition_buckets(store, store.snapshots.latest(), [EMPTY_ROW, b"x"]) == {EMPTY_ROW: 2}
+    assert partition_buckets(keyed, keyed.snapshots.latest(), [EMPTY_ROW, b"x"]) == {EMPTY_ROW: 2}
 
 
-def test_the_state_is_of_the_snapshot_asked_for(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    _write(store, 0, 1)
-    first = store.snapshots.latest()
-    _write(store, 0, 9)
-    assert _largest(store) == {0: 9}
-    state = writer_state(store, first)
+def test_the_state_is_of_the_snapshot_asked_for(keyed):
+    _write(keyed, 0, 1)
+    first = keyed.snapshots.latest()
+    _write(keyed, 0, 9)
+    assert _largest(keyed) == {0: 9}
+    state = writer_state(keyed, first)
     assert [one.max_sequence_number for one in state.bucket_states] == [1]
 
 

@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.metadata_tables import commit, message, new_store, plain_file
+from tests.testkit.metadata_tables import commit, message, plain_file
 
 SCHEMA = Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"})
 
@@ -215,8 +215,7 @@ def test_a_lost_answer_is_found_out(paths):
     assert manager.list_ids() == [0, 1]
 
 
-def test_some_changes_are_refused_once_something_is_stored(tmp_path):
-    store = new_store(tmp_path)
+def test_some_changes_are_refused_once_something_is_stored(store):
     store.schemas.commit_changes([set_option("type", "table")], time_millis=8)
     commit(store, message(plain_file()))
     with pytest.raises(InvalidInputError, match="the table has been written to"):

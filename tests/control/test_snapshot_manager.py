@@ -210,8 +210,7 @@ def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
     assert table.manager.latest_of_user("me") is None
 
 
-def test_a_history_is_forgotten_when_the_table_was_made_again(tmp_path):
-    store = new_store(tmp_path)
+def test_a_history_is_forgotten_when_the_table_was_made_again(store, tmp_path):
     commit(store, message(plain_file()), user="me")
     LocalFileIO().delete_directory(store.table_path)
     again = new_store(tmp_path)
@@ -263,8 +262,7 @@ def test_a_listing_that_others_overtake_shows_no_empty_table(tmp_path):
     assert overtaken.latest_id() == 23
 
 
-def test_what_a_branch_needs_is_no_listing_that_others_overtake(tmp_path):
-    store = new_store(tmp_path)
+def test_what_a_branch_needs_is_no_listing_that_others_overtake(store):
     commit(store, message(plain_file("a")))
 
     def commit_and_expire():
@@ -276,8 +274,7 @@ def test_what_a_branch_needs_is_no_listing_that_others_overtake(tmp_path):
     assert [found.id for found in existing_snapshots(late)] == [4]
 
 
-def test_no_commit_follows_the_highest_number(tmp_path):
-    store = new_store(tmp_path)
+def test_no_commit_follows_the_highest_number(store):
     commit(store, message(plain_file("a")))
     highest = 2**63 - 1
     first = LocalFileIO().read_bytes(store.paths.snapshot(1))
@@ -295,8 +292,7 @@ def test_no_commit_follows_the_highest_number(tmp_path):
     assert store.snapshots.list_ids() == [highest]
 
 
-def test_no_schema_follows_the_highest_number(tmp_path):
-    store = new_store(tmp_path)
+def test_no_schema_follows_the_highest_number(store):
     path, highest = store.paths.schema(0), 2**63 - 1
     data = LocalFileIO().read_bytes(path).replace(b'"id":0,', b'"id":%d,' % highest, 1)
     data = data.replace(b'"version":3,"id":0', b'"version":3,"id":%d' % highest)

@@ -11,7 +11,6 @@ from tests.testkit.metadata_tables import (
     keyed_file,
     live_names,
     message,
-    new_store,
     newest,
 )
 
@@ -63,34 +62,31 @@ def read_names(store, **options: str):
     return sorted(file.file_name for split in splits for file in split.data_files)
 
 
-def test_a_batch_read_sees_what_compactions_have_settled(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_a_batch_read_sees_what_compactions_have_settled(keyed):
     files = [
         keyed_file(0, 9, file_name="top", level=5),
         keyed_file(0, 9, file_name="middle", level=3),
         keyed_file(0, 9, file_name="fresh"),
     ]
-    commit(store, message(*files, total_buckets=2))
-    assert read_names(store) == ["fresh", "middle", "top"]
-    assert read_names(store, **VECTORS) == ["middle", "top"]
-    assert read_names(store, **BOTH) == ["fresh", "middle", "top"]
-    assert live_names(store) == ["top", "middle", "fresh"]
+    commit(keyed, message(*files, total_buckets=2))
+    assert read_names(keyed) == ["fresh", "middle", "top"]
+    assert read_names(keyed, **VECTORS) == ["middle", "top"]
+    assert read_names(keyed, **BOTH) == ["fresh", "middle", "top"]
+    assert live_names(keyed) == ["top", "middle", "fresh"]
 
 
-def test_splits_of_settled_levels_are_read_without_merging(tmp_path):
-    store = new_store(tmp_path, KEYED)
+def test_splits_of_settled_levels_are_read_without_merging(keyed):
     files = [keyed_file(0, 9, level=5), keyed_file(0, 9, level=3), keyed_file(0, 9)]
-    commit(store, message(*files, total_buckets=2))
-    seen = store.with_schema(store.schema.with_dynamic_options(VECTORS))
-    (split,) = scan_table(seen, newest(store), None).splits
+    commit(keyed, message(*files, total_buckets=2))
+    seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
+    (split,) = scan_table(seen, newest(keyed), None).splits
     assert split.raw_convertible
-    (merged,) = scan_table(store, newest(store), None).splits
+    (merged,) = scan_table(keyed, newest(keyed), None).splits
     assert not merged.raw_convertible
 
 
-def test_a_table_of_fresh_files_alone_shows_nothing_yet(tmp_path):
-    store = new_store(tmp_path, KEYED)
-    commit(store, message(keyed_file(0, 9), total_buckets=2))
-    seen = store.with_schema(store.schema.with_dynamic_options(VECTORS))
-    assert scan_table(seen, newest(store), None).splits == ()
-    assert FileStoreScan(seen).partitions(newest(store))
+def test_a_table_of_fresh_files_alone_shows_nothing_yet(keyed):
+    commit(keyed, message(keyed_file(0, 9), total_buckets=2))
+    seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
+    assert scan_table(seen, newest(keyed), None).splits == ()
+    assert FileStoreScan(seen).partitions(newest(keyed))
