@@ -1,9 +1,11 @@
+import gc
+
 import pytest
 
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -164,3 +166,23 @@ def test_a_postpone_bucket_is_refused_by_name(store):
 def test_a_directory_without_a_table_cannot_be_opened(tmp_path):
     with pytest.raises(NotFoundError, match="no schema"):
         FileStore.open(LocalFileIO(), str(tmp_path))
+
+
+def test_the_last_holder_lets_the_collector_run_again():
+    assert gc.isenabled()
+    first, second = without_collector(), without_collector()
+    with first:
+        with second:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        with without_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

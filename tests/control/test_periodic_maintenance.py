@@ -1,26 +1,49 @@
 """What options ask for as time goes by: partitions that expire, tags by period, few manifests."""
 
 import datetime as dt
+import itertools
+import json
+from dataclasses import replace
 
 import pytest
 
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
-from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    expire_changelogs,
+    expire_snapshots,
+)
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.tag_files import (
+    create_auto_tags,
+    delete_tag,
+    expire_tags,
+)
 from paimon_assets.engine.control.partition_age import PartitionTime
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.control.rollback import rollback_to_snapshot
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (
     FixedClock,
     commit,
+    keyed_file,
     live_names,
+    manifest_files,
     message,
     new_store,
     plain_file,
+    referenced_manifests,
 )
 
 DAY = dt.timedelta(days=1)
@@ -207,3 +230,378 @@ def test_manifests_are_folded_by_one_commit(store):
     assert done.snapshot.commit_kind is CommitKind.COMPACT
     assert live_names(store) == ["a", "c"]
     assert compact_manifests(store, commit_user="y").snapshot is None
+
+
+NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+HOUR = 3_600_000
+LATER = FixedClock(now=4_000_000_000_000)
+
+
+def add(store, *names, **more):
+    """Commit data files that exist, one byte each."""
+    files = [plain_file(name) for name in names]
+    for name in names:
+        LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
+    return commit(store, message(*files), **more)
+
+
+def drop(store, *names):
+    files = [plain_file(name) for name in names]
+    return commit(store, message(deleted=files), kind=CommitKind.OVERWRITE)
+
+
+def stored(store):
+    return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
+
+
+def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(store):
+    add(store, "a", "b")
+    drop(store, "a")
+    add(store, "c")
+    kept_two = expire_snapshots(store, retention=replace(NEWEST, min_count=3, max_count=3))
+    assert (kept_two.snapshot_ids, stored(store)) == ((), {"a", "b", "c"})
+    done = expire_snapshots(store, retention=replace(NEWEST, min_count=2, max_count=2))
+    assert (done.snapshot_ids, done.data_files, done.data_bytes) == ((1,), 1, 1000)
+    assert stored(store) == {"b", "c"}
+    assert store.snapshots.list_ids() == [2, 3]
+    assert store.snapshots.earliest_id() == 2
+    assert referenced_manifests(store) == manifest_files(store)
+
+
+def test_a_dry_run_tells_the_same_and_deletes_nothing(store):
+    add(store, "a")
+    drop(store, "a")
+    told = expire_snapshots(store, retention=NEWEST, dry_run=True)
+    assert stored(store) == {"a"}
+    assert store.snapshots.list_ids() == [1, 2]
+    assert expire_snapshots(store, retention=NEWEST) == told
+    assert stored(store) == set()
+
+
+def test_a_file_that_changed_its_level_stays(keyed):
+    file = keyed_file(1, 2, file_name="a")
+    commit(keyed, message(file, total_buckets=2))
+    LocalFileIO().write_bytes(f"{keyed.table_path}/bucket-0/a", b"x")
+    moved = CompactIncrement(compact_before=(file,), compact_after=(file._replace(level=5),))
+    up = CommitMessage(
+        partition=message().partition, bucket=0, total_buckets=2, compact_increment=moved
+    )
+    commit(keyed, up, kind=CommitKind.COMPACT)
+    assert expire_snapshots(keyed, retention=NEWEST).data_files == 0
+    assert stored(keyed) == {"a"}
+
+
+@pytest.mark.parametrize("ahead", [(3,), (3, 4, 5), (9,)], ids=str)
+def test_a_clock_that_is_far_ahead_holds_no_snapshots(store, ahead):
+    """A snapshot was made before those that follow it, whatever its clock says."""
+    year = 365 * 24 * HOUR
+    for number in range(1, 10):
+        now = number * HOUR + (year if number in ahead else 0)
+        FileStoreCommit(store, clock=FixedClock(now=now)).commit(
+            [message(plain_file(f"f{number}"))], commit_user=str(number), commit_identifier=1
+        )
+    keep = Retention(min_count=1, max_count=99, time_ms=HOUR, limit=99)
+    young = expire_snapshots(store, retention=keep, clock=FixedClock(now=8 * HOUR), dry_run=True)
+    assert young.snapshot_ids == (1, 2, 3, 4, 5)
+    now = FixedClock(now=20 * HOUR)
+    gone = expire_snapshots(store, retention=keep, clock=now, dry_run=True)
+    assert gone.snapshot_ids == tuple(range(1, 8 if 9 in ahead else 9))
+    slow = expire_snapshots(store, retention=keep, clock=FixedClock(now=-HOUR), dry_run=True)
+    assert slow.snapshot_ids == ()
+
+
+def test_times_of_a_wrong_clock_are_looked_at_once():
+    asked = []
+
+    def time_of(number):
+        asked.append(number)
+        return 10**9 if number < 90 else number
+
+    keep = Retention(min_count=1, max_count=99, time_ms=10, limit=50)
+    assert keep.first_retained(1, 99, now_ms=200, time_of=time_of) == 51
+    assert asked == [*range(2, 91)]
+
+
+def test_options_say_how_long_snapshots_are_kept(store):
+    for name in "abcd":
+        add(store, name)
+    made = store.snapshots.snapshot(1).time_millis
+    keep = Retention(min_count=1, max_count=99, time_ms=HOUR, limit=2)
+    young = expire_snapshots(store, retention=keep, clock=FixedClock(now=made + HOUR))
+    assert young.snapshot_ids == ()
+    old = FixedClock(now=made + HOUR + 1)
+    assert expire_snapshots(store, retention=keep, clock=old).snapshot_ids == (1, 2)
+    assert expire_snapshots(store, clock=old).snapshot_ids == ()  # ten stay by default
+    defaults = Retention.of_snapshots(Options({}))
+    assert defaults == Retention(min_count=10, max_count=2**31 - 1, time_ms=HOUR, limit=50)
+
+
+def test_numbers_that_keep_nothing_are_refused():
+    with pytest.raises(InvalidInputError, match="at least 0"):
+        replace(NEWEST, min_count=0)
+    with pytest.raises(InvalidInputError, match=r"snapshot\.num-retained\.max"):
+        Retention.of_snapshots(Options({"snapshot.num-retained.max": "3"}))
+
+
+def test_a_consumer_holds_the_snapshots_it_has_not_read(store):
+    for name in "abcd":
+        add(store, name)
+    store.consumers.reset("reader", 3)
+    done = expire_snapshots(store, retention=NEWEST)
+    assert (done.snapshot_ids, done.held_by) == ((1,), "consumer 'reader'")  # at 2, for differences
+
+
+LANDING = f"{LEDGER_PROPERTY_PREFIX}landing"
+
+
+def ingest(store, name, ledger):
+    store.file_io.write_bytes(store.paths.ledger(ledger), b'{"source": "landing"}')
+    return add(store, name, properties={LANDING: ledger})
+
+
+def test_a_source_that_goes_quiet_holds_no_snapshot(store):
+    ingest(store, "a", "ledger-1.json")
+    ingest(store, "b", "ledger-2.json")
+    for number in range(21):
+        add(store, f"c{number}")
+    drop(store, "a")
+    assert store.snapshots.snapshot(24).properties[LANDING] == "ledger-2.json"
+    done = expire_snapshots(store, retention=NEWEST)
+    assert (len(done.snapshot_ids), done.held_by) == (23, "")
+    assert store.snapshots.list_ids() == [24]
+
+
+def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_last_ledger(store):
+    kept = {1: ["ledger-a.parquet"], 2: ["ledger-a.parquet", "ledger-b.parquet"]}
+    for number, parts in {**kept, 3: ["ledger-b.parquet"], 4: ["ledger-c.parquet"]}.items():
+        members = {"source": "landing", "parts": [[part] for part in parts]}
+        path = store.paths.ledger(f"ledger-{number}.json")
+        store.file_io.write_bytes(path, json.dumps(members).encode())
+        for part in parts:
+            store.file_io.replace(store.paths.ledger(part), b"rows")
+        add(store, f"f{number}", properties={LANDING: f"ledger-{number}.json"})
+
+    def left():
+        listed = store.file_io.list_directory(store.paths.ledger_directory)
+        return [s.name.partition(".")[0][-1] for s in listed if s.name.startswith("ledger-")]
+
+    assert left() == ["1", "2", "3", "4", "a", "b", "c"]
+    store.tags.create("kept", store.snapshots.snapshot(3))
+    expire_snapshots(store, retention=NEWEST, dry_run=True)
+    done = expire_snapshots(store, retention=NEWEST)
+    assert left() == ["3", "4", "b", "c"]
+    assert done.metadata_files >= 3
+    delete_tag(store, "kept")
+    assert left() == ["4", "c"]
+    assert clean_orphan_files(store, clock=LATER).files == ()
+
+
+@pytest.mark.parametrize("pointer_was_written", [True, False])
+def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_counts(
+    store, pointer_was_written
+):
+    ingest(store, "a", "ledger-1.json")
+    ingest(store, "b", "ledger-2.json")
+    if not pointer_was_written:  # its commit was killed before
+        LocalFileIO().delete_file(
+            store.file_io.list_directory(store.paths.ledger_directory)[-1].path
+        )
+    for name in "cd":
+        others = replace(add(store, name), properties={})
+        LocalFileIO().replace(store.paths.snapshot(others.id), snapshot_to_json(others))
+    assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (1, 2, 3)
+    assert pointed_ledger(store, LANDING) == "ledger-2.json"
+    assert not store.file_io.exists(store.paths.ledger("ledger-1.json"))
+    assert clean_orphan_files(store, clock=LATER).files == ()
+    store.file_io.delete_file(store.paths.ledger("ledger-2.json"))
+    assert pointed_ledger(store, LANDING) is None
+
+
+def test_a_rollback_undoes_what_points_to_ledgers(store):
+    add(store, "a")
+    ingest(store, "b", "ledger-1.json")
+    assert pointed_ledger(store, LANDING) == "ledger-1.json"
+    rollback_to_snapshot(store, 1)
+    assert pointed_ledger(store, LANDING) is None
+    add(store, "c")
+    assert pointed_ledger(store, LANDING) is None
+
+
+def test_a_tag_keeps_its_files_until_it_is_deleted(store):
+    store.tags.create("first", add(store, "a", "b"))
+    store.tags.create("second", add(store, "c"))
+    drop(store, "a", "b", "c")
+    expire_snapshots(store, retention=NEWEST)
+    assert stored(store) == {"a", "b", "c"}
+    assert delete_tag(store, "second", dry_run=True).data_files == 1
+    assert delete_tag(store, "second").data_files == 1
+    assert stored(store) == {"a", "b"}
+    assert delete_tag(store, "first").data_files == 2
+    assert stored(store) == set()
+    assert referenced_manifests(store) == manifest_files(store)
+    with pytest.raises(NotFoundError):
+        delete_tag(store, "first")
+
+
+def test_tags_expire_when_their_time_is_over(store):
+    made = add(store, "a")
+    store.tags.create("short", made, time_retained=dt.timedelta(hours=1))
+    store.tags.create("long", made, time_retained=dt.timedelta(days=300_000))
+    store.tags.create("ever", made)
+    assert [gone.tag.name for gone in expire_tags(store, clock=LATER)] == ["short"]
+    assert [tag.name for tag in store.tags.list()] == ["ever", "long"]
+
+
+def test_a_changelog_outlives_its_snapshot(tmp_path):
+    schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
+    store = new_store(tmp_path, schema)
+    add(store, "a")
+    drop(store, "a")
+    keep = replace(NEWEST, max_count=1)
+    assert expire_snapshots(store, retention=keep).data_files == 0
+    assert store.changelogs.list_ids() == [1]
+    assert stored(store) == {"a"}
+    latest = f"{store.paths.changelog_directory}/LATEST"
+    assert LocalFileIO().read_bytes(latest) == b"1"
+    assert clean_orphan_files(store, older_than_ms=0, clock=LATER).files == ()
+
+
+def test_an_expiration_may_fail_at_any_call(tmp_path):
+    """Whatever was done, the snapshots left are whole; the next expiration goes on."""
+    for call in itertools.count():
+        home = tmp_path / str(call)
+        store = new_store(home)
+        add(store, "a", "b")
+        drop(store, "a")
+        store.tags.create("kept", store.snapshots.snapshot(2))
+        add(store, "c")
+        drop(store, "b")
+        add(store, "d")
+        faulty = FaultyFileIO(LocalFileIO(), faults={call: Fault.FAIL})
+        try:
+            expire_snapshots(FileStore.open(faulty, store.table_path), retention=NEWEST)
+        except StorageError:
+            for number in store.snapshots.list_ids():
+                snapshot = store.snapshots.snapshot(number)
+                assert _live(store, snapshot) <= stored(store)
+        assert expire_snapshots(store, retention=NEWEST).held_by == ""
+        assert store.snapshots.list_ids() == [5]
+        assert {"b", "c", "d"} <= stored(store)
+        clean_orphan_files(store, older_than_ms=0, dry_run=False, clock=LATER)
+        assert referenced_manifests(store) | _tagged_manifests(store) == manifest_files(store)
+        if not faulty.fired:
+            break
+    assert call > 20
+    assert stored(store) == {"b", "c", "d"}
+
+
+def _live(store, snapshot):
+    entries = store.manifests.read_all(store.manifests.manifests_of(snapshot))
+    names = {}
+    for entry in entries:
+        names[entry.file.file_name] = entry.kind
+    return {name for name, kind in names.items() if kind == 0}
+
+
+def _tagged_manifests(store):
+    names = set()
+    for tag in store.tags.list():
+        snapshot = tag.snapshot
+        names |= {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+        names |= {meta.file_name for meta in store.manifests.manifests_of(snapshot)}
+    return names
+
+
+def test_orphans_are_old_files_that_nothing_names(store):
+    add(store, "a")
+    io = LocalFileIO()
+    for name in (
+        "bucket-0/left",
+        "manifest/manifest-left-0",
+        "statistics/stat-left",
+        "snapshot/.snapshot-9.0123456789abcdef0123456789abcdef.tmp",
+    ):
+        io.write_bytes(f"{store.table_path}/{name}", b"1234")
+    for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
+        io.write_bytes(f"{store.table_path}/{name}", b"1234")
+    young = clean_orphan_files(store)
+    assert young.files == ()
+    listed = clean_orphan_files(store, clock=LATER)
+    assert len(listed.files) == 4
+    assert listed.total_bytes == 16
+    assert clean_orphan_files(store, dry_run=False, clock=LATER).files == listed.files
+    assert clean_orphan_files(store, clock=LATER).files == ()
+    assert stored(store) == {"a"}
+    for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
+        assert io.exists(f"{store.table_path}/{name}")
+
+
+def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(store):
+    for number, source in enumerate(("landing", "landing", "expired")):
+        data = json.dumps({"source": source}).encode()
+        store.file_io.write_bytes(store.paths.ledger(f"ledger-{number}.json"), data)
+    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-1.json"})
+    found = clean_orphan_files(store, clock=LATER)
+    assert [status.name for status in found.files] == ["ledger-0.json"]
+
+
+def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
+    damaged = add(store, "a")
+    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/left", b"1234")
+    store.manifests.delete(damaged.delta_manifest_list)
+    with pytest.raises(NotFoundError, match=damaged.delta_manifest_list):
+        clean_orphan_files(store, dry_run=False, clock=LATER)
+    assert stored(store) == {"a", "left"}
+
+
+def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):
+    schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
+    store = new_store(tmp_path, schema)
+    add(store, "a")
+    drop(store, "a")
+    for name in "bcd":
+        add(store, name)
+    drop(store, "c")
+    expire_snapshots(store, retention=NEWEST)
+    assert store.changelogs.list_ids() == [1, 2, 3, 4, 5]
+    assert expire_changelogs(store).snapshot_ids == ()
+    done = expire_changelogs(store, retention=replace(NEWEST, min_count=2, max_count=2))
+    assert (done.snapshot_ids, done.data_files) == ((1, 2, 3, 4), 2)
+    assert stored(store) == {"b", "d"}
+    assert store.changelogs.list_ids() == [5]
+    assert clean_orphan_files(store, clock=LATER).files == ()
+
+
+def test_directories_of_partitions_go_with_their_last_file(tmp_path):
+    columns = {"day": "DATE", "hour": "INT", "n": "INT"}
+    schema = Schema.of(columns, partition_keys=["day", "hour"])
+    store = new_store(tmp_path, schema)
+    types = [field.type for field in store.partitions.fields]
+    parts = [serialize_row(values, types) for values in ((1, 1), (1, 2), (2, 1))]
+    for number, part in enumerate(parts):
+        file = plain_file(f"f{number}")
+        path = f"{store.partitions.bucket_path(store.paths, part, 0)}/{file.file_name}"
+        LocalFileIO().write_bytes(path, b"x")
+        commit(store, message(file, partition=part))
+
+    def gone(number):
+        file = plain_file(f"f{number}")
+        commit(store, message(deleted=[file], partition=parts[number]), kind=CommitKind.OVERWRITE)
+
+    def directories():
+        found = (path for path in tmp_path.rglob("*=*") if path.is_dir())
+        return sorted(str(path).partition("day=")[2] for path in found)
+
+    gone(0)
+    expire_snapshots(store, retention=NEWEST)
+    assert directories() == ["1", "1/hour=2", "2", "2/hour=1"]
+    gone(1)
+    expire_snapshots(store, retention=NEWEST)
+    assert directories() == ["2", "2/hour=1"]
+    LocalFileIO().make_directory(f"{store.table_path}/day=3/hour=7/bucket-0")
+    clean_orphan_files(store, dry_run=True, clock=LATER)
+    assert directories()[-1] == "3/hour=7"
+    clean_orphan_files(store, dry_run=False)
+    assert directories()[-1] == "3/hour=7"  # a writer may just have made it
+    clean_orphan_files(store, dry_run=False, clock=LATER)
+    assert directories() == ["2", "2/hour=1"]

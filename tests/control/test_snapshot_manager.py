@@ -1,17 +1,21 @@
+"""Which snapshots are read to know that a commit did not happen."""
+
 import copy
+import itertools
+from dataclasses import replace
 
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
-from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.control.managers.commit_history import CommitHistory, NewUser, RecentUser
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import snapshot
 from tests.testkit.faulty_fileio import FaultyFileIO
@@ -333,3 +337,46 @@ def test_a_new_user_of_an_empty_table_is_found(table):
     assert table.manager.find_commit(user, 7).id == 1
     assert copy.copy(user) == user
     assert type(copy.copy(user)) is str
+
+
+KINDS = frozenset(CommitKind)
+_NUMBERS = itertools.count()
+
+
+def by_user(number: int, user: str = "other") -> Snapshot:
+    return snapshot(
+        id=number,
+        delta_manifest_list=f"delta-{number}",
+        commit_user=user,
+        commit_identifier=1,
+        time_millis=number * 1000,
+    )
+
+
+@pytest.fixture
+def history():
+    snapshots = {number: by_user(number) for number in range(1, 1001)}
+    snapshots[500] = replace(snapshots[500], commit_user="old")
+    snapshots[990] = replace(snapshots[990], commit_user="run")
+    read = []
+
+    def read_one(number):
+        read.append(number)
+        return snapshots.get(number)
+
+    return CommitHistory(("memory", str(next(_NUMBERS))), read_one), snapshots, read
+
+
+def test_of_a_recent_user_older_snapshots_are_not_read(history):
+    commits, snapshots, read = history
+    user = RecentUser("run", since_ms=980_000)
+    assert commits.find(snapshots[1000], user, 1, KINDS) == snapshots[990]
+    assert commits.find(snapshots[1000], RecentUser("x", since_ms=980_000), 1, KINDS) is None
+    assert min(read) > 980 - 32
+
+
+def test_an_older_user_is_found_after_a_recent_one(history):
+    commits, snapshots, _ = history
+    assert commits.find(snapshots[1000], RecentUser("run", 980_000), 1, KINDS) == snapshots[990]
+    assert commits.find(snapshots[1000], "old", 1, KINDS) == snapshots[500]
+    assert commits.find(snapshots[1000], RecentUser("old", 400_000), 1, KINDS) == snapshots[500]

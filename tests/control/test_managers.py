@@ -1,0 +1,388 @@
+import datetime as dt
+import itertools
+import json
+import os
+from contextlib import suppress
+
+import pytest
+
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_from_json
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+)
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.evolution.schema_change import AddColumn
+from paimon_assets.engine.spec.paths import TablePaths
+from paimon_assets.engine.spec.types.data_types import bigint
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.metadata_tables import (
+    FixedClock,
+    commit,
+    live_names,
+    message,
+    new_store,
+    newest,
+    plain_file,
+)
+
+
+@pytest.fixture
+def committed(tmp_path):
+    made = new_store(tmp_path)
+    for _ in range(3):
+        commit(made, message(plain_file()))
+    return made
+
+
+@pytest.fixture
+def tags(committed):
+    return TagManager(committed.file_io, committed.paths, clock=FixedClock())
+
+
+def test_a_tag_is_the_snapshot_s_own_json(committed, tags):
+    tags.create("v1", committed.snapshots.snapshot(1))
+    snapshot = LocalFileIO().read_bytes(committed.paths.snapshot(1))
+    assert LocalFileIO().read_bytes(committed.paths.tag("v1")) == snapshot
+    assert tags.get("v1").snapshot == committed.snapshots.snapshot(1)
+
+
+def test_a_tag_that_expires_tells_when_it_was_made(committed, tags):
+    kept = dt.timedelta(days=1, hours=12, milliseconds=5)
+    made = tags.create("v2", committed.snapshots.snapshot(2), time_retained=kept)
+    members = json.loads(LocalFileIO().read_bytes(committed.paths.tag("v2")))
+    at = dt.datetime.fromtimestamp(1_700_000_000, dt.UTC).astimezone()
+    assert members["tagCreateTime"] == [at.year, at.month, at.day, at.hour, at.minute, at.second, 0]
+    assert members["tagTimeRetained"] == 129600.005
+    assert tags.get("v2") == made
+    assert made.time_retained == kept
+
+
+def test_java_leaves_out_seconds_that_are_zero(committed):
+    data = LocalFileIO().read_bytes(committed.paths.snapshot(1))[:-1]
+    text = data + b',"tagCreateTime":[2024,1,31,12,5],"tagTimeRetained":129600.005000000}'
+    tag = tag_from_json("t", text, "tag-t")
+    assert tag.create_time == dt.datetime(2024, 1, 31, 12, 5)
+    assert tag.time_retained == dt.timedelta(hours=36, milliseconds=5)
+    for damage in (b'"tagCreateTime":[2024]', b'"tagTimeRetained":"x"', b'"tagCreateTime":"?"'):
+        with pytest.raises(FormatError, match="tag-t: the tag's times are damaged"):
+            tag_from_json("t", data + b"," + damage + b"}", "tag-t")
+
+
+def test_a_name_is_given_once_unless_asked(committed, tags):
+    first, second = committed.snapshots.snapshot(1), committed.snapshots.snapshot(2)
+    tags.create("v", first)
+    with pytest.raises(AlreadyExistsError, match="tag 'v' already"):
+        tags.create("v", second)
+    assert tags.create("v", second, ignore_if_exists=True).snapshot == first
+    assert tags.replace("v", second).snapshot == second
+    with pytest.raises(NotFoundError, match="no tag 'w'"):
+        tags.replace("w", second)
+
+
+def test_tags_are_listed_renamed_and_deleted(committed, tags):
+    for number in (1, 2):
+        tags.create(f"v{number}", committed.snapshots.snapshot(number))
+    tags.rename("v1", "first")
+    assert [tag.name for tag in tags.list()] == ["first", "v2"]
+    with pytest.raises(AlreadyExistsError):
+        tags.rename("first", "v2")
+    with pytest.raises(NotFoundError):
+        tags.rename("v1", "other")
+    assert tags.delete("first").snapshot.id == 1
+
+    with pytest.raises(NotFoundError):
+        tags.delete("first")
+    assert [tag.name for tag in tags.list()] == ["v2"]
+
+
+def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(committed, tags):
+    tags.create("v1", committed.snapshots.snapshot(1))
+    others = tags.list()[0].snapshot
+    for name in ("a$b", " blank", "zwei\n"):
+        LocalFileIO().write_bytes(committed.paths.tag(name), snapshot_to_json(others))
+    assert {tag.name for tag in tags.list()} == {"a$b", " blank", "zwei\n", "v1"}
+    assert tags.get("a$b").snapshot == others
+    LocalFileIO().make_directory(committed.paths.of_branch("b$c").schema_directory)
+    LocalFileIO().write_bytes(
+        committed.paths.of_branch("b$c").schema(0),
+        LocalFileIO().read_bytes(committed.paths.schema(0)),
+    )
+    expire_snapshots(committed, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
+    assert committed.snapshots.list_ids() == [3]
+    assert set(rollback_to_snapshot(committed, 3).tags) == set()
+    tags.delete("a$b")
+    assert "a$b" not in {tag.name for tag in tags.list()}
+    with pytest.raises(InvalidInputError, match="no name of a tag"):
+        tags.get("../x")
+
+
+@pytest.mark.parametrize("name", ["", " x", "a/b", "a\\b", "a$b", "a\nb"])
+def test_a_name_is_one_part_of_a_path(committed, tags, name):
+    with pytest.raises(InvalidInputError, match="no name of a tag"):
+        tags.create(name, committed.snapshots.snapshot(1))
+
+
+def test_a_tag_is_kept_for_some_time(committed, tags):
+    with pytest.raises(InvalidInputError, match="above zero"):
+        tags.create("v", committed.snapshots.snapshot(1), time_retained=dt.timedelta())
+
+
+ADD_C = AddColumn(field_names=("c",), data_type=bigint())
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    made = new_store(tmp_path)
+    for name in ("one", "two"):
+        commit(made, message(plain_file(name)))
+    made.tags.create("v1", made.snapshots.snapshot(1))
+    return made
+
+
+def on_branch(tagged, name):
+    return FileStore.open(tagged.file_io, tagged.table_path).with_options({"branch": name})
+
+
+def reopened(tagged):
+    return FileStore.open(tagged.file_io, tagged.table_path)
+
+
+def test_an_empty_branch_has_all_schemas_and_no_snapshot(tagged):
+    tagged.schemas.commit_changes([ADD_C], time_millis=2)
+    tagged.branches.create("b")
+    branch = on_branch(tagged, "b")
+    assert branch.schema.field_names == ("a", "b", "c")
+    assert branch.snapshots.latest() is None
+    assert list(tagged.branches.list()) == ["b"]
+
+
+def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged):
+    tagged.schemas.commit_changes([ADD_C], time_millis=2)
+    tagged.branches.create("t", tag="v1")
+    tagged.branches.create("s", snapshot_id=2)
+    assert live_names(on_branch(tagged, "t")) == ["one"]
+    assert on_branch(tagged, "t").schema.field_names == ("a", "b")
+    assert [tag.name for tag in on_branch(tagged, "t").tags.list()] == ["v1"]
+    assert live_names(on_branch(tagged, "s")) == ["one", "two"]
+
+
+def test_a_branch_is_written_beside_main(tagged):
+    tagged.branches.create("b", tag="v1")
+    branch = on_branch(tagged, "b")
+    made = commit(branch, message(plain_file("three")))
+    assert made.id == 2
+    assert live_names(branch) == ["one", "three"]
+    assert live_names(tagged) == ["one", "two"]
+    assert branch.label == f"{tagged.label}$branch_b"
+
+
+def test_main_becomes_the_branch(tagged):
+    tagged.tags.create("v2", tagged.snapshots.snapshot(2))
+    tagged.schemas.commit_changes(
+        [AddColumn(field_names=("main_only",), data_type=bigint())], time_millis=2
+    )
+    tagged.branches.create("b", tag="v1")
+    branch = on_branch(tagged, "b")
+    branch.schemas.commit_changes(
+        [AddColumn(field_names=("theirs",), data_type=bigint())], time_millis=3
+    )
+    commit(on_branch(tagged, "b"), message(plain_file("three")))
+    assert tagged.branches.fast_forward("b").id == 2
+    assert live_names(reopened(tagged)) == ["one", "three"]
+    assert [tag.name for tag in tagged.tags.list()] == ["v1"]
+    assert reopened(tagged).schema.field_names == ("a", "b", "theirs")
+    assert LocalFileIO().read_bytes(f"{tagged.paths.snapshot_directory}/LATEST") == b"2"
+    assert tagged.branches.fast_forward("b").id == 2
+
+
+def test_a_branch_that_shares_nothing_replaces_main(tagged):
+    tagged.branches.create("b")
+    commit(on_branch(tagged, "b"), message(plain_file("other")))
+    assert tagged.branches.fast_forward("b").id == 1
+    assert live_names(reopened(tagged)) == ["other"]
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
+def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault):
+    states = [["one"], ["one", "two"], ["one", "two", "three"], ["one", "new"]]
+    for call in itertools.count():
+        tagged = new_store(tmp_path / str(call))
+        for name in ("one", "two", "three"):
+            commit(tagged, message(plain_file(name)))
+        tagged.tags.create("v1", tagged.snapshots.snapshot(1))
+        tagged.branches.create("b", tag="v1")
+        commit(on_branch(tagged, "b"), message(plain_file("new")))
+        calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
+        with suppress(PaimonError):
+            FileStore.open(calls, tagged.table_path).branches.fast_forward("b")
+        assert live_names(reopened(tagged)) in states
+        reopened(tagged).branches.fast_forward("b")
+        assert live_names(reopened(tagged)) == ["one", "new"]
+        if not calls.fired:
+            break
+
+
+def test_names_and_sources_are_checked(tagged):
+    tagged.branches.create("b")
+    tagged.branches.create("b", ignore_if_exists=True)
+    with pytest.raises(AlreadyExistsError, match="branch 'b' already"):
+        tagged.branches.create("b")
+    for name in ("main", "12", "", "a/b", "x$y"):
+        with pytest.raises(InvalidInputError):
+            tagged.branches.create(name)
+    with pytest.raises(InvalidInputError, match="not with both"):
+        tagged.branches.create("c", tag="v1", snapshot_id=1)
+    with pytest.raises(NotFoundError, match="no tag 'v9'"):
+        tagged.branches.create("c", tag="v9")
+    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+        tagged.branches.create("c", snapshot_id=9)
+    with pytest.raises(NotFoundError, match="no branch 'c'"):
+        tagged.branches.fast_forward("c")
+    with pytest.raises(InvalidInputError, match="no snapshot yet"):
+        tagged.branches.fast_forward("b")
+    with pytest.raises(InvalidInputError, match="'main' is not a branch"):
+        tagged.branches.delete("main")
+    assert list(tagged.branches.list()) == ["b"]
+
+
+def test_a_deleted_branch_is_gone_and_main_stays(tagged):
+    tagged.branches.create("b", tag="v1")
+    tagged.branches.delete("b")
+    assert tagged.branches.list() == {}
+    with pytest.raises(NotFoundError, match="no branch 'b'"):
+        on_branch(tagged, "b")
+    assert newest(tagged).id == 2
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return TablePaths(table=str(tmp_path))
+
+
+@pytest.fixture
+def consumers(paths):
+    return ConsumerManager(LocalFileIO(), paths, clock=FixedClock())
+
+
+def test_a_consumer_s_file_is_what_java_writes(consumers, paths):
+    assert consumers.next_snapshot("etl") is None
+    consumers.advance("etl", 4)
+    assert LocalFileIO().read_bytes(paths.consumer("etl")) == b'{"nextSnapshot":4}'
+    assert consumers.next_snapshot("etl") == 4
+
+
+def test_advancing_never_goes_back(consumers):
+    assert consumers.advance("etl", 4) == 4
+    assert consumers.advance("etl", 4) == 4
+    assert consumers.advance("etl", 2) == 4
+    consumers.reset("etl", 2)
+    assert consumers.next_snapshot("etl") == 2
+    with pytest.raises(InvalidInputError, match="snapshot 0"):
+        consumers.reset("etl", 0)
+
+
+def test_the_slowest_consumer_holds_snapshots(consumers):
+    assert consumers.min_next_snapshot() is None
+    consumers.advance("a", 7)
+    consumers.advance("b", 3)
+    assert consumers.list() == {"a": 7, "b": 3}
+    assert consumers.min_next_snapshot() == 3
+    consumers.delete("b")
+    consumers.delete("b")
+    assert consumers.min_next_snapshot() == 7
+
+
+def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
+    now = FixedClock().now_millis() / 1000
+    for name, age in (("old", 3600), ("new", 10)):
+        consumers.advance(name, 1)
+        os.utime(paths.consumer(name), (now - age, now - age))
+    assert consumers.expire(60_000) == ("old",)
+    assert consumers.list() == {"new": 1}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"{}", b'{"nextSnapshot":"4"}', b'{"nextSnapshot":true}', b"[" * 100_000],
+    ids=range(6),
+)
+def test_a_damaged_file_is_named(consumers, paths, data):
+    LocalFileIO().write_bytes(paths.consumer("etl"), data)
+    with pytest.raises(FormatError, match="consumer-etl: not a consumer's file"):
+        consumers.next_snapshot("etl")
+
+
+@pytest.fixture
+def history(tmp_path):
+    made = new_store(tmp_path)
+    for name in "abcd":
+        commit(made, message(plain_file(name)))
+    for number in (1, 3):
+        made.tags.create(f"v{number}", made.snapshots.snapshot(number))
+    return made
+
+
+def hint(history, name):
+    return LocalFileIO().read_bytes(f"{history.paths.snapshot_directory}/{name}")
+
+
+def test_what_came_later_is_undone(history):
+    LocalFileIO().write_bytes(history.paths.changelog(4), b"{}")
+    done = rollback_to_snapshot(history, 2)
+    assert (done.snapshots, done.tags, done.changelogs) == ((4, 3), ("v3",), (4,))
+    assert history.snapshots.list_ids() == [1, 2]
+    assert live_names(history) == ["a", "b"]
+    assert hint(history, "LATEST") == b"2"
+    assert [tag.name for tag in history.tags.list()] == ["v1"]
+    assert commit(history, message(plain_file("e"))).id == 3
+    assert live_names(history) == ["a", "b", "e"]
+
+
+def test_to_the_newest_nothing_changes(history):
+    done = rollback_to_snapshot(history, 4)
+    assert (done.snapshots, done.tags) == ((), ())
+    assert newest(history).id == 4
+
+
+def test_a_tag_brings_its_expired_snapshot_back(history):
+    for number in (1, 2):
+        LocalFileIO().delete_file(history.paths.snapshot(number))
+    LocalFileIO().replace(f"{history.paths.snapshot_directory}/EARLIEST", b"3")
+    assert rollback_to_tag(history, "v1").snapshots == (4, 3)
+    assert history.snapshots.list_ids() == [1]
+    assert (hint(history, "EARLIEST"), hint(history, "LATEST")) == (b"1", b"1")
+    assert live_names(history) == ["a"]
+
+
+def test_what_does_not_exist_changes_nothing(history):
+    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+        rollback_to_snapshot(history, 9)
+    with pytest.raises(NotFoundError, match="no tag 'v9'"):
+        rollback_to_tag(history, "v9")
+    assert newest(history).id == 4
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
+def test_a_crash_leaves_a_state_there_was_and_the_next_call_finishes(tmp_path, fault):
+    for call in itertools.count():
+        history = new_store(tmp_path / str(call))
+        for name in "abcd":
+            commit(history, message(plain_file(name)))
+        calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
+        with suppress(PaimonError):
+            rollback_to_snapshot(FileStore.open(calls, history.table_path), 1)
+        assert "".join(live_names(history)) in ("a", "ab", "abc", "abcd")
+        rollback_to_snapshot(history, 1)
+        assert live_names(history) == ["a"]
+        if not calls.fired:
+            break

@@ -1,0 +1,389 @@
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.incremental import diff_splits
+from paimon_assets.engine.control.scan.split_generator import (
+    SplitGenerator,
+    needs_no_merge,
+    pack,
+    skips_level_0,
+)
+from paimon_assets.engine.control.scan.table_scan import scan_table
+from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import string
+from tests.testkit.builders import entry
+from tests.testkit.metadata_tables import (
+    APPEND,
+    KEYED,
+    FixedClock,
+    commit,
+    keyed_file,
+    live_names,
+    message,
+    new_store,
+    newest,
+    plain_file,
+    vectors_of,
+    with_index,
+)
+
+_SMALL = {"source.split.target-size": "100 b", "source.split.open-file-cost": "10 b"}
+
+
+def _splits(schema: Schema, entries: list[ManifestEntry], **options: str) -> list[DataSplit]:
+    table_schema = first_table_schema(schema, time_millis=0)
+    store = FileStore(
+        file_io=LocalFileIO(),
+        table_path="/w/db.db/t",
+        schema=table_schema.with_dynamic_options({**_SMALL, **options}),
+    )
+    return SplitGenerator(store).splits(7, entries)
+
+
+def _names(splits: list[DataSplit]) -> list[list[str]]:
+    return [[file.file_name for file in split.data_files] for split in splits]
+
+
+def _plain(name: str, size: int, **more: Any) -> ManifestEntry:
+    return entry(file=plain_file(name, file_size=size, **more))
+
+
+def _keyed(low: int, high: int, **more: Any) -> ManifestEntry:
+    name = f"{low}-{high}"
+    return entry(file=keyed_file(low, high, **{"file_name": name, "file_size": 40, **more}))
+
+
+@given(st.lists(st.integers(0, 60)), st.integers(1, 100))
+def test_packing_loses_nothing_and_closes_no_pack_early(weights, target):
+    packs = list(pack(weights, lambda weight: weight, target))
+    assert [weight for one in packs for weight in one] == weights
+    assert all(len(one) == 1 or sum(one) <= target for one in packs)
+    for one, following in pairwise(packs):
+        assert sum(one) + following[0] > target
+
+
+def test_append_files_are_packed_in_manifest_order_and_never_merged():
+    splits = _splits(APPEND, [_plain(n, s) for n, s in zip("dcba", (60, 30, 20, 200), strict=True)])
+    assert _names(splits) == [["d", "c"], ["b"], ["a"]]
+    assert all(split.raw_convertible for split in splits)
+
+
+def test_a_small_file_counts_what_opening_it_costs():
+    entries = [_plain(str(number), 1) for number in range(25)]
+    assert [len(group) for group in _names(_splits(APPEND, entries))] == [10, 10, 5]
+
+
+def test_files_of_a_bucketed_append_table_come_in_sequence_order():
+    schema = Schema.of({"a": "INT"}, options={"bucket": "1", "bucket-key": "a"})
+    entries = [
+        _plain("second", 40, min_sequence_number=10),
+        _plain("first", 40, min_sequence_number=0),
+    ]
+    assert _names(_splits(schema, entries)) == [["first", "second"]]
+
+
+def test_a_split_is_of_one_bucket_and_knows_its_directory():
+    schema = Schema.of({"p": "STRING", "a": "INT"}, partition_keys=["p"])
+    partition = serialize_row(["x/y"], [string()])
+    (split,) = _splits(schema, [entry(partition=partition, bucket=3, total_buckets=4)])
+    assert split.bucket_path == "/w/db.db/t/p=x%2Fy/bucket-3"
+    assert (split.snapshot_id, split.partition, split.bucket) == (7, partition, 3)
+    assert split.total_buckets == 4
+    directory = {"data-file.path-directory": "data"}
+    (split,) = _splits(schema, [entry(partition=partition)], **directory)
+    assert split.bucket_path == "/w/db.db/t/data/p=x%2Fy/bucket-0"
+
+
+def test_buckets_come_in_the_order_of_their_first_file():
+    entries = [
+        entry(bucket=bucket, file=plain_file(name))
+        for bucket, name in ((1, "a"), (0, "b"), (1, "c"))
+    ]
+    big = {"source.split.target-size": "1 gb"}
+    assert _names(_splits(APPEND, entries, **big)) == [["a", "c"], ["b"]]
+
+
+def test_overlapping_files_are_merged_together():
+    (split,) = _splits(KEYED, [_keyed(0, 9), _keyed(5, 14)])
+    assert not split.raw_convertible
+    assert len(split.data_files) == 2
+
+
+def test_whole_sections_are_packed():
+    entries = [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)]
+    splits = _splits(KEYED, entries)
+    assert _names(splits) == [["0-9", "5-14"], ["20-29", "30-39"]]
+    # Two sections in one split: merged, although they share no key.
+    assert [split.raw_convertible for split in splits] == [False, False]
+
+
+def test_a_section_is_never_cut_however_large():
+    entries = [_keyed(0, 9), _keyed(5, 14), _keyed(10, 20), _keyed(20, 29)]
+    assert len(_splits(KEYED, entries)) == 1
+
+
+@pytest.mark.parametrize(("deletes", "raw"), [(0, True), (None, True), (3, False)])
+def test_one_file_without_deletes_is_read_as_it_is_even_on_level_0(deletes, raw):
+    (split,) = _splits(KEYED, [_keyed(0, 9, delete_row_count=deletes)])
+    assert split.raw_convertible is raw
+
+
+def test_files_of_one_level_above_0_are_packed_without_merging():
+    entries = [_keyed(0, 9, level=5), _keyed(10, 19, level=5), _keyed(20, 29, level=5)]
+    splits = _splits(KEYED, entries)
+    assert _names(splits) == [["0-9", "10-19"], ["20-29"]]
+    assert all(split.raw_convertible for split in splits)
+
+
+@pytest.mark.parametrize("change", [{"level": 4}, {"level": 5, "delete_row_count": 1}])
+def test_another_level_or_a_delete_means_merging(change):
+    entries = [_keyed(0, 9, level=5), _keyed(5, 15, **change)]
+    (split,) = _splits(KEYED, entries)
+    assert not split.raw_convertible
+
+
+def test_keys_are_compared_as_values_not_as_bytes():
+    # In little-endian bytes 256 sorts before 2.
+    entries = [_keyed(255, 257, file_size=90), _keyed(-5, 2, file_size=90)]
+    assert _names(_splits(KEYED, entries)) == [["-5-2"], ["255-257"]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=30))
+def test_files_that_share_a_key_are_always_in_one_split(ranges):
+    entries = [
+        _keyed(low, low + length, file_name=str(number))
+        for number, (low, length) in enumerate(ranges)
+    ]
+    where: dict[str, int] = {}
+    for number, split in enumerate(_splits(KEYED, entries)):
+        for file in split.data_files:
+            assert where.setdefault(file.file_name, number) == number
+    assert len(where) == len(entries)
+    for left, (low, length) in enumerate(ranges):
+        for right, (other, other_length) in enumerate(ranges):
+            if low <= other + other_length and other <= low + length:
+                assert where[str(left)] == where[str(right)]
+
+
+def test_a_file_elsewhere_keeps_its_own_path():
+    file: DataFileMeta = plain_file("f", external_path="s3://b/f")
+    (split,) = _splits(APPEND, [entry(file=file)])
+    assert split.path_of(file) == "s3://b/f"
+
+
+def test_files_that_hold_columns_of_the_same_rows_are_in_one_split():
+    entries = [
+        _plain("a", 90, first_row_id=0),
+        _plain("b", 90, first_row_id=10),
+        _plain("a2", 90, first_row_id=0),
+        _plain("c", 1),
+    ]
+    splits = _splits(APPEND, entries)
+    assert _names(splits) == [["a", "a2"], ["b", "c"]]
+    assert [split.raw_convertible for split in splits] == [False, True]
+
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+BOTH = {**VECTORS, "deletion-vectors.merge-on-read": "true"}
+FIRST_ROW = {"merge-engine": "first-row"}
+
+
+def schema_of(declared: Schema, **options: str):
+    return first_table_schema(declared, time_millis=0).with_dynamic_options(options)
+
+
+@pytest.mark.parametrize(
+    ("declared", "options", "expected"),
+    [
+        (KEYED, {}, False),
+        (KEYED, VECTORS, True),
+        (KEYED, BOTH, False),
+        (KEYED, FIRST_ROW, True),
+        (KEYED, {**FIRST_ROW, "deletion-vectors.merge-on-read": "true"}, True),
+        (APPEND, VECTORS, False),
+    ],
+)
+def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, options, expected):
+    assert skips_level_0(schema_of(declared, **options)) is expected
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "expected"),
+    [
+        ({}, [{"level": 5}, {"level": 5}], True),
+        ({}, [{"level": 5}, {"level": 4}], False),
+        (VECTORS, [{"level": 5}, {"level": 4}], True),
+        (FIRST_ROW, [{"level": 5}, {"level": 4}], True),
+        (VECTORS, [{"level": 5}, {"level": 4, "delete_row_count": 1}], False),
+        (VECTORS, [{"level": 5}, {"level": 4, "delete_row_count": None}], True),
+        (BOTH, [{"level": 5}, {"level": 0}], False),
+        ({}, [{"level": 0}], False),
+    ],
+)
+def test_files_above_level_0_need_no_merge_where_no_key_is_live_twice(options, files, expected):
+    metas = [keyed_file(0, 9, **changes) for changes in files]
+    assert needs_no_merge(schema_of(KEYED, **options), metas) is expected
+
+
+def read_names(store, **options: str):
+    seen = store.with_schema(store.schema.with_dynamic_options(options))
+    splits = scan_table(seen, newest(store), None).splits
+    return sorted(file.file_name for split in splits for file in split.data_files)
+
+
+def test_a_batch_read_sees_what_compactions_have_settled(keyed):
+    files = [
+        keyed_file(0, 9, file_name="top", level=5),
+        keyed_file(0, 9, file_name="middle", level=3),
+        keyed_file(0, 9, file_name="fresh"),
+    ]
+    commit(keyed, message(*files, total_buckets=2))
+    assert read_names(keyed) == ["fresh", "middle", "top"]
+    assert read_names(keyed, **VECTORS) == ["middle", "top"]
+    assert read_names(keyed, **BOTH) == ["fresh", "middle", "top"]
+    assert live_names(keyed) == ["top", "middle", "fresh"]
+
+
+def test_splits_of_settled_levels_are_read_without_merging(keyed):
+    files = [keyed_file(0, 9, level=5), keyed_file(0, 9, level=3), keyed_file(0, 9)]
+    commit(keyed, message(*files, total_buckets=2))
+    seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
+    (split,) = scan_table(seen, newest(keyed), None).splits
+    assert split.raw_convertible
+    (merged,) = scan_table(keyed, newest(keyed), None).splits
+    assert not merged.raw_convertible
+
+
+def test_a_table_of_fresh_files_alone_shows_nothing_yet(keyed):
+    commit(keyed, message(keyed_file(0, 9), total_buckets=2))
+    seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
+    assert scan_table(seen, newest(keyed), None).splits == ()
+    assert FileStoreScan(seen).partitions(newest(keyed))
+
+
+def added(keyed, *files, **more):
+    return commit(keyed, message(*files, total_buckets=2, **more))
+
+
+def names(files):
+    return sorted(file.file_name for file in files)
+
+
+def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
+    low, high = (keyed_file(0, 9, file_name="low"), keyed_file(10, 19, file_name="high"))
+    before = added(keyed, low, high)
+    after = added(keyed, keyed_file(12, 13, file_name="new"))
+    (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
+    assert names(split.before_files) == ["high"]
+    assert names(split.data_files) == ["high", "new"]
+    assert split.is_difference
+    assert not split.raw_convertible
+    assert diff_splits(keyed, before, before, None, keeps_kinds=True) == []
+
+
+def test_a_bucket_that_is_new_or_gone_is_told(keyed):
+    before = added(keyed, keyed_file(0, 9, file_name="old"))
+    after = added(keyed, keyed_file(0, 9, file_name="other"), bucket=1)
+    (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
+    assert (split.bucket, names(split.before_files), names(split.data_files)) == (1, [], ["other"])
+    (first,) = diff_splits(keyed, None, before, None, keeps_kinds=True)
+    assert (first.before_files, first.is_difference) == ((), True)
+    (gone,) = diff_splits(keyed, after, before, None, keeps_kinds=True)
+    assert (names(gone.before_files), gone.data_files) == (["other"], ())
+
+
+def test_another_deletion_vector_makes_another_file(keyed):
+    before = added(keyed, keyed_file(0, 9, file_name="file"))
+    added(keyed, keyed_file(20, 29, file_name="far"))
+    vector = DeletionVectorMeta(data_file_name="file", offset=1, length=22, cardinality=3)
+    after = with_index(keyed, vectors_of(vector))
+    splits = diff_splits(keyed, before, after, None, keeps_kinds=True)
+    old = [name for split in splits for name in names(split.before_files)]
+    new = [name for split in splits for name in names(split.data_files)]
+    assert (old, sorted(new)) == (["file"], ["far", "file"])
+    vectors = [found for split in splits for found in split.deletion_files or ()]
+    assert [found.cardinality for found in vectors if found is not None] == [3]
+
+
+def test_rescaled_buckets_cannot_be_compared(keyed):
+    before = added(keyed, keyed_file(0, 9))
+    commit(
+        keyed,
+        message(deleted=[entry.file for entry in _live(keyed)], total_buckets=2),
+        kind=CommitKind.OVERWRITE,
+    )
+    commit(keyed, message(keyed_file(0, 9), total_buckets=4))
+    with pytest.raises(InvalidInputError, match="has 4 buckets now and had 2"):
+        diff_splits(keyed, before, newest(keyed), None, keeps_kinds=True)
+
+
+def _live(keyed):
+    return FileStoreScan(keyed).live_files(newest(keyed))
+
+
+@pytest.fixture
+def timed(tmp_path):
+    timed = new_store(tmp_path)
+    for second in (10, 20, 30):
+        FileStoreCommit(timed, clock=FixedClock(now=second * 1000)).commit(
+            [message(plain_file())], commit_user=f"u{second}", commit_identifier=1
+        )
+    return timed
+
+
+def test_travels_by_id_and_by_time(timed):
+    assert travel_to(timed, snapshot_id=2).id == 2
+    assert travel_to(timed, timestamp_ms=20_000).id == 2
+    assert travel_to(timed, timestamp_ms=29_999).id == 2
+    assert travel_to(timed, timestamp_ms=99_999).id == 3
+
+
+def test_a_time_before_the_first_snapshot_tells_when_that_was(timed):
+    with pytest.raises(NotFoundError, match="oldest snapshot, 1, is of 10000"):
+        travel_to(timed, timestamp_ms=9_999)
+
+
+def test_a_tag_outlives_its_snapshot(timed):
+    tagged = timed.snapshots.snapshot(1)
+    text = snapshot_to_json(tagged)[:-1] + b',"tagCreateTime":[2024,1,1,0,0,0,0]}'
+    LocalFileIO().write_bytes(timed.paths.tag("v1"), text)
+    LocalFileIO().delete_file(timed.paths.snapshot(1))
+    assert travel_to(timed, tag="v1").delta_manifest_list == tagged.delta_manifest_list
+    with pytest.raises(NotFoundError, match="no tag 'v2'"):
+        travel_to(timed, tag="v2")
+    with pytest.raises(InvalidInputError, match="tag"):
+        travel_to(timed, tag="../x")
+
+
+def test_exactly_one_way_is_chosen(timed):
+    for ways in ({}, {"snapshot_id": 1, "tag": "v1"}, {"snapshot_id": 1, "timestamp_ms": 0}):
+        with pytest.raises(InvalidInputError, match="exactly one"):
+            travel_to(timed, **ways)
+
+
+def test_the_past_is_read_with_its_own_schema_and_today_s_dynamic_options(timed):
+    newer = Schema.of({"a": "BIGINT", "b": "STRING", "c": "INT"})
+    data = schema_to_json(first_table_schema(newer, time_millis=2))
+    LocalFileIO().write_bytes(timed.paths.schema(1), data.replace(b'"id":0', b'"id":1', 1))
+    opened = FileStore.open(LocalFileIO(), timed.table_path, options={"read.batch-size": "7"})
+    assert opened.schema.field_names == ("a", "b", "c")
+    past = schema_at(opened, travel_to(opened, snapshot_id=1))
+    assert past.field_names == ("a", "b")
+    assert past.options["read.batch-size"] == "7"
