@@ -2,7 +2,7 @@
 
 import pyarrow.parquet as pq
 
-from paimon_assets.engine.data.format.named_errors import named_errors, open_data_file
+from paimon_assets.engine.data.format.base import named_errors, open_data_file
 from paimon_assets.engine.fileio.base import FileIO
 
 FOOTERS_AT_ONCE = 16

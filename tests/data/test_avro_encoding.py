@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema
-from paimon_assets.engine.data.format.avro import encode_rows
-from paimon_assets.engine.data.format.avro_types import avro_record, shape_of
+from paimon_assets.engine.data.format.avro import avro_record, encode_rows, shape_of
 from paimon_assets.engine.errors import InvalidInputError
 
 _FLAT = {

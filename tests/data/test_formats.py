@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.field_mapping import FieldMapping
+from paimon_assets.engine.data.format.base import named_errors
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.data.format.named_errors import named_errors
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     FormatError,

@@ -10,7 +10,7 @@ from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.data.format.orc_values import fixes_of, offsets_of
+from paimon_assets.engine.data.format.orc import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.options.all_options import Options

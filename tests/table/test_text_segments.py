@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.expiry_plan import Retention
-from paimon_assets.engine.data.format import json as json_format
+from paimon_assets.engine.data.format import text as text_format
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
@@ -288,7 +288,7 @@ def test_json_values_are_taken_as_spark_takes_them(catalog, tmp_path):
 
 def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeypatch):
     monkeypatch.setattr(text_streams, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(json_format, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(text_format, "BLOCK_BYTES", 512)
     lines = [
         json.dumps({"a": n, "s": n if n > 300 and n % 7 == 3 else f'"{n}\\'})
         for n in range(40, 600)

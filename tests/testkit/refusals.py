@@ -30,7 +30,7 @@ from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_spl
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.data.format.avro_types import avro_record
+from paimon_assets.engine.data.format.avro import avro_record
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate

@@ -3,11 +3,8 @@
 Concept → modules:
     what a format is             base
     all of them                  formats
-    Parquet                      parquet, parquet_chunks, parquet_times
-    ORC                          orc, orc_values
-    Avro                         avro, avro_types
+    Parquet, ORC, Avro           parquet, orc, avro
     raw values of one column     blob
-    texts of segments            text, csv, json, text_streams, text_values
+    texts of segments            text, text_streams
     external files               external_files
-    errors that name the file    named_errors
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format import avro, blob, csv, json, orc, parquet, text
+from paimon_assets.engine.data.format import avro, blob, orc, parquet
 from paimon_assets.engine.data.format.base import (
     DeclaredText,
     FileFormat,
@@ -13,6 +13,7 @@ from paimon_assets.engine.data.format.base import (
     FormatReader,
     FormatWriter,
 )
+from paimon_assets.engine.data.format.text import TEXT_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
@@ -21,7 +22,8 @@ from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMA
 from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
-    module.FORMAT.name: module.FORMAT for module in (parquet, orc, avro, blob, csv, json, text)
+    each.name: each
+    for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FORMATS)
 }
 """Name → format."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}

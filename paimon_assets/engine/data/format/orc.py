@@ -1,8 +1,18 @@
 """ORC data files through pyarrow.
 
 TIME is stored as milliseconds in an int, timestamps as nanoseconds; `data.field_mapping` converts
-both to the Arrow types of their columns. `orc_values` corrects values that pyarrow reads otherwise
-than Java. Unless `orc.timestamp-ltz.legacy.type` is false, Java moves instants (TIMESTAMP WITH
+both to the Arrow types of their columns. Values that pyarrow reads otherwise than Java are mended:
+
+    CHAR(n)      is padded with blanks            Java cuts them off
+    TIMESTAMP    may be off by a second           if the writer's zone was not UTC, near 1970
+    TIMESTAMP    may be off by minutes            in old years, where Java has other offsets
+    instants     are moved by the writer's zone   if the table has `orc.timestamp-ltz.legacy.type`
+
+A file stores a timestamp as seconds, cut toward zero, and fraction digits. If the fraction is a
+millisecond or more, a reader subtracts one from seconds that are negative in the writer's zone.
+pyarrow checks the sign after the conversion to UTC, so values between the two zeros are wrong.
+
+Unless `orc.timestamp-ltz.legacy.type` is false, Java moves instants (TIMESTAMP WITH
 LOCAL TIME ZONE) by the zone of the writing process, and back by that of the reading one. This
 reader moves them back by the zone in the file, if the file's own schema has the option.
 
@@ -18,9 +28,14 @@ Source: `org.apache.paimon.format.orc`, `org.apache.orc.impl.TreeReaderFactory`,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+import os
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any
+from zoneinfo import TZPATH, ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +46,12 @@ from pyarrow import orc
 
 from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.orc_footer import (
     EPOCH,
     OrcColumnStats,
     OrcFooter,
+    OrcType,
     Read,
     read_orc_footer,
     read_times,
@@ -47,18 +63,9 @@ from paimon_assets.engine.data.format.base import (
     FormatReader,
     FormatWriter,
     short_batches,
+    with_names_read,
 )
-from paimon_assets.engine.data.format.named_errors import with_names_read
-from paimon_assets.engine.data.format.orc_values import (
-    INSTANT,
-    UTC_NAMES,
-    as_java_reads,
-    fixes_of,
-    holds,
-    move_milliseconds,
-    offsets_of,
-    unknown_zone,
-)
+from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
 from paimon_assets.engine.spec.options.file_options import (
@@ -75,8 +82,9 @@ from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 _MAX_MILLIS = 9_223_372_036_000
 """The whole seconds that fit 64 bits of nanoseconds."""
 _FLOORED_NANOS = 999_999
+"""Up to so many nanoseconds, seconds before 1970 are not cut toward zero."""
 _DAY = 86_400
-GREGORIAN = -12_219_292_800
+_GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
 
@@ -103,9 +111,9 @@ def read_wide(
     is_legacy: bool,
 ) -> Any:
     """Decode a timestamp column as microseconds, or nanoseconds if some values need them."""
-    is_instant = footer.types[number].kind == INSTANT
+    is_instant = footer.types[number].kind == _INSTANT
     seconds, nanos, valid = read_times(footer, read, stripe, number, path)
-    is_moved = zone not in UTC_NAMES and (is_legacy or not is_instant)
+    is_moved = zone not in _UTC_NAMES and (is_legacy or not is_instant)
     if is_moved and not is_instant:
         seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
     seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
@@ -131,7 +139,7 @@ def read_wide(
 
 def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Move Julian days before October 1582 to the Gregorian days of the same date."""
-    old = seconds < GREGORIAN
+    old = seconds < _GREGORIAN
     if not old.any():
         return seconds
     days = seconds[old] // _DAY
@@ -284,7 +292,7 @@ class OrcReader(FormatReader):
         if zone or footer is None or not self._is_legacy:
             return zone or "UTC"
         types = footer.types
-        return self._assumed_zone if any(holds(types, n, {INSTANT}) for n in numbers) else "UTC"
+        return self._assumed_zone if any(holds(types, n, {_INSTANT}) for n in numbers) else "UTC"
 
     @cached_property
     def _assumed_zone(self) -> str:
@@ -295,11 +303,11 @@ class OrcReader(FormatReader):
         zone = options.get(CAST_TIME_ZONE)
         for name, number in zip(self.schema.names, footer.types[0].inner, strict=True):
             column, bounds = footer.columns.get(name), self._table_bounds.get(name, UNKNOWN)
-            is_instant = footer.types[number].kind == INSTANT
+            is_instant = footer.types[number].kind == _INSTANT
             if not is_instant or column is None or column.milliseconds is None:
                 continue
             stored, nanos = column.milliseconds, (bounds.minimum, bounds.maximum)
-            is_julian = footer.is_julian and stored[0] < GREGORIAN * 1000
+            is_julian = footer.is_julian and stored[0] < _GREGORIAN * 1000
             if is_julian or None in nanos:
                 continue
             moved = move_milliseconds(stored, zone, self._path)
@@ -377,7 +385,7 @@ class OrcWriter(FormatWriter):
     def __init__(self, file: FileToWrite) -> None:
         """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         options = file.options
-        self._stored = pa.schema([_stored_field(field) for field in file.schema])
+        self._stored = pa.schema([changed_field(field, _stored_field) for field in file.schema])
         self._sink = file.file_io.open_output(file.path)
         self._writer: Any = orc.ORCWriter(
             self._sink,
@@ -408,34 +416,25 @@ class OrcWriter(FormatWriter):
         super().abort()
 
 
-def _refuse_timestamps(values: Any, column: str, *, is_inside: bool = False) -> None:
+def _refuse_timestamps(values: Any, column: str) -> None:
     """Refuse timestamps that some engine could not read from an ORC file of pyarrow.
 
     Before 1970, Java cannot read its fractions of milliseconds. Inside other columns, this engine
     reads no values beyond 64 bits of nanoseconds.
     """
-    data_type = values.type
-    if pat.is_struct(data_type):
-        parts = values.flatten()
-    elif pat.is_map(data_type):
-        parts = [values.keys, values.items]
-    else:
-        parts = [values.flatten()] if pat.is_list(data_type) else []
-    for part in parts:
-        _refuse_timestamps(part, column, is_inside=True)
-    if not pat.is_timestamp(data_type):
-        return
-    numbers = to_numpy(values.drop_null().cast(pa.int64()))
-    if not len(numbers):
-        return
-    nanos = UNIT_NANOS[data_type.unit]
-    largest = (2**63 - 1) // (nanos if is_inside else max(1, nanos // UNIT_NANOS["us"]))
-    reason = None
-    if not -largest <= int(numbers.min()) <= int(numbers.max()) <= largest:
-        reason = "outside the years 1678 to 2261 inside it" if is_inside else "of no year"
-    elif nanos < UNIT_NANOS["ms"] and (numbers[numbers < 0] % (UNIT_NANOS["ms"] // nanos)).any():
-        reason = "before 1970 with fractions of a millisecond"
-    if reason is not None:
+    is_inside = pat.is_nested(values.type)
+    for leaf in leaves_of(values):
+        if not pat.is_timestamp(leaf.type) or leaf.null_count == len(leaf):
+            continue
+        numbers, nanos = to_numpy(leaf.drop_null().cast(pa.int64())), UNIT_NANOS[leaf.type.unit]
+        largest = (2**63 - 1) // (nanos if is_inside else max(1, nanos // UNIT_NANOS["us"]))
+        milli = UNIT_NANOS["ms"] // nanos
+        if not -largest <= int(numbers.min()) <= int(numbers.max()) <= largest:
+            reason = "outside the years 1678 to 2261 inside it" if is_inside else "of no year"
+        elif milli > 1 and (numbers[numbers < 0] % milli).any():
+            reason = "before 1970 with fractions of a millisecond"
+        else:
+            continue
         raise InvalidInputError(
             f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"
             f" hold. Set '{FILE_FORMAT.key}' to parquet.",
@@ -451,56 +450,23 @@ def _with_nulls_below(table: pa.Table) -> pa.Table:
     from the start of the whole array: values would be in the wrong rows.
     """
     for index, field in enumerate(table.schema):
-        if _has_row(field.type):
+        if pat.is_nested(field.type):
             chunks = [*table.column(index).chunks, pa.array([], field.type)]
             whole = _nulls_below(pa.concat_arrays(chunks))  # of two arrays, so not a slice
             table = table.set_column(index, field, whole)
     return table
 
 
-def _has_row(data_type: Any) -> bool:
-    if pat.is_map(data_type):
-        return _has_row(data_type.item_type)
-    if pat.is_list(data_type):
-        return _has_row(data_type.value_type)
-    return bool(pat.is_struct(data_type))
-
-
 def _nulls_below(values: Any) -> Any:
-    """Rebuild an array that is not a slice."""
-    data_type = values.type
-    if pat.is_struct(data_type) and len(values):
-        parts = [_nulls_below(part) for part in values.flatten()]
-        return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=values.is_null())
-    nulls = values.is_null()
-    if pat.is_list(data_type):
-        inner = _nulls_below(values.values)
-        return pa.ListArray.from_arrays(values.offsets, inner, type=data_type, mask=nulls)
-    if pat.is_map(data_type):
-        entries: Any = (values.offsets, values.keys, _nulls_below(values.items))
-        return pa.MapArray.from_arrays(*entries, type=data_type, mask=nulls)
-    return values
+    parts = [_nulls_below(part) for part in parts_of(values)]
+    return with_parts(values, parts, values.type) if parts else values
 
 
 def _stored_field(field: Any) -> Any:
-    """Return a column as ORC stores it, with its id under Java's key."""
-    stored = field.with_type(_stored_type(field.type))
+    """Return a field as ORC stores it: TIME as an int, the id under Java's key."""
     number = (field.metadata or {}).get(b"PARQUET:field_id")
+    stored = field.with_type(pa.int32()) if pat.is_time(field.type) else field
     return stored.with_metadata(None if number is None else {"paimon.id": number})
-
-
-def _stored_type(arrow_type: Any) -> Any:
-    """Return the stored type: TIME, at any depth, is an int."""
-    if pat.is_time(arrow_type):
-        return pa.int32()
-    if pat.is_list(arrow_type):
-        return pa.list_(_stored_field(arrow_type.value_field))
-    if pat.is_struct(arrow_type):
-        return pa.struct([_stored_field(field) for field in arrow_type])
-    if pat.is_map(arrow_type):
-        key, item = arrow_type.key_field, arrow_type.item_field
-        return pa.map_(_stored_field(key), _stored_field(item))
-    return arrow_type
 
 
 _CODECS = {
@@ -514,6 +480,185 @@ def _unsafe(data_type: DataType, options: Options) -> str | None:
     if data_type.root is not TypeRoot.TIMESTAMP_LTZ or not options.get(ORC_LEGACY_LTZ):
         return None
     return f"other engines would shift it by their zone unless '{ORC_LEGACY_LTZ.key}' = false"
+
+
+_TIMESTAMP, _CHAR, _INSTANT = 9, 17, 18
+_UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
+_SECOND = 1_000_000_000
+_FIRST_YEAR, _LAST_YEAR = 1900, 2093
+"""Before the first, a zone of Java has its offset of today; after the last, years repeat."""
+_REPEATED_YEARS = 28
+_FIRST_START = int(datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
+
+Types = tuple[OrcType, ...]
+_Longs = npt.NDArray[np.int64]
+Fixes = Mapping[int, Callable[[Any], Any]]
+"""Kind of a type → correction of its values."""
+
+
+def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
+    """Whether a type, or one inside it, is of some kinds."""
+    orc_type = types[number]
+    return orc_type.kind in kinds or any(holds(types, inner, kinds) for inner in orc_type.inner)
+
+
+def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
+    """Return the corrections for a stripe."""
+    fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
+    if zone not in _UTC_NAMES:
+        fixes[_TIMESTAMP] = partial(_time, zone=zone, path=path)
+        if is_legacy:
+            fixes[_INSTANT] = partial(_move_back, zone=zone, path=path)
+    return fixes
+
+
+def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
+    """Return Java's offsets of a zone from UTC at instants, in seconds."""
+    starts, offsets = _transitions(_zone(zone, path))
+    years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
+    repeated = np.datetime64(str(_LAST_YEAR), "Y") - np.arange(_REPEATED_YEARS)
+    day_of_kind = np.zeros(14, np.int64)
+    day_of_kind[_kinds(repeated)] = _first_days(repeated)
+    moved = (day_of_kind[_kinds(years)] - _first_days(years)) * _DAY
+    near = np.where(years > repeated[0], seconds + moved, seconds)
+    return offsets[np.searchsorted(starts, near, side="right")]
+
+
+def move_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
+    """Move instants back by the writer's zone."""
+    millis = np.array(stored, np.int64)
+    if zone not in _UTC_NAMES:
+        millis += offsets_of(millis // 1000, zone, path) * 1000
+    return tuple(millis.tolist())
+
+
+def _kinds(years: Any) -> _Longs:
+    """Return a number below 14 for each year; years of the same calendar have the same."""
+    days = _first_days(years)
+    return days % 7 * 2 + (_first_days(years + 1) - days > 365)
+
+
+def _first_days(years: Any) -> _Longs:
+    days: _Longs = years.astype("datetime64[D]").astype(np.int64)
+    return days
+
+
+@lru_cache(maxsize=16)
+def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes, and the offsets before, between and after."""
+
+    def offset(second: int) -> int:
+        return _total_seconds(datetime.fromtimestamp(second, UTC).astimezone(zone).utcoffset())
+
+    first, end = _FIRST_START, int(datetime(_LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp())
+    standard = min(offset(end), offset(end - 180 * _DAY))
+    starts, offsets = [first], [standard, offset(first)]
+    for day in range(first + _DAY, end, _DAY):
+        if offset(day) == offsets[-1]:
+            continue
+        low, high = day - _DAY, day
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
+        starts.append(high)
+        offsets.append(offset(day))
+    return np.array(starts, np.int64), np.array(offsets, np.int64)
+
+
+@lru_cache(maxsize=16)
+def _arrow_clock(zone: str) -> tuple[_Longs, _Longs]:
+    """Return when the offset of a zone changes in Arrow's ORC reader, and the offsets between.
+
+    The reader reads the zone's file; before the first change it uses the first offset that is not
+    summer time. Source: `Timezone.cc` of Apache ORC, RFC 8536.
+    """
+    folders = filter(None, (os.environ.get("TZDIR"), *TZPATH))
+    data = next(file for folder in folders if (file := Path(folder, zone)).is_file()).read_bytes()
+    utc, standard, leaps, times, types, letters = struct.unpack_from(">6i", data, 20)
+    header = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
+    times, types = struct.unpack_from(">2i", data, header + 32)
+    starts = np.frombuffer(data, ">i8", times, header + 44).astype(np.int64)
+    kinds = np.frombuffer(data, np.uint8, times, header + 44 + times * 8)
+    layout = np.dtype([("offset", ">i4"), ("is_summer", "?"), ("letters", "u1")])
+    rules = np.frombuffer(data, layout, types, header + 44 + times * 9)
+    winters = [kind for kind in (*kinds, 0) if not rules["is_summer"][kind]]
+    return starts, rules["offset"][[winters[0], *kinds]].astype(np.int64)
+
+
+def _zone(name: str, path: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise unknown_zone(name, path) from error
+
+
+def unknown_zone(name: str, path: str) -> FormatError:
+    """Return the error of a file whose writer's zone this machine does not know."""
+    return FormatError(
+        f"ORC file '{path}' was written in the zone '{name}', which is not known here, so its"
+        " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet.",
+        kind="orc-zone",
+        details={"path": path, "zone": name},
+    )
+
+
+def _total_seconds(offset: timedelta | None) -> int:
+    return 0 if offset is None else round(offset.total_seconds())
+
+
+def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
+    """Correct an array of a column."""
+    if not holds(types, number, fixes):
+        return column
+    orc_type = types[number]
+    if orc_type.kind in fixes:
+        return fixes[orc_type.kind](column)
+    parts = [
+        as_java_reads(part, types, inner, fixes)
+        for part, inner in zip(parts_of(column), orc_type.inner, strict=False)
+    ]
+    return with_parts(column, parts, column.type) if parts else column
+
+
+def _time(column: Any, zone: str, path: str) -> Any:
+    counts = to_numpy(column.cast(pa.int64()))
+    seconds, cut = counts // _SECOND, counts % _SECOND > _FLOORED_NANOS
+    stored = seconds + (cut & (seconds < 0))
+    offset = _total_seconds(datetime(1970, 1, 1, tzinfo=_zone(zone, path)).utcoffset())
+    moved = stored - (cut & (stored - offset < 0)) - seconds
+    try:
+        starts, offsets = _arrow_clock(zone)
+    except (StopIteration, OSError) as error:  # Arrow has the zone's file elsewhere
+        raise unknown_zone(zone, path) from error
+    old = seconds < max([*starts[:1], _FIRST_START]) + _DAY
+    if old.any():
+        # Of an ambiguous hour, Arrow's instant is the later one.
+        instants = (
+            seconds[old] - offsets[(starts + offsets[1:]).searchsorted(seconds[old], "right")]
+        )
+        moved[old] += instants + offsets_of(instants, zone, path) - seconds[old]
+    return _shift(column, moved, zone, path) if moved.any() else column
+
+
+def _move_back(column: Any, zone: str, path: str) -> Any:
+    """Move instants back by the writer's zone."""
+    seconds = to_numpy(column.cast(pa.int64())) // _SECOND
+    return _shift(column, offsets_of(seconds, zone, path), zone, path)
+
+
+def _shift(column: Any, seconds: _Longs, zone: str, path: str) -> Any:
+    """Return timestamps later by some seconds each."""
+    counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
+    moved = counts + moves
+    if (((moved < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():
+        raise FormatError(
+            f"ORC file '{path}' holds timestamps outside the years 1678 to 2261, written in the"
+            f" zone '{zone}'. Leave the column out, or rewrite the table as parquet.",
+            kind="orc-timestamp",
+            details={"path": path, "zone": zone},
+        )
+    shifted = from_numpy(moved).cast(pa.timestamp("ns")).cast(column.type)
+    return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))
 
 
 FORMAT = FileFormat(

@@ -13,12 +13,15 @@ Source: `org.apache.paimon.format.parquet`.
 from __future__ import annotations
 
 import base64
+import io
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,20 +29,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
+from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without_nulls_below
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.format import parquet_times
+from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, with_timestamps
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
     FileToWrite,
     FormatReader,
     FormatWriter,
+    named_errors,
     short_batches,
+    with_names_read,
 )
-from paimon_assets.engine.data.format.named_errors import named_errors, with_names_read
-from paimon_assets.engine.data.format.parquet_chunks import ColumnChunks, bounds_of, join_bounds
-from paimon_assets.engine.data.format.parquet_times import TwoKinds, has_unit
+from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.ranged import RangedInput
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
@@ -71,21 +75,15 @@ def dictionary_columns(rows: pa.Table) -> list[str]:
     count = rows.num_rows
     if count > _SAMPLE_ROWS:
         rows = rows.take(from_numpy(np.linspace(0, count - 1, _SAMPLE_ROWS, dtype=np.int64)))
-    return [
-        name
-        for name, column in zip(rows.column_names, rows.columns, strict=True)
-        if _repeats(column)
-    ]
-
-
-def _repeats(column: Any) -> bool:
-    kind = column.type
-    if pat.is_nested(kind) or pat.is_boolean(kind):
-        return False
-    if pat.is_decimal(kind) and kind.precision > _MAX_LONG_DIGITS:
-        return False
-    distinct = pc.count_distinct(column, mode="all").as_py()
-    return bool(distinct * _REPEATED <= len(column))
+    names = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        kind: Any = column.type
+        is_long = pat.is_decimal(kind) and kind.precision > _MAX_LONG_DIGITS
+        if pat.is_nested(kind) or pat.is_boolean(kind) or is_long:
+            continue
+        if pc.count_distinct(column, mode="all").as_py() * _REPEATED <= len(column):
+            names.append(name)
+    return names
 
 
 ROW_GROUP_ROWS = 65_536
@@ -125,8 +123,22 @@ class ParquetReader(FormatReader):
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
         schema = with_names_read(_schema_as_written(self._file))
-        self._int96 = _int96_names(self._file)
-        self._coarse = _written_coarse(self._file, self._int96)
+        leaves: Any = self._file.schema
+        self._int96_paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+        self._int96 = frozenset(
+            name
+            for name in (schema.names if self._int96_paths else ())
+            if any(f"{path}.".startswith(f"{name}.") for path in self._int96_paths)
+        )
+        written = _writer_schema(self._file) if self._int96 else None
+        # INT96 columns that were written from units coarser than nanoseconds.
+        self._coarse = frozenset(
+            name
+            for name in self._int96
+            if written is not None
+            and name in written.names
+            and not _has_unit(written.field(name).type, nanoseconds=True)
+        )
         return schema
 
     def _batches(
@@ -194,13 +206,13 @@ class ParquetReader(FormatReader):
     @cached_property
     def _wide(self) -> frozenset[str]:
         """The INT96 columns with values beyond 64 bits of nanoseconds, by their bytes."""
-        raw = parquet_times.with_int96_as_bytes(self._source, **_READING)
+        raw = _with_int96_as_bytes(self._source, **_READING)
         names, groups = sorted(self._int96), [*range(raw.num_row_groups)]
         return frozenset(
             name
             for rows in _batches(raw, names, groups, _ROWS_FOR_THREADS)
             for name in names
-            if parquet_times.is_wide(rows.column(name))
+            if _is_wide(rows.column(name))
         )
 
     def _sized_batches(
@@ -222,12 +234,9 @@ class ParquetReader(FormatReader):
         metadata, widest = self._file.metadata, 1
         if metadata.num_rows * self._source.size() * _UNPACKED <= batch_bytes:
             return max(1, metadata.num_rows)  # without chunks, which may be damaged
-        columns, stored = set(names), self._file.schema
-        paths = (stored.column(number).path for number in range(len(stored)))
-        leaves = [number for number, path in enumerate(paths) if path.partition(".")[0] in columns]
-        sample = groups[:_GUESSED_GROUPS]
+        sample, leaves = groups[:_GUESSED_GROUPS], self._leaves(names)
         with named_errors(self._path, self.title):
-            for group, chunks in zip(sample, self._chunks.of(sample, leaves), strict=True):
+            for group, chunks in zip(sample, self._chunks(sample, leaves), strict=True):
                 group_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
                 row_bytes = group_bytes // max(1, metadata.row_group(group).num_rows)
                 widest = max(widest, row_bytes + sum(map(_hidden_bytes, chunks)))
@@ -235,10 +244,7 @@ class ParquetReader(FormatReader):
 
     def _byte_ranges(self, names: list[str], groups: list[int]) -> Iterator[tuple[int, int]]:
         """Yield the ranges (start, end) of the columns' chunks."""
-        paths = (leaf.path for leaf in map(self._file.schema.column, range(len(self._file.schema))))
-        roots = tuple(f"{name}." for name in names)
-        leaves = [n for n, path in enumerate(paths) if f"{path}.".startswith(roots)]
-        for chunks in self._chunks.of(groups, leaves):
+        for chunks in self._chunks(groups, self._leaves(names)):
             for chunk in chunks:
                 start = chunk.data_page_offset
                 if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
@@ -246,8 +252,17 @@ class ParquetReader(FormatReader):
                 yield start, start + chunk.total_compressed_size
 
     @cached_property
-    def _chunks(self) -> ColumnChunks:
-        return ColumnChunks(self._source, self._file.metadata)
+    def _paths(self) -> list[str]:
+        leaves: Any = self._file.schema
+        return [leaf.path for leaf in leaves]
+
+    def _leaves(self, names: Sequence[str]) -> list[int]:
+        """Return the leaves of columns."""
+        roots = tuple(f"{name}." for name in names)
+        return [n for n, path in enumerate(self._paths) if f"{path}.".startswith(roots)]
+
+    def _chunks(self, groups: Sequence[int], leaves: Sequence[int]) -> Iterator[list[Any]]:
+        return _column_chunks(self._source, self._file.metadata, groups, leaves)
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
         """Return the row groups whose statistics do not rule out every row."""
@@ -272,32 +287,27 @@ class ParquetReader(FormatReader):
 
     def column_bounds(self, name: str) -> Bounds:
         """Join the statistics of the row groups; see `FormatReader`."""
-        return join_bounds(bounds[name] for bounds in self._bounds({name}))
+        return _join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""
         metadata, stored = self._file.metadata, self._file.schema_arrow
-        leaves = self._leaf_positions(names)
+        leaves = {path: number for number, path in enumerate(self._paths) if path in names}
         groups = range(metadata.num_row_groups)
         with named_errors(self._path, self.title):
-            group_chunks = self._chunks.of(groups, [*leaves.values()])
+            group_chunks = self._chunks(groups, [*leaves.values()])
             for group, chunks in zip(groups, group_chunks, strict=True):
                 rows = metadata.row_group(group).num_rows
                 # As stored, not as written: Parquet stores seconds as milliseconds.
                 bounds = {
-                    name: bounds_of(chunk, stored.field(name).type, rows)
+                    name: _bounds_of(chunk, stored.field(name).type, rows)
                     for name, chunk in zip(leaves, chunks, strict=True)
                 }
                 yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
         """Return the INT96 columns; see `FormatReader`."""
-        return frozenset(_int96_paths(self._file))
-
-    def _leaf_positions(self, names: AbstractSet[str]) -> dict[str, int]:
-        leaves = self._file.schema
-        paths = {leaves.column(number).path: number for number in range(len(leaves))}
-        return {name: paths[name] for name in names if name in paths}
+        return frozenset(self._int96_paths)
 
 
 def _open_file(
@@ -311,13 +321,13 @@ def _open_file(
     if source.size() <= whole_bytes:
         return file
     metadata, leaves = file.metadata, range(len(file.schema))
-    chunks, groups = ColumnChunks(source, metadata), range(metadata.num_row_groups)
+    sizes = (metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     # A group that is small without compression is small.
-    large = [n for n in groups if not 0 < metadata.row_group(n).total_byte_size <= whole_bytes]
+    large = [group for group, size in enumerate(sizes) if not 0 < size <= whole_bytes]
     try:
         stored = [
-            sum(chunk.total_compressed_size for chunk in group_chunks)
-            for group_chunks in chunks.of(large, leaves)
+            sum(chunk.total_compressed_size for chunk in chunks)
+            for chunks in _column_chunks(source, metadata, large, leaves)
         ]
     except (OSError, pa.ArrowException):  # perhaps of a column that is not read
         stored = [source.size()]
@@ -376,58 +386,11 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     return schema
 
 
-def _int96_paths(file: pq.ParquetFile) -> list[str]:
-    leaves = file.schema
-    columns = (leaves.column(number) for number in range(len(leaves)))
-    return [leaf.path for leaf in columns if leaf.physical_type == "INT96"]
-
-
-def _int96_names(file: pq.ParquetFile) -> frozenset[str]:
-    """Return the columns that hold INT96, at any depth."""
-    paths = _int96_paths(file)
-    return frozenset(
-        name
-        for name in (file.schema_arrow.names if paths else ())
-        if any(path == name or path.startswith(f"{name}.") for path in paths)
-    )
-
-
-def _written_coarse(file: pq.ParquetFile, int96: frozenset[str]) -> frozenset[str]:
-    """Return the INT96 columns that were written from units coarser than nanoseconds."""
-    written = _writer_schema(file) if int96 else None
-    if written is None:
-        return frozenset()
-    return frozenset(
-        name
-        for name in int96
-        if name in written.names and not has_unit(written.field(name).type, nanoseconds=True)
-    )
-
-
 def _timestamps(column: Any) -> Iterator[Any]:
     """Yield unit and numbers of every timestamp array in a column; nulls are 0."""
-    if pa.types.is_timestamp(column.type):
-        yield column.type.unit, to_numpy(column.cast(pa.int64()).fill_null(0))
-    elif pa.types.is_map(column.type):
-        yield from _timestamps(column.keys)
-        yield from _timestamps(column.items)
-    elif pa.types.is_struct(column.type) or pa.types.is_list(column.type):
-        parts = column.flatten()
-        for part in parts if isinstance(parts, list) else [parts]:
-            yield from _timestamps(part)
-
-
-def _with_statistics(schema: pa.Schema) -> list[str]:
-    """Return the columns that get statistics: flat ones without floating-point numbers.
-
-    pyarrow's statistics leave out NaN, which is above all numbers in filters of Java and Spark, so
-    these would skip it. The statistics of whole files, in manifests, take NaN into account.
-    """
-    return [
-        field.name
-        for field in schema
-        if not pat.is_nested(field.type) and not pat.is_floating(field.type)
-    ]
+    for leaf in leaves_of(column):
+        if pat.is_timestamp(leaf.type):
+            yield leaf.type.unit, to_numpy(leaf.cast(pa.int64()).fill_null(0))
 
 
 class ParquetWriter(FormatWriter):
@@ -438,10 +401,10 @@ class ParquetWriter(FormatWriter):
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
         fine, coarse = (
-            any(has_unit(field.type, nanoseconds=each) for field in file.schema)
+            any(_has_unit(field.type, nanoseconds=each) for field in file.schema)
             for each in (True, False)
         )
-        self._two_kinds = TwoKinds(self._sink, file.schema) if fine and coarse else None
+        self._two_kinds = _TwoKinds(self._sink, file.schema) if fine and coarse else None
         level = options.get(FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
             "compression": file.codec,
@@ -454,7 +417,14 @@ class ParquetWriter(FormatWriter):
             "version": "2.6",
             "use_deprecated_int96_timestamps": fine,
             "store_schema": self._two_kinds is None,
-            "write_statistics": _with_statistics(file.schema) or False,
+            # pyarrow's statistics leave out NaN, which is above all numbers in filters of Java and
+            # Spark: these would skip it. Those of whole files, in manifests, take it into account.
+            "write_statistics": [
+                each.name
+                for each in file.schema
+                if not pat.is_nested(each.type) and not pat.is_floating(each.type)
+            ]
+            or False,
         }
         self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
@@ -534,7 +504,7 @@ class ParquetPiece(ParquetReader):
             return groups
         last, leaves, own = self.file_bytes - 1, range(len(self._file.schema)), []
         with named_errors(self._path, self.title):
-            for group, chunks in zip(groups, self._chunks.of(groups, leaves), strict=True):
+            for group, chunks in zip(groups, self._chunks(groups, leaves), strict=True):
                 first = min(chunks[0].data_page_offset, chunks[0].dictionary_page_offset or last)
                 middle = first + sum(chunk.total_compressed_size for chunk in chunks) // 2
                 if self._start <= min(middle, last) < self._end:
@@ -549,3 +519,235 @@ FORMAT = FileFormat(
     codecs=frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
     missing_types=frozenset(),
 )
+
+
+class _AtBytesError(Exception):
+    """All chunks are located: the read continues to their bytes."""
+
+
+class _NoBytes(io.RawIOBase):
+    """A file with a size and no bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        raise _AtBytesError(size)
+
+
+def _column_chunks(
+    source: pa.NativeFile, metadata: Any, groups: Sequence[int], leaves: Sequence[int]
+) -> Iterator[list[Any]]:
+    """Yield the chunks of some leaves in each of some row groups; a damaged one raises.
+
+    When pyarrow gets a chunk or its statistics, nothing catches Arrow's C++ exceptions: the process
+    ends. But a read with `pre_buffer` first locates all of its chunks, and there they are caught.
+    So such a read is started on a file that has a size and no bytes. A statistics value that is
+    shorter than its type still ends the process when it is read.
+
+    Cost:
+        About 150 microseconds, and one more a chunk. Nothing is cached.
+    """
+    if not leaves or not groups:
+        yield from ([] for _ in groups)
+        return
+    no_bytes = pa.PythonFile(_NoBytes(source.size()), mode="r")
+    file = pq.ParquetFile(no_bytes, metadata=metadata, pre_buffer=True)
+    kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
+    with suppress(_AtBytesError):
+        next(file.reader.iter_batches(0, list(groups), list(leaves), False), None)  # noqa: FBT003
+    for group in groups:
+        row_group = metadata.row_group(group)
+        chunks = [row_group.column(leaf) for leaf in leaves]
+        for chunk, leaf, kind in zip(chunks, leaves, kinds, strict=True):
+            if chunk.physical_type != kind:
+                raise pa.ArrowInvalid(
+                    f"column {leaf} is {chunk.physical_type} in row group {group}, and"
+                    f" {kind} in the schema"
+                )
+        yield chunks
+
+
+def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
+    """Return the bounds in the statistics of a chunk."""
+    statistics = chunk.statistics
+    if statistics is None:
+        return UNKNOWN
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if not statistics.has_min_max or pa.types.is_floating(data_type):
+        # Statistics leave out NaN, so they are not bounds.
+        return Bounds(null_count=nulls, row_count=row_count)
+    is_time = pa.types.is_temporal(data_type)  # some are outside Python's range
+    try:
+        low = _internal(None if is_time else statistics.min, statistics.min_raw, data_type)
+        high = _internal(None if is_time else statistics.max, statistics.max_raw, data_type)
+    except UnicodeDecodeError:  # bytes that became a STRING need not be one
+        low = high = None
+    return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
+
+
+def _join_bounds(parts: Iterable[Bounds]) -> Bounds:
+    """Return the bounds of several row groups together, unknown if one of them is."""
+    groups = [part for part in parts if part.row_count != 0]
+    if any(part.row_count is None for part in groups):
+        return UNKNOWN
+    values = [part for part in groups if part.null_count != part.row_count]
+    lows = [part.minimum for part in values]
+    highs = [part.maximum for part in values]
+    nulls = [part.null_count for part in groups]
+    return Bounds(
+        minimum=None if not lows or None in lows else min(lows),
+        maximum=None if not highs or None in highs else max(highs),
+        null_count=None if None in nulls else sum(count for count in nulls if count),
+        row_count=sum(part.row_count or 0 for part in groups),
+    )
+
+
+def _internal(value: Any, raw: Any, data_type: Any) -> Any:
+    """Convert a statistics value to an internal value of `spec.types.literals`; None if unknown."""
+    if pat.is_timestamp(data_type):
+        return raw * UNIT_NANOS[data_type.unit] if isinstance(raw, int) else None
+    if pat.is_date32(data_type):
+        return raw
+    if pat.is_time32(data_type):
+        return raw if data_type.unit == "ms" else None
+    return value if any(is_kind(data_type) for is_kind in _PLAIN_KINDS) else None
+
+
+_PLAIN_KINDS = (
+    pat.is_integer, pat.is_boolean, pat.is_decimal, pat.is_string, pat.is_large_string,
+    pat.is_binary, pat.is_large_binary,
+)  # fmt: skip
+"""Types whose statistics pyarrow returns as internal values."""
+
+
+_FOOTER_END = 8
+_INT96_BYTES, _NANOS_BYTES = 12, 8
+_JULIAN_DAY = 2_440_588
+"""Of 1970-01-01."""
+_DAYS = (2**63 - 1) // (86_400 * 10**9)
+"""So many whole days of nanoseconds 64 bits hold."""
+
+
+def _with_int96_as_bytes(source: pa.NativeFile, **settings: Any) -> pq.ParquetFile:
+    """Open a file a second time, its INT96 columns as 12 bytes a value."""
+    size, opened = source.size(), cast(Any, source)  # the stubs lack an argument
+    footer = int.from_bytes(opened.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
+    tail = int96_as_bytes(opened.read_at(footer, size - footer))
+    metadata = pq.read_metadata(pa.BufferReader(tail[-4:] + tail))
+    return pq.ParquetFile(source, metadata=metadata, **settings)
+
+
+def _is_wide(column: Any) -> bool:
+    """Whether a column of INT96 as bytes has a timestamp beyond 64 bits of nanoseconds.
+
+    The nanoseconds of the day come first, negative for Java's days before 1970, then the day.
+    """
+    for leaf in leaves_of(column):
+        if pat.is_fixed_size_binary(leaf.type) and leaf.type.byte_width == _INT96_BYTES:
+            values = leaf.drop_null()
+            start, end = (_INT96_BYTES * at for at in (values.offset, values.offset + len(values)))
+            data = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start:end]
+            days = data.reshape(-1, _INT96_BYTES)[:, _NANOS_BYTES:].copy().view("<i4")
+            if (np.abs(days.astype(np.int64) - _JULIAN_DAY) > _DAYS).any():
+                return True
+    return False
+
+
+def _has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
+    """Whether a type is, or holds, timestamps in nanoseconds (or in coarser units)."""
+    return any((unit == "ns") is nanoseconds for unit, _ in filter(None, _leaves(data_type)))
+
+
+@dataclass(slots=True)
+class _TwoKinds:
+    """The storage of a file with timestamps of two kinds: INT96 nanoseconds, INT64 coarser ones.
+
+    Java reads INT64 nanoseconds as microseconds, and filters the others only if they are INT64.
+    pyarrow writes all timestamps as INT96 or none; so it gets coarser ones as integers, and the
+    footer is changed to declare them as timestamps. It writes here; from `hold_back` on, bytes are
+    held until `finish`.
+    """
+
+    sink: pa.NativeFile
+    schema: pa.Schema
+    closed: bool = False
+    _held: list[bytes] | None = None
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The schema to give to pyarrow."""
+        return _stored_schema(self.schema, longs=True)
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The metadata that pyarrow stores: the Arrow schema of the rows."""
+        return {"ARROW:schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        """Return rows in the schema `stored`."""
+        return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored)
+
+    def hold_back(self) -> None:
+        """Collect the next bytes: the footer."""
+        self._held = []
+
+    def finish(self) -> None:
+        """Write the footer, with its timestamps declared."""
+        times = [time for each in self.schema for time in _leaves(each.type)]
+        coarse = [None if time is None or time[0] == "ns" else time for time in times]
+        self.sink.write(with_timestamps(b"".join(self._held or ()), coarse))
+
+    def write(self, data: Any) -> int:
+        """Take bytes from pyarrow."""
+        if self._held is None:
+            self.sink.write(data)
+        else:
+            self._held.append(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes pyarrow has written."""
+        return self.sink.tell() + sum(map(len, self._held or ()))
+
+    def flush(self) -> None:
+        """Do nothing: the storage is closed at the end."""
+
+    def close(self) -> None:
+        """Do nothing, as `flush`."""
+
+
+def _stored_schema(schema: pa.Schema, *, longs: bool) -> pa.Schema:
+    """Return a schema with coarse timestamps in Parquet's units, or as integers."""
+
+    def stored(each: Any) -> Any:
+        if not pat.is_timestamp(each.type) or each.type.unit == "ns":
+            return each
+        unit = "us" if each.type.unit == "us" else "ms"
+        return each.with_type(pa.int64() if longs else timestamp_type(unit, each.type.tz))
+
+    return pa.schema([changed_field(each, stored) for each in schema])
+
+
+def _leaves(arrow_type: Any) -> Iterator[LeafTime | None]:
+    """Yield for each leaf of a type its unit and whether it is an instant; None if no timestamp."""
+    if pat.is_timestamp(arrow_type):
+        yield ("ms" if arrow_type.unit == "s" else arrow_type.unit), arrow_type.tz is not None
+    elif pat.is_nested(arrow_type):
+        for inner in types_inside(arrow_type):
+            yield from _leaves(inner)
+    else:
+        yield None

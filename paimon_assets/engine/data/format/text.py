@@ -1,24 +1,51 @@
-"""Text files: one STRING column, a row a line; decompressed by the suffix of the file's name."""
+"""Text files: lines, CSV and JSON; decompressed by the suffix of the file's name.
+
+text    one STRING column, a row a line
+csv     the first line names the columns, an empty field is null; empty lines are not rows, as in
+        Spark, not even in a file of one column
+json    an object a line, columns by name, a missing member is null; bytes are base64, and if a text
+        is declared, a number or an object is read as its source text. With `multiLine`, objects may
+        have several lines, and may be in one array; then maps are not read, and texts must be texts
+
+pyarrow parses CSV and JSON, as the table declares its columns (`TextOptions` describes files of
+other forms). Values that it parses otherwise than Spark are read as texts first: dates and times,
+by a pattern or as ISO 8601 with or without a zone; in JSON also bytes, and maps as lists.
+"""
+
+from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from string import ascii_letters, digits
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.types as pat
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.format.base import (
     FileFormat,
     FileToRead,
     FormatReader,
     short_batches,
 )
-from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, open_text_stream
+from paimon_assets.engine.data.format.text_streams import (
+    BLOCK_BYTES,
+    check_width,
+    open_text_stream,
+    with_plain_members,
+    without_array,
+    without_comments,
+)
+from paimon_assets.engine.data.nested import with_parts
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.segments.text_options import TextOptions
-from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePattern
 
-VALUE_COLUMN = "value"
+_VALUE_COLUMN = "value"
 
 
 class CountedRows(FormatReader):
@@ -27,6 +54,10 @@ class CountedRows(FormatReader):
     def __init__(self, file: FileToRead) -> None:
         """Open the file; see `FormatReader`."""
         self._text = (file.declared and file.declared.options) or TextOptions()
+        self._declared = {
+            field.name: pa.field(field.name, to_arrow_type(field.type))
+            for field in (file.declared.fields if file.declared else ())
+        }
         super().__init__(file)
 
     @abstractmethod
@@ -46,18 +77,13 @@ class CountedRows(FormatReader):
         return [(0, sum(batch.num_rows for batch in batches))]
 
 
-def declared_fields(file: FileToRead) -> Sequence[DataField]:
-    """Return the table's columns."""
-    return () if file.declared is None else file.declared.fields
-
-
 class TextReader(CountedRows):
     """One open text file."""
 
     title = "text"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
-        return pa.schema({VALUE_COLUMN: pa.string()})
+        return pa.schema({_VALUE_COLUMN: pa.string()})
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         rest, line_end = b"", (self._text.line_end or "\n").encode()
@@ -74,7 +100,286 @@ class TextReader(CountedRows):
         lines: Any = pc.list_flatten(pc.split_pattern(pa.array([block.decode()]), line_end or "\n"))
         if not line_end:
             lines = pc.utf8_rtrim(lines, characters="\r")
-        return pa.RecordBatch.from_arrays([lines], names=[VALUE_COLUMN])
+        return pa.RecordBatch.from_arrays([lines], names=[_VALUE_COLUMN])
 
 
-FORMAT = FileFormat(name="text", reader=TextReader, is_text=True)
+class CsvReader(CountedRows):
+    """One open CSV file."""
+
+    title = "CSV"
+
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        names = self._text.names
+        if names is None:
+            with self._stream() as stream:
+                check_width(stream, self._text.delimiter)
+            with self._stream() as stream:
+                names = tuple(self._open(stream, {}, None).schema.names)
+        return pa.schema([self._declared.get(n, pa.field(n, pa.string())) for n in names])
+
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self._source.size():
+            return
+        # Without a column pyarrow would decode all of them.
+        names = list(columns) or self.schema.names[:1]
+        types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
+        with self._stream() as stream:
+            for batch in self._open(stream, types, names):
+                yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+
+    def _stream(self) -> Any:
+        stream = open_text_stream(self._file_io, self._path, self._text)
+        return without_comments(stream, self._text) if self._text.comment else stream
+
+    def _open(
+        self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
+    ) -> pa_csv.CSVStreamingReader:
+        text = self._text
+        return pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(
+                block_size=BLOCK_BYTES,
+                column_names=None if text.names is None else list(text.names),
+                skip_rows=int(text.names is not None and text.has_header),
+            ),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=text.delimiter,
+                quote_char=text.quote or False,
+                escape_char=text.escape or False,
+                newlines_in_values=text.multi_line is not False,
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types,
+                include_columns=columns,
+                null_values=sorted({"", text.null_text}),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                decimal_point=text.decimal_point,
+            ),
+        )
+
+
+class JsonReader(CountedRows):
+    """One open file of JSON lines."""
+
+    title = "JSON lines"
+
+    def _columns(self, file: FileToRead) -> pa.Schema:
+        refuses = file.declared is not None and file.declared.refuses_others
+        self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
+        if not self._source.size():
+            return pa.schema([])
+        # Members of the first objects, as the table declares them; then absent ones.
+        try:
+            with self._stream() as stream:
+                members = self._open(stream, None).schema
+        except pa.ArrowInvalid:  # values of several types under one name
+            if not self._declared:
+                raise
+            texts = (field.with_type(pa.string()) for field in self._declared.values())
+            with self._stream(texts) as stream:
+                members = self._open(stream, None).schema
+        fields = [self._declared.get(member.name, member) for member in members]
+        if any(member.name in self._declared for member in members):
+            names = {member.name.lower() for member in members}
+            fields += [field for name, field in self._declared.items() if name.lower() not in names]
+        return pa.schema(fields)
+
+    def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self._source.size():
+            return
+        fields = [self.schema.field(name) for name in list(columns) or self.schema.names[:1]]
+        rows = 0
+        try:
+            for batch in self._parse(fields, rewrites=_holds(fields, pat.is_map)):
+                yield batch
+                rows += batch.num_rows
+        except pa.ArrowInvalid:
+            if not _holds(fields, pat.is_string):
+                raise
+        else:
+            return
+        # Perhaps a number or an object where a text is declared: Spark reads its source text.
+        for batch in self._parse(fields, rewrites=True):
+            yield batch.slice(min(rows, batch.num_rows))
+            rows -= min(rows, batch.num_rows)
+
+    def _parse(
+        self, fields: Sequence[pa.Field[Any]], *, rewrites: bool
+    ) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema(
+            [field.with_type(read_type(field.type, self._text, is_json=True)) for field in fields]
+        )
+        zone = self._text.time_zone or "UTC"
+        with self._stream(fields if rewrites else ()) as stream:
+            for batch in self._open(stream, schema):
+                yield parse_columns(batch, self.schema, self._text, zone=zone)
+
+    def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
+        """Open the file; members that are texts or maps are rewritten for the parser."""
+        stream = open_text_stream(self._file_io, self._path, self._text)
+        if self._text.multi_line:
+            return without_array(stream)
+        texts = [field.name for field in fields if pat.is_string(field.type)]
+        maps = [field.name for field in fields if pat.is_map(field.type)]
+        return with_plain_members(stream, texts, maps) if texts or maps else stream
+
+    def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
+        behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others
+        return pa_json.open_json(
+            stream,
+            read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=schema,
+                newlines_in_values=bool(self._text.multi_line),
+                unexpected_field_behavior=behavior,
+            ),
+        )
+
+
+def _holds(fields: Iterable[pa.Field[Any]], is_kind: Callable[[pa.DataType], bool]) -> bool:
+    return any(is_kind(field.type) for field in fields)
+
+
+TEXT_FORMATS = (
+    FileFormat(name="csv", reader=CsvReader, is_text=True),
+    FileFormat(name="json", reader=JsonReader, is_text=True),
+    FileFormat(name="text", reader=TextReader, is_text=True),
+)
+
+_NANOS = 9
+_ZONED = r"(?i)\d[t ]\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
+"""ISO 8601 with a zone."""
+_PAD = 64
+_SIXES = np.full(256, 65, dtype=np.uint8)
+"""Byte of a base64 text → its six bits; 65 if invalid."""
+_SIXES[list(f"{ascii_letters[26:]}{ascii_letters[:26]}{digits}+/=".encode())] = range(65)
+
+
+def read_type(target: pa.DataType, options: TextOptions, *, is_json: bool = False) -> pa.DataType:
+    """Return the type in which to parse a column: text if pyarrow's parser differs from Spark's."""
+    as_text = bool(_pattern(target, options)) or pat.is_timestamp(target)
+    if is_json:
+        as_text = as_text or pat.is_temporal(target) or _is_bytes(target)
+        if isinstance(target, pa.MapType):
+            entry = [("key", target.key_type), ("value", target.item_type)]
+            return pa.list_(pa.struct([pa.field(name, _inner(kind)) for name, kind in entry]))
+        if pat.is_nested(target):
+            return _inner(target)
+    return pa.string() if as_text else target
+
+
+def _inner(target: pa.DataType) -> pa.DataType:
+    """Refuse types that are not parsed inside other columns of JSON."""
+    if _is_bytes(target) or isinstance(target, pa.MapType):
+        raise pa.ArrowInvalid(f"{target} inside another column is not read from JSON")
+    for number in range(target.num_fields):
+        _inner(target.field(number).type)
+    return target
+
+
+def _is_bytes(target: pa.DataType) -> bool:
+    return pat.is_binary(target) or pat.is_large_binary(target) or pat.is_fixed_size_binary(target)
+
+
+def parse_columns(
+    batch: pa.RecordBatch, schema: pa.Schema, options: TextOptions, *, zone: str
+) -> pa.RecordBatch:
+    """Return rows in the types of a schema; see `read_type`."""
+    for position, column in enumerate(batch.schema):
+        target = schema.field(column.name).type
+        if column.type != target:
+            values = _convert(batch.column(position), target, options, zone)
+            batch = batch.set_column(position, column.name, values)
+    return batch
+
+
+def _convert(values: Any, target: Any, options: TextOptions, zone: str) -> Any:
+    pattern = _pattern(target, options)
+    if pattern:
+        return _parse(values, TimePattern.of(pattern), target, zone or "UTC")
+    if pat.is_map(target):
+        return with_parts(values, values.flatten().flatten(), target)
+    if _is_bytes(target):
+        return _from_base64(values).cast(target)
+    return _times(values, target, zone) if pat.is_timestamp(target) else values.cast(target)
+
+
+def _times(texts: Any, target: Any, zone: str) -> Any:
+    """Parse ISO 8601; a time with a zone is an instant, in UTC."""
+    unit: Any = "ns" if target.unit == "ns" else "us"  # further digits must be zeros
+    has_zone = pc.match_substring_regex(texts, _ZONED)
+    zoned = pc.if_else(has_zone, texts, None).cast(pa.timestamp(unit, "UTC"))
+    plain = pc.if_else(has_zone, None, texts).cast(pa.timestamp(unit))
+    if target.tz is None:
+        return pc.coalesce(plain, zoned.cast(pa.timestamp(unit))).cast(target)
+    return pc.coalesce(zoned, _instants(plain, zone)).cast(target)
+
+
+def _instants(times: Any, zone: str) -> Any:
+    if not zone and times.null_count < len(times):
+        raise pa.ArrowInvalid("a time has no zone; set its zone with the option timeZone")
+    zoned = pc.assume_timezone(times, zone or "UTC", ambiguous="earliest", nonexistent="latest")
+    return zoned.cast(pa.timestamp(times.type.unit, "UTC"))
+
+
+def _from_base64(texts: Any) -> Any:
+    filled = pc.fill_null(texts, "")
+    _, bounds, content = filled.buffers()
+    ends = np.frombuffer(bounds, np.int32)[filled.offset : filled.offset + len(filled) + 1]
+    data = np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]]
+    lengths = np.diff(ends).astype(np.int64)
+    ends = np.cumsum(lengths)
+    sixes, full = _SIXES[data], lengths > 0
+    last, before = ends[full] - 1, ends[full] - 2
+    if (lengths % 4).any() or (sixes[before[sixes[last] != _PAD]] == _PAD).any():
+        raise pa.ArrowInvalid("a value of bytes is not valid base64")
+    pads = np.concatenate([last[sixes[last] == _PAD], before[sixes[before] == _PAD]])
+    sixes[pads] = 0
+    if (sixes > 63).any():
+        raise pa.ArrowInvalid("a value of bytes is not valid base64")
+    fours = sixes.reshape(-1, 4).astype(np.uint32)
+    whole = (fours << np.array([18, 12, 6, 0], np.uint32)).sum(axis=1, dtype=np.uint32)
+    threes = (whole[:, np.newaxis] >> np.array([16, 8, 0], np.uint32)).astype(np.uint8).ravel()
+    is_data = np.ones(len(threes), dtype=np.bool_)
+    is_data[pads // 4 * 3 + pads % 4 - 1] = False
+    counts = np.concatenate([[0], np.cumsum(is_data)])
+    starts = counts[np.concatenate([[0], ends // 4 * 3])].astype(np.int32)
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(threes[is_data])]
+    decoded: Any = pa.Array.from_buffers(pa.binary(), len(filled), buffers)
+    return pc.if_else(pc.is_valid(texts), decoded, None)
+
+
+def _pattern(target: pa.DataType, options: TextOptions) -> str:
+    if pat.is_date(target):
+        return options.date_format
+    return options.timestamp_format if pat.is_timestamp(target) else ""
+
+
+def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> Any:
+    digits = pattern.fraction_digits
+    whole = texts
+    if digits:
+        mark = pc.utf8_slice_codeunits(texts, -digits - 1, -digits)
+        if pc.any(pc.not_equal(mark, pa.scalar(pattern.fraction_mark))).as_py():
+            raise pa.ArrowInvalid(f"a time does not end with '{pattern.fraction_mark}' and digits")
+        whole = pc.utf8_slice_codeunits(texts, 0, -digits - 1)
+    seconds = pc.strptime(whole, format=pattern.format, unit="s")
+    if not digits:
+        return _cast(seconds, target, zone)
+    fraction = pc.utf8_slice_codeunits(texts, -digits, None)
+    if not pc.all(pc.utf8_is_digit(fraction)).as_py():
+        raise pa.ArrowInvalid("the fraction of a time holds other characters than digits")
+    nanos = pc.multiply(fraction.cast(pa.int64()), 10 ** (_NANOS - digits))
+    # Cut to the column's precision before the sum: years far from 1970 have no nanoseconds.
+    unit: Any = target.unit if isinstance(target, pa.TimestampType) else "s"
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    parts = pc.divide(nanos, 10**_NANOS // per_second)
+    whole_units = pc.multiply_checked(seconds.cast(pa.int64()), per_second)
+    return _cast(pc.add_checked(whole_units, parts).cast(pa.timestamp(unit)), target, zone)
+
+
+def _cast(times: Any, target: pa.DataType, zone: str) -> Any:
+    if isinstance(target, pa.TimestampType) and target.tz is not None:
+        return _instants(times.cast(pa.timestamp(target.unit)), zone).cast(target)
+    return times.cast(target)
