@@ -55,7 +55,9 @@ def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
 def test_a_table_is_copied_as_of_a_snapshot(run):
     run("delete", "db.t", "--where", "id = 2")
     assert "2 rows copied" in run("copy", "db.t", "new.all")
-    said = json.loads(run("copy", "db.t", "new.one", "--at", "1", "--where", "id > 1", "--json"))
+    said = json.loads(
+        run("copy", "db.t", "new.one", "--snapshot", "1", "--where", "id > 1", "--json")
+    )
     assert said == {"table": "new.one", "snapshot_id": 1, "rows_written": 2}
     assert json.loads(run("read", "new.one", "--json")) == [
         {"id": 2, "name": None},

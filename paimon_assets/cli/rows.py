@@ -7,7 +7,16 @@ from threading import Event
 import click
 import pyarrow as pa
 
-from paimon_assets.cli.commands import Arguments, choice, command, duration, flag, names, texts
+from paimon_assets.cli.commands import (
+    Arguments,
+    choice,
+    command,
+    duration,
+    flag,
+    integer,
+    names,
+    texts,
+)
 from paimon_assets.cli.output import (
     counting,
     is_json,
@@ -83,7 +92,8 @@ def write(args: Arguments) -> None:
 
 @command("SOURCE", "TARGET", executor=True)
 @click.option("--where", help="Filter of the rows, as in read.")
-@click.option("--at", help="Snapshot id or tag of SOURCE; the newest snapshot by default.")
+@integer("--snapshot", help="Snapshot id of SOURCE; the newest by default.")
+@click.option("--tag", help="Tag of SOURCE.")
 def copy(args: Arguments) -> None:
     """Copy SOURCE to the new table TARGET: columns, options and rows.
 
@@ -91,11 +101,11 @@ def copy(args: Arguments) -> None:
     gets them: neither snapshots nor tags are copied. If the copy fails, TARGET stays without rows.
     """
     source, identifier = args.settings.table(args.source), Identifier.parse(args.target)
-    read = source.new_read_builder()
-    if args.at:
-        read = read.at_version(args.at)
-    if args.where:
-        read = read.with_filter(args.where)
+    read = source.new_read_builder().with_filter(args.where)
+    if args.snapshot is not None:
+        read = read.at_snapshot(args.snapshot)
+    if args.tag:
+        read = read.at_tag(args.tag)
     plan = read.plan()
     declared = read.read_schema().declared
     options = {key: value for key, value in declared.options.items() if key not in _OWN_PLACE}
