@@ -76,3 +76,16 @@ def test_any_reads_under_any_plan_give_the_bytes(seed):
 def test_a_file_that_is_shorter_than_said_gives_what_there_is():
     file, data, _ = ranged(300_000, short=100)
     assert read(file, 299_000, 300_000) == data[299_000:299_900]
+
+
+def test_what_was_sent_first_is_not_asked_for_again():
+    file, data, requests = ranged(4 * MIB)
+    ranges = [(0, 1000), (2 * MIB, 2 * MIB + 500)]
+    file.plan(ranges)
+    file.send_first()
+    for _ in range(2):
+        file.plan(ranges)
+        for start, end in ranges:
+            assert read(file, start, end) == data[start:end]
+        assert len(requests) == 2
+        requests.clear()

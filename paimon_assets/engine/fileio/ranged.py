@@ -28,6 +28,9 @@ _MOST_BLOCK = 8 * 1024 * 1024
 _BLOCKS_HELD = 8
 """Planned blocks whose bytes are held, though not all of them were read."""
 
+_Plan = tuple[list[tuple[int, int]], int]
+"""Sorted ranges, and the most bytes of a piece."""
+
 
 def tail_start(size: int) -> int:
     """Return where the end of a file begins that is fetched in one request: all of a small one."""
@@ -61,6 +64,9 @@ class RangedFile(io.RawIOBase):
         self._blocks: list[_Block] = []
         self._fetched: deque[_Block] = deque()
         self._most_bytes = _MOST_BLOCK
+        self._plan: _Plan | None = None
+        self._sent_plan: _Plan | None = None
+        """The plan, if its first blocks were sent and nothing was read since."""
         self._other = _Block(0, 0, 0)
         self._block_bytes = _LEAST_BLOCK
 
@@ -69,8 +75,13 @@ class RangedFile(io.RawIOBase):
 
         Near ones are fetched together, long ones in pieces of `most_bytes`.
         """
+        planned = sorted(ranges), most_bytes
+        if planned == self._sent_plan:
+            self._sent_plan = None
+            return
+        self._sent_plan, self._plan = None, planned
         blocks: list[_Block] = []
-        for planned_start, planned_end in sorted(ranges):
+        for planned_start, planned_end in planned[0]:
             stop = min(planned_end, self._tail_start)
             for start in range(planned_start, stop, most_bytes):
                 end = min(start + most_bytes, stop)
@@ -81,6 +92,11 @@ class RangedFile(io.RawIOBase):
                 else:
                     blocks.append(_Block(start, end, end - start))
         self._blocks, self._fetched, self._most_bytes = blocks, deque(), most_bytes
+
+    def send_first(self) -> None:
+        """Ask now for the first planned blocks, up to the bytes of a long one."""
+        self._send(self._blocks, 0)
+        self._sent_plan = self._plan
 
     def readable(self) -> bool:
         """Yes."""
@@ -145,9 +161,10 @@ class RangedFile(io.RawIOBase):
 
     def _send_next(self, block: _Block) -> None:
         """Ask for the planned blocks behind one, as far as the memory of a long block reaches."""
-        first = self._blocks.index(block) + 1
-        ahead_bytes = block.end - block.start
-        for following in self._blocks[first : first + _BLOCKS_HELD]:
+        self._send(self._blocks[self._blocks.index(block) + 1 :], block.end - block.start)
+
+    def _send(self, blocks: list[_Block], ahead_bytes: int) -> None:
+        for following in blocks[:_BLOCKS_HELD]:
             ahead_bytes += following.end - following.start
             if ahead_bytes > self._most_bytes:
                 return

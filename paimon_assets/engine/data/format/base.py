@@ -101,6 +101,11 @@ class FormatReader(ABC):
     def _columns(self, file: FileToRead) -> pa.Schema:
         """Read the columns of the file; it is closed if this raises."""
 
+    def prepare(  # noqa: B027 - most formats know nothing beforehand
+        self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
+    ) -> None:
+        """Let an object store send now what `batches` reads first, if the format knows."""
+
     def batches(
         self,
         columns: Sequence[str],

@@ -152,13 +152,25 @@ class ParquetReader(FormatReader):
         groups = self.matching_row_groups(predicate)
         if not groups:
             return
-        if isinstance(self._source, RangedInput):
-            most_bytes = max(_PIECE_BYTES, min(batch_bytes, _MOST_FETCHED))
-            self._source.ranged.plan(self._byte_ranges(names, groups), most_bytes)
+        self._plan(names, groups, batch_bytes)
         if batch_bytes < _WHOLE_GROUP_BYTES:
             self._file = _open_file(self._source, self._file.metadata, whole_bytes=batch_bytes)
         for batch in self._decode(names, groups, batch_rows, batch_bytes):
             yield batch if batch.schema.names == names else batch.select(names)
+
+    def prepare(
+        self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
+    ) -> None:
+        """See `FormatReader`."""
+        groups = self.matching_row_groups(predicate)
+        if groups and isinstance(self._source, RangedInput):
+            self._plan(list(columns), groups, batch_bytes)
+            self._source.ranged.send_first()
+
+    def _plan(self, names: list[str], groups: list[int], batch_bytes: int) -> None:
+        if isinstance(self._source, RangedInput):
+            most_bytes = max(_PIECE_BYTES, min(batch_bytes, _MOST_FETCHED))
+            self._source.ranged.plan(self._byte_ranges(names, groups), most_bytes)
 
     def _decode(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int

@@ -5,8 +5,8 @@ file index (may a row pass?) ─▶ file bytes ─▶ FormatReader (row groups, 
 """
 
 from collections import deque
-from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.errors import PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
@@ -41,14 +41,18 @@ from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
-_OPENED_AHEAD = 16
+OPENED = 16
 """Files of a split whose footers an object store is asked for at once."""
+_PREPARED = 12
+_PREPARED_BYTES = 64 * 1024 * 1024
+"""Files, and their bytes, of which an object store sends the first chunks beforehand."""
 
 
-def open_ahead(split: DataSplit, file_io: FileIO) -> None:
-    """Say that the files of a split will be opened, the first of many."""
+def open_ahead(split: DataSplit, file_io: FileIO, *, first: int = 0, count: int = OPENED) -> None:
+    """Say that some files of a split will be opened."""
     files = [file for file in split.data_files if file.file_format in _WITH_FOOTERS]
-    file_io.open_ahead((split.path_of(file), file.file_size) for file in files[:_OPENED_AHEAD])
+    some = files[first : first + count]
+    file_io.open_ahead((split.path_of(file), file.file_size) for file in some)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,7 @@ class FileRead:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return
-        with self._open(file, mapping, path) as reader:
+        with self._prepared.pop(path, None) or self._open(file, mapping, path) as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
@@ -95,6 +99,30 @@ class FileRead:
             mapped = _map_with_positions if with_positions else FieldMapping.apply_all
             yield from mapped(mapping, decoded, self.threads)
 
+    def prepare(self, files: Sequence[DataFileMeta]) -> None:
+        """Open files that are read soon, and let an object store send their first chunks.
+
+        Memory: as many bytes as `_PREPARED_BYTES`.
+        """
+        sum_bytes = 0
+        for file in files[:_PREPARED]:
+            path = self.split.path_of(file)
+            sum_bytes += file.file_size
+            if sum_bytes > _PREPARED_BYTES:
+                return
+            if file.file_format == "parquet" and path not in self._prepared:
+                mapping = self._mapping(file, path)
+                with suppress(PaimonError):  # raised again where its rows are due
+                    if self._may_match(file, mapping):
+                        reader = self._open(file, mapping, path)
+                        predicate = mapping.file_predicate(self.predicate)
+                        reader.prepare(mapping.file_columns, predicate, self._batch_bytes)
+                        self._prepared[path] = reader
+
+    @cached_property
+    def _prepared(self) -> dict[str, FormatReader]:
+        return {}
+
     def bytes_to_decode(self, file: DataFileMeta) -> int:
         """Estimate the bytes of a file that hold rows that may pass; reads its footer."""
         if file.file_format != "parquet":  # other formats are read whole
@@ -108,9 +136,7 @@ class FileRead:
         rows = sum(end - start for start, end in ranges)
         return file.file_size * rows // max(1, file.row_count)
 
-    def _open(
-        self, file: DataFileMeta, mapping: FieldMapping, path: str
-    ) -> AbstractContextManager[FormatReader]:
+    def _open(self, file: DataFileMeta, mapping: FieldMapping, path: str) -> FormatReader:
         declared = None
         if file.external_path is not None:
             text_options = self.context.text_options_of(file)

@@ -34,11 +34,12 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.deletion import POSITION, live_rows, with_positions_of
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
-from paimon_assets.engine.data.read.data_files import FileRead, held_columns
+from paimon_assets.engine.data.read.data_files import OPENED, FileRead, held_columns, open_ahead
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES
 from paimon_assets.engine.spec.metadata.data_file import (
     BLOB_FORMAT,
     DataFileMeta,
@@ -245,8 +246,14 @@ def read_raw(
 def _batches(
     read: FileRead, split: DataSplit, tracking: Collection[str]
 ) -> Generator[pa.RecordBatch, None, None]:
-    for files in group_by_row_range(split.data_files):
+    groups = list(group_by_row_range(split.data_files))
+    is_far = read.file_io.spec.scheme in OBJECT_SCHEMES
+    for number, files in enumerate(groups):
         if tracking:
             yield from read_tracked(read, files, tracking)
             continue
+        if is_far and len(groups) == len(split.data_files):
+            if number:
+                open_ahead(split, read.file_io, first=number + OPENED - 1, count=1)
+            read.prepare(split.data_files[number : number + OPENED])
         yield from read.batches(files[0]) if len(files) == 1 else read_joined(read, files)
