@@ -7,6 +7,7 @@ Where the columns themselves are the order, Spark compares them, which orders as
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +51,8 @@ def on_curve(
         sample is; Spark's own would read all rows once more.
     """
     fraction = min(1.0, SAMPLE_ROWS / max(1, row_count))
-    sorted_by = frame.select(*(frame[quoted(name)] for name in order.columns))
-    sample: pa.Table = sorted_by.sample(fraction=fraction, seed=_SEED).toArrow()
+    columns = frame.select(*(frame[quoted(name)] for name in order.columns))
+    sample: pa.Table = columns.sample(fraction=fraction, seed=_SEED).toArrow()
     keys = ClusterKeys.of(order, sample)
     places = np.sort(_places(keys, sample))
     bounds = (
@@ -60,22 +61,24 @@ def on_curve(
     slots = np.array(partition_slots(len(bounds) + 1), dtype=np.int64)
     added = (StructField(name, LongType(), nullable=False) for name in (_PLACE, _RANGE))
     placed = StructType([*frame.schema.fields, *added])
-    located = rows.tasks.mapInArrow(_place(rows.read, keys, bounds, slots), placed)
+    located = rows.tasks.mapInArrow(partial(_place, rows.read, keys, bounds, slots), placed)
     ranges = located.repartition(len(slots), fn.col(_RANGE).cast("int"))
     return ranges.sortWithinPartitions(_PLACE).drop(_PLACE, _RANGE)
 
 
-def _place(read: ArrowMap, keys: ClusterKeys, bounds: Longs, slots: Longs) -> ArrowMap:
-    """Return a function that adds the curve position and the range slot of each row."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in read(batches):
-            places = _places(keys, batch)
-            reached = slots[np.searchsorted(bounds, places, side="right")]
-            located = batch.append_column(_PLACE, from_numpy(places))
-            yield located.append_column(_RANGE, from_numpy(reached))
-
-    return run
+def _place(
+    read: ArrowMap,
+    keys: ClusterKeys,
+    bounds: Longs,
+    slots: Longs,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Add the curve position and the slot of its range to each row."""
+    for batch in read(batches):
+        places = _places(keys, batch)
+        reached = slots[np.searchsorted(bounds, places, side="right")]
+        located = batch.append_column(_PLACE, from_numpy(places))
+        yield located.append_column(_RANGE, from_numpy(reached))
 
 
 def _places(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> Longs:

@@ -10,7 +10,7 @@ where a read names nothing else, and stays out of plans: give secrets there.
 
 Spark does not say to a Python Data Source which columns are needed. It could say which rows (4.1
 and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
-filter. So name what to read by `columns` and `where`, or use `spark.tables.to_spark`. What is kept
+filter. So name what to read by `columns` and `where`, or use `to_spark`. What is kept
 is also the snapshot: a DataFrame or temporary view reads that of its first action for ever, and one
 loaded or created anew the newest. Nor does it ask for a size, and takes it for the largest there
 is: join by `broadcast(frame)` what is small, or use `to_spark`, whose frames claim what they hold.
@@ -22,6 +22,13 @@ the table as it is, later ones what changed since, as `ReadBuilder.between` give
 added or upserted. With `rowkind` among the columns retractions come too, each with its kind.
 Compactions change no rows and are left out; so are overwrites.
 
+`df.write.format("paimon_assets")` writes tables without buckets: mode `append` adds rows,
+`overwrite` replaces all of the table, each in one snapshot. A stream makes one of each batch
+(`writeStream`, mode `append` or `complete`), under the id that its checkpoint has for the query: a
+batch that Spark repeats finds its commit, as with `streaming_sink`. Spark gives a data source its
+rows as they lie, and offers no shuffle: rows of one bucket would come to several tasks. Tables with
+buckets are written by `write_dataframe`.
+
 System tables as a source of Spark: `.option("table", "db.t$snapshots")`, or `"sys.tables"`.
 
 One task reads it; the driver does where the options hold secrets of a catalog, such as the token of
@@ -31,7 +38,7 @@ a server, which no task gets.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -74,6 +81,22 @@ from paimon_assets.spark.types import (
     to_spark_schema,
 )
 from paimon_assets.spark.worker import RowSource, read_split_rows, write_unrouted
+
+_HAS_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Streams of Spark 4.0 would come row by row."""
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamArrowWriter
+else:
+    _StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", object)
+
+_SINK = "`writeStream.foreachBatch(streaming_sink(table))`, of paimon_assets.spark"
+
+FORMAT = "paimon_assets"
+"""Name of the data source."""
+_SNAPSHOT = "snapshot"
+_BEFORE_FIRST = 0
 
 
 def system_schema(location: Location) -> StructType:
@@ -121,10 +144,6 @@ class SystemTableReader(ReadRows):
         if self._location.has_catalog_secrets:
             return ReadRows, (self._schema,)
         return SystemTableReader, (self._location, self._schema)
-
-
-_SNAPSHOT = "snapshot"
-_BEFORE_FIRST = 0
 
 
 class StreamPartition(InputPartition):
@@ -175,22 +194,15 @@ class TableStreamReader(SplitStreamReader):
                 table was rolled back.
         """
         with encoded_errors():
-            plan = self._plan(start[_SNAPSHOT], end[_SNAPSHOT])
+            read, first, last = self._read.with_waiting_rows(), start[_SNAPSHOT], end[_SNAPSHOT]
+            is_first = first == _BEFORE_FIRST
+            plan = (read.at_snapshot(last) if is_first else read.between(first, last)).plan()
             context = dump(plan.context)
             return [StreamPartition(context, dump_split(split)) for split in plan.splits]
-
-    def _plan(self, start: int, end: int) -> Plan:
-        read = self._read.with_waiting_rows()
-        chosen = read.at_snapshot(end) if start == _BEFORE_FIRST else read.between(start, end)
-        return chosen.plan()
 
     def __reduce__(self) -> tuple[type[SplitStreamReader], tuple[pa.Schema]]:
         # Tasks get what reads a split, and no metadata.
         return SplitStreamReader, (self._schema,)
-
-
-FORMAT = "paimon_assets"
-"""Name of the data source."""
 
 
 def register(
@@ -246,14 +258,19 @@ class PaimonDataSource(DataSource):
         with encoded_errors():
             location = self._location
             if location.is_system_table:
-                _refuse_where(location)
+                if location.where is not None:
+                    raise InvalidInputError(
+                        "System tables take no option 'where'; filter the DataFrame.",
+                        kind="spark-options",
+                        details={"option": WHERE},
+                    )
                 have = _choose(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
             return TableReader(_read_as(schema, location, location.table()), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream; see `data_source_stream`."""
+        """Return the reader of a stream."""
         with encoded_errors():
             table = self._location.table()
             return TableStreamReader(table, _read_as(schema, self._location, table), schema)
@@ -271,10 +288,6 @@ class PaimonDataSource(DataSource):
     @property
     def _location(self) -> Location:
         return Location.of(self.options, self.defaults)
-
-
-class SplitPartition(InputPartition):
-    """One split, as its wire bytes."""
 
 
 class SplitReader(DataSourceReader):
@@ -303,8 +316,8 @@ class TableReader(DataSourceReader):
             return self._read.plan()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition a split."""
-        return [SplitPartition(dump_split(split)) for split in self._plan.splits]
+        """Return one partition a split, with its wire bytes."""
+        return [InputPartition(dump_split(split)) for split in self._plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split; tasks do it by the `SplitReader` they get instead."""
@@ -326,15 +339,6 @@ def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilde
     read = _read(location, table).with_columns(schema.fieldNames())
     _check_types(schema, to_spark_schema(read.fields()))
     return read
-
-
-def _refuse_where(location: Location) -> None:
-    if location.where is not None:
-        raise InvalidInputError(
-            "System tables take no option 'where'; filter the DataFrame.",
-            kind="spark-options",
-            details={"option": WHERE},
-        )
 
 
 def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
@@ -365,20 +369,6 @@ def _check_types(asked: StructType, have: StructType) -> None:
             )
 
 
-_HAS_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
-"""Streams of Spark 4.0 would come row by row."""
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamArrowWriter
-else:
-    _StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", object)
-
-_SINK = (
-    "`writeStream.foreachBatch(streaming_sink(table))`, of paimon_assets.spark.dataframes.tables"
-)
-
-
 @dataclass
 class Written(WriterCommitMessage):
     """The result of one task, or its error, as bytes of `contract.wire`."""
@@ -398,7 +388,7 @@ class TaskWriter(DataSourceArrowWriter):
         self, iterator: "Iterator[pa.RecordBatch]"
     ) -> WriterCommitMessage:
         """Write the rows of one task."""
-        answers = list(write_unrouted(self._context, self._source)(iterator))
+        answers = list(write_unrouted(self._context, self._source, iterator))
         row = answers[-1].to_pylist()[0]
         return Written(result=row["result"], error=row["error"])
 
@@ -407,7 +397,7 @@ class TaskWriter(DataSourceArrowWriter):
         with encoded_errors():
             raise UnsupportedFeatureError(
                 "This Spark hands out the writer of a data source in another order; nothing was"
-                " committed. Write by `write_dataframe` of paimon_assets.spark.dataframes.tables.",
+                " committed. Write by `write_dataframe` of paimon_assets.spark.",
                 kind="spark-format-write",
             )
 
@@ -431,7 +421,8 @@ class TableWriter(TaskWriter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_sent:
-            return _committing, (self._location, self._context, self._source, self._overwrite)
+            writer = partial(TableWriter, overwrite=self._overwrite)
+            return writer, (self._location, self._context, self._source)
         self._is_sent = True
         return TaskWriter, (self._context, self._source)
 
@@ -439,7 +430,7 @@ class TableWriter(TaskWriter):
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableWriter":
         """Check the columns and prepare the write."""
         table = location.table()
-        _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark.dataframes.tables")
+        _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark")
         from_spark_schema(schema)
         source = RowSource(schema=spark_arrow_schema(schema), is_packed=False)
         context = _builder(table, overwrite=overwrite).prepare()
@@ -462,15 +453,6 @@ class TableWriter(TaskWriter):
         return _builder(self._location.table(), overwrite=self._overwrite)
 
 
-def _committing(
-    location: Location,
-    context: bytes,
-    source: RowSource,
-    overwrite: bool,  # noqa: FBT001 - as pickles give it
-) -> TableWriter:
-    return TableWriter(location, context, source, overwrite=overwrite)
-
-
 class TableStreamWriter(_StreamArrowWriter):
     """Writes the data files of a batch in Spark's tasks and commits them once, on the driver."""
 
@@ -481,7 +463,14 @@ class TableStreamWriter(_StreamArrowWriter):
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableStreamWriter":
         """Check the columns and prepare the write of a batch."""
-        _refuse_stream(location)
+        _refuse_buckets(location.table(), _SINK)
+        if not _HAS_STREAMS or location.checkpoint is None:
+            reason = "is written by Spark 4.1 and later, with the option checkpointLocation"
+            raise UnsupportedFeatureError(
+                f"A stream of the Spark format {reason}, whose query the commits are of; else use "
+                f"{_SINK}.",
+                kind="spark-format-stream",
+            )
         writer = TableWriter.of(location, schema, overwrite=overwrite)
         return cls(writer, f"spark-query:{_query_of(location)}")
 
@@ -520,17 +509,6 @@ def _refuse_buckets(table: Table, way_out: str) -> None:
         )
 
 
-def _refuse_stream(location: Location) -> None:
-    _refuse_buckets(location.table(), _SINK)
-    if not _HAS_STREAMS or location.checkpoint is None:
-        reason = "is written by Spark 4.1 and later, with the option checkpointLocation"
-        raise UnsupportedFeatureError(
-            f"A stream of the Spark format {reason}, whose query the commits are of; else use "
-            f"{_SINK}.",
-            kind="spark-format-stream",
-        )
-
-
 def _query_of(location: Location) -> str:
     """Return the id of the query that writes, from its checkpoint."""
     path = f"{str(location.checkpoint).rstrip('/')}/metadata"
@@ -547,9 +525,8 @@ def _query_of(location: Location) -> str:
 
 def _commit(builder: WriteBuilder, messages: Sequence[WriterCommitMessage | None]) -> None:
     result = _result(messages)
-    errors = (each.error for each in messages if isinstance(each, Written))
-    error = next((error for error in errors if error is not None), None)
-    if error is not None:
+    errors = [each.error for each in messages if isinstance(each, Written)]
+    for error in filter(None, errors):
         builder.abort(result.messages)
         raise load_error(error)
     if result.messages or builder.overwrites is not None:

@@ -13,7 +13,7 @@ commit messages. Files of failed or repeated attempts are named by no message an
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
@@ -39,8 +39,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec, open_file_io
-from paimon_assets.engine.spec.options.file_options import TARGET_FILE_SIZE
-from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_ASSIGNERS
+from paimon_assets.engine.spec.options.all_options import DYNAMIC_BUCKET_ASSIGNERS, TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark.cluster import in_order, on_curve
 from paimon_assets.spark.failure import Renewal, typed_errors, with_renewal
@@ -58,6 +57,7 @@ from paimon_assets.spark.packing import (
 )
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import (
+    ArrowMap,
     PythonRows,
     python_rows,
     remembering,
@@ -73,11 +73,16 @@ from paimon_assets.spark.shortcuts.driver_read import (
 from paimon_assets.spark.shortcuts.micro_batch import is_small_batch, rows_of_batch
 from paimon_assets.spark.shortcuts.native_read import read_natively
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
-from paimon_assets.spark.shortcuts.short_decimals import mapped_rows
 from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
-from paimon_assets.spark.types import from_spark_schema, is_cut, spark_arrow_schema, to_spark_schema
+from paimon_assets.spark.types import (
+    from_spark_schema,
+    is_cut,
+    quoted,
+    spark_arrow_schema,
+    to_spark_schema,
+)
 from paimon_assets.spark.worker import (
     ANSWER_SCHEMA,
     COUNT_SCHEMA,
@@ -99,8 +104,7 @@ from paimon_assets.spark.worker import (
 logger = logging.getLogger(__name__)
 
 SparkRows = DataFrame | pa.Table | pa.RecordBatchReader
-"""What this executor takes as rows. Arrow rows are sent from this process's memory."""
-
+"""Rows that this executor takes. Those of Arrow are sent from this process's memory."""
 
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 _LOCAL_READ_BYTES = 32 * 1024 * 1024
@@ -152,8 +156,8 @@ class SparkExecutor:
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
         tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
-        read = read_packed(dump(context))
-        frame = split_rows(self.session, splits, tasks, read).frame(ddl(ANSWER_SCHEMA))
+        packed = split_rows(self.session, splits, tasks, partial(read_packed, dump(context)))
+        frame = packed.frame(ddl(ANSWER_SCHEMA))
         with typed_errors():
             with named_jobs(self.session, name_of_read(context.table, splits)):
                 rows = frame.toLocalIterator(prefetchPartitions=True)
@@ -162,11 +166,8 @@ class SparkExecutor:
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
-        A small read is done at once, by the driver (`read_on_driver`). Else Spark's own reader
-        reads the files it reads as this engine does (`native_read`); the other splits are read by
-        tasks, small ones several by a task. All claim the size they have, for Spark's choice of
-        joins. An error of the data plane fails the Spark job that reads; `failure.error_inside`
-        finds it.
+        What no shortcut takes is read by tasks, small splits several by a task. An error of the
+        data plane fails the Spark job that reads; `failure.error_inside` finds it.
 
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
@@ -175,19 +176,19 @@ class SparkExecutor:
         context = replace(context, file_io=current_spec(context.file_io))
         if not splits:
             return self.session.createDataFrame([], schema)
-        here = read_on_driver(self.session, context, splits)
-        if here is not None:
-            return here
+        few = read_on_driver(self.session, context, splits)
+        if few is not None:
+            return few
         check_workers(self.session, context.file_io, _some_path(splits))
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
-        keys = read_keys_on_driver(self.session, context, left)
-        if keys is not None:
-            return keys if native is None else native.union(keys)
-        rows = self._python_rows(context, left, spark_arrow_schema(schema))
-        claiming = mapped_rows(with_size_estimate(rows, context, left), schema)
-        return remembering(claiming, rows) if native is None else native.union(claiming)
+        rest = read_keys_on_driver(self.session, context, left)
+        if rest is None:
+            rows = self._python_rows(context, left, spark_arrow_schema(schema))
+            frame = with_size_estimate(rows, context, left).frame(schema)
+            rest = remembering(frame, rows)
+        return rest if native is None else native.union(rest)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
         """Count where rows are read; see `contract.executor`.
@@ -201,15 +202,15 @@ class SparkExecutor:
         name = f"count, {name_of_read(context.table, splits)}"
 
         def run(spec: FileIOSpec) -> int:
-            given = replace(context, file_io=spec)
-            native, left = read_natively(self.session, given, splits)
+            renewed = replace(context, file_io=spec)
+            native, left = read_natively(self.session, renewed, splits)
             with typed_errors(), named_jobs(self.session, name):
                 total = 0 if native is None else native.count()
                 if left:
                     tasks = tasks_by_cost(left, parallelism(self.session))
-                    read = count_rows(dump(given))
-                    counted = split_rows(self.session, left, tasks, read).frame(ddl(COUNT_SCHEMA))
-                    total += sum(row.rows for row in counted.collect())
+                    count = partial(count_rows, dump(renewed))
+                    counts = split_rows(self.session, left, tasks, count)
+                    total += sum(row.rows for row in counts.frame(ddl(COUNT_SCHEMA)).collect())
             return total
 
         return with_renewal(context.file_io, run)
@@ -252,13 +253,13 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
-        found = cache(lambda: self._read_by_writers(rows, context) or self._source(rows))
-        frame, source = found()
+        first = cache(lambda: self._source(rows, context))
+        frame, source = first()
         if source.is_columns and is_small_batch(frame, tasks=2):
             with typed_errors():
                 few = rows_of_batch(frame, source.schema)
             return EmbeddedExecutor().map_rows(context, few)
-        return self._map(context, found)
+        return self._map(context, first)
 
     def _map(
         self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
@@ -270,20 +271,23 @@ class SparkExecutor:
             frame, source = rows()
             check = InputCheck(table=context.table, schema=context.schema)
             check.conform(empty_batch(source.table_schema))
-            return self._written(frame, source, replace(context, file_io=spec))
+            return self._write(frame, source, replace(context, file_io=spec))
 
         return with_renewal(context.file_io, run)
 
-    def _written(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
-        context_bytes = dump(context)
-        if self._stays_in_place(frame, source, context.schema):
-            written = frame.mapInArrow(write_unrouted(context_bytes, source), ddl(ANSWER_SCHEMA))
+    def _write(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
+        context_bytes, schema = dump(context), context.schema
+        tasks = groups_of(schema, parallelism(self.session)) + len(schema.partition_keys)
+        if schema.bucket_mode is BucketMode.BUCKET_UNAWARE or (
+            source.is_columns and is_small_batch(frame, tasks=tasks)
+        ):
+            write = partial(write_unrouted, context_bytes, source)
+            answers = frame.mapInArrow(write, ddl(ANSWER_SCHEMA))
         else:
-            written = self._routed(frame, source, context, context_bytes)
+            answers = self._routed(frame, source, context, context_bytes)
         check_workers(self.session, context.file_io, context.table_path)
         with typed_errors(), named_jobs(self.session, f"write {context.table}"):
-            answers = written.collect()
-        return _result(context, answers)
+            return _result(context, answers.collect())
 
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
@@ -298,8 +302,8 @@ class SparkExecutor:
             return self.map_rows(write, schema.empty_table())
 
         def rows() -> tuple[DataFrame, RowSource]:
-            made = self._python_rows(read, splits, schema)
-            return made.tasks, RowSource(schema=schema, is_packed=False, read=made.read)
+            stored = self._python_rows(read, splits, schema)
+            return stored.tasks, RowSource(schema=schema, is_packed=False, read=stored.read)
 
         return self._map(write, rows)
 
@@ -320,10 +324,10 @@ class SparkExecutor:
         """
         try:
             to_spark_schema(read.fields)
-            is_kept = not any(map(is_cut, to_arrow_schema(read.fields).types))
+            is_exact = not any(map(is_cut, to_arrow_schema(read.fields).types))
         except UnsupportedFeatureError:
-            is_kept = False
-        if not is_kept:
+            is_exact = False
+        if not is_exact:
             return EmbeddedExecutor().cluster(read, splits, write, order)
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)
@@ -332,10 +336,11 @@ class SparkExecutor:
         def sorted_rows() -> tuple[DataFrame, RowSource]:
             frame = self.to_dataframe(read, splits)
             if order.curve is Curve.ORDER:
-                return self._source(in_order(frame, order, parts=parts))
-            made = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
+                return self._source(in_order(frame, order, parts=parts), write)
+            stored = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
             with named_jobs(self.session, f"sample {read.table}"):
-                return self._source(on_curve(made, frame, order, row_count=rows, parts=parts))
+                ordered = on_curve(stored, frame, order, row_count=rows, parts=parts)
+            return self._source(ordered, write)
 
         return self._map(write, sorted_rows)
 
@@ -346,14 +351,6 @@ class SparkExecutor:
             PaimonError: The first error of a task, once the jobs that were running have ended.
         """
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
-
-    def _stays_in_place(self, frame: DataFrame, source: RowSource, schema: TableSchema) -> bool:
-        """Whether rows are written by the tasks in which they lie, without a shuffle."""
-        if schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
-            return True
-        buckets = groups_of(schema, parallelism(self.session))
-        tasks = buckets + len(schema.partition_keys)
-        return source.is_columns and is_small_batch(frame, tasks=tasks)
 
     def _routed(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
@@ -369,27 +366,28 @@ class SparkExecutor:
         routing = Routing(
             context=context_bytes, source=source, buckets=groups, slots=partition_slots(tasks)
         )
-        routed = _dealt(frame.mapInArrow(route_rows(routing), ddl(ROUTED_SCHEMA)), tasks)
+        route = partial(route_rows, routing)
+        routed = _distribute(frame.mapInArrow(route, ddl(ROUTED_SCHEMA)), tasks)
         if assigned:
-            # How many buckets there will be is only known then: they are dealt to all cores.
+            # How many buckets there will be is only known then: all cores get some.
             tasks = write_tasks(1, parallelism=cores, partitioned=True)
             routing = replace(routing, buckets=1, slots=partition_slots(tasks))
-            assign = assign_routed(routing)
+            assign: ArrowMap = partial(assign_routed, routing)
             if crossing:
                 plain = RowSource(schema=to_arrow_schema(schema.fields), is_packed=True)
                 routing = replace(routing, source=plain)
-                assign, source = place_routed(routing, source, groups), plain
-            routed = _dealt(routed.mapInArrow(assign, ddl(ROUTED_SCHEMA)), tasks)
+                assign, source = partial(place_routed, routing, source, groups), plain
+            routed = _distribute(routed.mapInArrow(assign, ddl(ROUTED_SCHEMA)), tasks)
         logger.debug("writing %s by %d tasks", context.table, tasks)
-        return routed.mapInArrow(write_routed(context_bytes, source), ddl(ANSWER_SCHEMA))
+        return routed.mapInArrow(partial(write_routed, context_bytes, source), ddl(ANSWER_SCHEMA))
 
-    def _source(self, rows: SparkRows) -> tuple[DataFrame, RowSource]:
+    def _source(self, rows: SparkRows, context: WriteContext) -> tuple[DataFrame, RowSource]:
         if isinstance(rows, DataFrame):
             # Refuses types Paimon does not have, by column name.
             from_spark_schema(rows.schema)
             source = RowSource(schema=spark_arrow_schema(rows.schema), is_packed=False)
-            made = python_rows(rows)
-            return (rows, source) if made is None else (made.tasks, replace(source, read=made.read))
+            own = scanned_rows(rows, context.table_path, context.file_io) or python_rows(rows)
+            return (rows, source) if own is None else (own.tasks, replace(source, read=own.read))
         reader = rows.to_reader() if isinstance(rows, pa.Table) else rows
         schema = without_dictionaries(reader.schema)
         plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
@@ -403,24 +401,12 @@ class SparkExecutor:
         table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
 
-    def _read_by_writers(
-        self, rows: SparkRows, context: WriteContext
-    ) -> tuple[DataFrame, RowSource] | None:
-        """Return the tasks that read the files of a plain scan themselves; None for other rows."""
-        if not isinstance(rows, DataFrame):
-            return None
-        made = scanned_rows(rows, context.table_path, context.file_io)
-        if made is None:
-            return None
-        schema = spark_arrow_schema(rows.schema)
-        return made.tasks, RowSource(schema=schema, is_packed=False, read=made.read)
-
     def _python_rows(
         self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema
     ) -> PythonRows:
         context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
-        read = read_rows(dump(context), schema)
+        read = partial(read_rows, dump(context), schema)
         return split_rows(self.session, splits, tasks, read)
 
 
@@ -430,13 +416,13 @@ def _some_path(splits: Sequence[DataSplit]) -> str | None:
 
 
 def groups_of(schema: TableSchema, cores: int) -> int:
-    """Return in how many groups the rows of a partition (or all rows) are dealt to tasks."""
+    """Return how many groups of a partition's rows (or of all) are distributed over tasks."""
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         return BucketRule.of(schema).assigners
     return default_buckets(schema) if has_hashed_buckets(schema) else cores
 
 
-def _dealt(routed: DataFrame, tasks: int) -> DataFrame:
+def _distribute(routed: DataFrame, tasks: int) -> DataFrame:
     """Bring every group of routed rows to its task, in order."""
     return routed.repartition(tasks, "task").sortWithinPartitions("partition", "bucket", "position")
 
@@ -470,8 +456,7 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
 
 def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:
     """Count the rows of each key, and the keys that have several."""
-    quoted = [f"`{name.replace('`', '``')}`" for name in key]
-    counted = frame.groupBy(*quoted).count().withColumnRenamed("count", ROWS)
+    counted = frame.groupBy(*map(quoted, key)).count().withColumnRenamed("count", ROWS)
     totals = counted.selectExpr(
         f"sum({ROWS}) AS all_rows",
         f"count_if({ROWS} > 1) AS shared_keys",

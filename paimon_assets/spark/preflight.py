@@ -6,8 +6,6 @@
 Local masters are not asked: their workers are this Python on this machine. The zip is sent to all
 workers, those that come later too. A cluster that has this very package keeps its own.
 
-This package as a zip for workers, whose name says what is in it.
-
 What this process has compiled goes along, because a worker would compile some hundred modules each
 time it starts: loading them takes half as long. It serves Pythons of this minor version, as Spark
 demands of workers anyway; others would read the sources.
@@ -42,6 +40,23 @@ from paimon_assets.spark import worker_probe
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.job_names import is_connect, named_jobs
 
+logger = logging.getLogger(__name__)
+
+WORKER_KIND = "spark-worker"
+"""Kind of all errors of this module."""
+
+_MOST_TASKS = 64
+_TASKS_OVER_CONNECT = 8
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_OTHER_VERSION = re.compile(
+    r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+) than that in driver: "
+    r"(\d+\.\d+)"
+)
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)")
+_WAYS_OUT = (
+    "Give all workers one environment, by spark.archives and PYSPARK_PYTHON or by their image: "
+    "docs/spark.md shows how."
+)
 _PACKAGE = Path(worker_probe.__file__).parents[1]
 _UNCHECKED = (1).to_bytes(4, "little")
 """Flags of compiled code that is not compared with its source: times in a zip know no zone."""
@@ -82,24 +97,6 @@ def _compile(source: Path) -> bytes | None:
     return MAGIC_NUMBER + _UNCHECKED + _HASH + content[16:]
 
 
-logger = logging.getLogger(__name__)
-
-WORKER_KIND = "spark-worker"
-"""Kind of all errors of this module."""
-
-_MOST_TASKS = 64
-_TASKS_OVER_CONNECT = 8
-_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
-_OTHER_VERSION = re.compile(
-    r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+) than that in driver: "
-    r"(\d+\.\d+)"
-)
-_NO_MODULE = re.compile(r"No module named '?([\w.]+)")
-_WAYS_OUT = (
-    "Give all workers one environment, by spark.archives and PYSPARK_PYTHON or by their image: "
-    "docs/spark.md shows how."
-)
-
 register_pickle_by_value(worker_probe)  # type: ignore[no-untyped-call]  # PySpark's
 
 
@@ -121,9 +118,13 @@ def check_workers(
     Cost:
         A small job or two once a session, and one for each scheme; none on a local master.
     """
-    name = _name_of(session)
-    if name is None:
-        return
+    if is_connect(session):
+        remote: Any = session
+        name = str(remote.session_id)
+    else:
+        master, name = str(session.sparkContext.master), str(session.sparkContext.applicationId)
+        if master == "local" or master.startswith("local["):
+            return
     scheme = None if file_io is None or path is None else file_io.scheme
     with _Known.lock:
         if name in _Known.ready and (scheme is None or (name, scheme) in _Known.seen):
@@ -131,24 +132,15 @@ def check_workers(
         look = storage_look(file_io, path) if file_io and path else ""
         answers = _ask(session, look)
         if any(answer["package"] != "same" for answer in answers):
-            logger.info("Spark's workers are sent paimon_assets: %s", _found(answers))
+            places = {str(answer["place"]) for answer in answers if answer["package"] == "other"}
+            have = f"another one in {', '.join(sorted(places))}" if places else "none"
+            logger.info("Spark's workers are sent paimon_assets: they have %s", have)
             _send_package(session)
             answers = _ask(session, look)
         _refuse(answers)
         _Known.ready.add(name)
         if scheme is not None:
             _Known.seen.add((name, scheme))
-
-
-def _name_of(session: SparkSession) -> str | None:
-    """Return the name of a session; None if its workers need no check."""
-    if is_connect(session):
-        remote: Any = session
-        return str(remote.session_id)
-    context = session.sparkContext
-    master = str(context.master)
-    is_local = master == "local" or master.startswith("local[")
-    return None if is_local else str(context.applicationId)
 
 
 def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
@@ -191,18 +183,19 @@ def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
     """Raise one error for everything that all workers lack."""
     lacking: dict[str, set[str]] = {}
     for answer in answers:
-        where = f"{answer['host']} ({answer['interpreter']}, Python {answer['python']})"
+        reasons = []
         if answer["package"] != "same":
-            reason = f"loads paimon_assets from {answer['place'] or 'nowhere'}, not as it was sent"
-            lacking.setdefault(reason, set()).add(where)
+            place = answer["place"] or "nowhere"
+            reasons.append(f"loads paimon_assets from {place}, not as it was sent")
         if answer["broken"] is not None:
-            reason = f"lacks what paimon_assets needs: {answer['broken']}"
-            lacking.setdefault(reason, set()).add(where)
+            reasons.append(f"lacks what paimon_assets needs: {answer['broken']}")
         if answer["unseen"] is not None:
-            reason = (
+            reasons.append(
                 f"does not see the table's storage: {answer['unseen']}. A warehouse must be on "
                 "storage that all workers reach"
             )
+        for reason in reasons:
+            where = f"{answer['host']} ({answer['interpreter']}, Python {answer['python']})"
             lacking.setdefault(reason, set()).add(where)
     if lacking:
         texts = [f"{', '.join(sorted(hosts))} {reason}" for reason, hosts in lacking.items()]
@@ -211,12 +204,6 @@ def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
             kind=WORKER_KIND,
             details={"workers": len({host for hosts in lacking.values() for host in hosts})},
         )
-
-
-def _found(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return the versions that the workers have."""
-    places = {str(answer["place"]) for answer in answers if answer["package"] == "other"}
-    return f"they have another one in {', '.join(sorted(places))}" if places else "they have none"
 
 
 def _send_package(session: SparkSession) -> None:

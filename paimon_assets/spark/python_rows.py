@@ -10,6 +10,7 @@ computed from it is another DataFrame, which does not.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -86,7 +87,7 @@ def split_rows(
         for task, payload in zip(tasks, payloads, strict=True):
             of_tasks[task].append(payload)
         numbers = task_numbers(session, count)
-        return PythonRows(tasks=numbers, read=_with_splits(read, of_tasks), numbers=count)
+        return PythonRows(tasks=numbers, read=partial(_read_splits, read, of_tasks), numbers=count)
     slots = partition_slots(count)
     located = {
         "slot": [slots[task] for task in tasks],
@@ -103,15 +104,15 @@ def task_numbers(session: SparkSession, count: int) -> DataFrame:
     return _numbers.frame(session, count, lambda: session.range(0, count, 1, count))
 
 
-def _with_splits(read: ArrowMap, of_tasks: Sequence[Sequence[bytes]]) -> ArrowMap:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return read(
-            pa.record_batch([pa.array(of_tasks[number], pa.binary())], ["split"])
-            for batch in batches
-            for number in map(int, batch["id"].to_numpy())
-        )
-
-    return run
+def _read_splits(
+    read: ArrowMap, splits: Sequence[Sequence[bytes]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the splits of the tasks whose numbers come."""
+    return read(
+        pa.record_batch([pa.array(splits[number], pa.binary())], ["split"])
+        for batch in batches
+        for number in map(int, batch["id"].to_numpy())
+    )
 
 
 def tasks_by_bytes(sizes: Sequence[int], limit_bytes: int) -> list[int]:

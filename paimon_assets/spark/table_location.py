@@ -49,28 +49,19 @@ class Location:
             )
         location = cls(options={**defaults, **{_OF_SPARK.get(k, k): v for k, v in given.items()}})
         options = location.options
-        if PATH not in options:
-            location._check_named()
-        location._check_known(given)
-        return location
-
-    def _check_named(self) -> None:
-        options = self.options
         is_directory = Options(options).get(METASTORE) == METASTORE.default
         needed = (WAREHOUSE, TABLE) if is_directory else (TABLE,)
         missing = [key for key in needed if key not in options]
-        if missing:
+        if missing and PATH not in options:
             raise InvalidInputError(
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
                 "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made.",
                 kind="spark-options",
                 details={"option": missing[0]},
             )
-
-    def _check_known(self, given: Mapping[str, str]) -> None:
         known = _OWN | _OF_SPARK.keys()
         for key in sorted(table_options(given)):
-            if key in known or key.startswith(self._storage) or is_option(key):
+            if key in known or key.startswith(location._storage) or is_option(key):
                 continue
             hint = "".join(f"; did you mean '{close}'?" for close in key_hints([key]).values())
             raise InvalidInputError(
@@ -78,6 +69,7 @@ class Location:
                 kind="spark-options",
                 details={"option": key},
             )
+        return location
 
     @property
     def _storage(self) -> tuple[str, ...]:

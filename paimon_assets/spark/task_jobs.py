@@ -1,6 +1,6 @@
 """A batch of tasks as Spark jobs: each job is one Spark task that runs some of them in a row.
 
-    tasks ─▶ dealt by cost ─▶ jobs, as many at a time as there are cores ─▶ answers as jobs end
+    tasks ─▶ slots, by cost ─▶ jobs, as many at a time as there are cores ─▶ answers as jobs end
 
 One job for all would be cheaper by a tenth of a second a job, but its answers come when all are
 done: nobody would know how far it is. It works through Connect too, which has no status tracker.
@@ -9,6 +9,7 @@ done: nobody would know how far it is. It works through Connect too, which has n
 import heapq
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
@@ -21,7 +22,7 @@ from paimon_assets.spark.job_names import in_thread, named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import task_numbers
-from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, of_slots, run_tasks
+from paimon_assets.spark.worker import TASK_ANSWER_SCHEMA, TASK_SCHEMA, run_slots, run_tasks
 
 _JOBS_A_CORE = 4
 """Small enough to end together, and to show progress."""
@@ -65,12 +66,13 @@ def run_one_job(
     if not batch.payloads:
         return
     check_workers(session)
-    hands = dealt(batch.costs, _JOBS_A_CORE * cores)
-    count = max(hands) + 1
+    slots = distribute(batch.costs, _JOBS_A_CORE * cores)
+    count = max(slots) + 1
     numbers = task_numbers(session, count)
 
     def run(spec: FileIOSpec) -> list[Row]:
-        tasks = of_slots(batch.payloads, hands, run_tasks(batch.name, batch.shared, spec))
+        run_one = partial(run_tasks, batch.name, batch.shared, spec)
+        tasks = partial(run_slots, batch.payloads, slots, run_one)
         return numbers.mapInArrow(tasks, ddl(TASK_ANSWER_SCHEMA)).collect()
 
     with typed_errors(), named_jobs(session, f"{batch.name} {batch.subject}".strip()):
@@ -89,7 +91,7 @@ def _jobs(batch: TaskBatch, cores: int) -> list[list[int]]:
     if batch.weights:
         most = max(cores, min(most, sum(costs) // _SMALL_JOB))
     jobs: dict[int, list[int]] = {}
-    for number, job in enumerate(dealt(costs, most)):
+    for number, job in enumerate(distribute(costs, most)):
         jobs.setdefault(job, []).append(number)
     return sorted(jobs.values(), key=lambda numbers: -sum(costs[n] for n in numbers))
 
@@ -99,22 +101,22 @@ def _answers(session: SparkSession, batch: TaskBatch, numbers: Sequence[int]) ->
     frame = session.createDataFrame(pa.table(columns, TASK_SCHEMA)).coalesce(1)
 
     def run(spec: FileIOSpec) -> list[Row]:
-        tasks = run_tasks(batch.name, batch.shared, spec)
+        tasks = partial(run_tasks, batch.name, batch.shared, spec)
         return frame.mapInArrow(tasks, ddl(TASK_ANSWER_SCHEMA)).collect()
 
     return with_renewal(batch.file_io, run)
 
 
-def dealt(costs: Sequence[int], tasks: int) -> list[int]:
+def distribute(costs: Sequence[int], tasks: int) -> list[int]:
     """Distribute pieces of work over at most `tasks` slots: the costliest first, to the least busy.
 
-    >>> dealt([1, 5, 1, 3], 2)
+    >>> distribute([1, 5, 1, 3], 2)
     [1, 0, 1, 1]
     """
     busy = [(0, task) for task in range(min(tasks, len(costs)))]
-    given = [0] * len(costs)
+    slots = [0] * len(costs)
     for number in sorted(range(len(costs)), key=lambda number: -costs[number]):
         load, task = heapq.heappop(busy)
-        given[number] = task
+        slots[number] = task
         heapq.heappush(busy, (load + costs[number], task))
-    return given
+    return slots

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as st
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -67,38 +67,10 @@ _TIME: type[st.DataType] | None = getattr(st, "TimeType", None)
 
 MICROS = 6
 """The digits of Spark's timestamps."""
-_FROM_SPARK: tuple[tuple[type[st.DataType], AtomicType], ...] = (
-    (st.BooleanType, AtomicType(root=TypeRoot.BOOLEAN)),
-    (st.ByteType, AtomicType(root=TypeRoot.TINYINT)),
-    (st.ShortType, AtomicType(root=TypeRoot.SMALLINT)),
-    (st.IntegerType, AtomicType(root=TypeRoot.INT)),
-    (st.LongType, AtomicType(root=TypeRoot.BIGINT)),
-    (st.FloatType, AtomicType(root=TypeRoot.FLOAT)),
-    (st.DoubleType, AtomicType(root=TypeRoot.DOUBLE)),
-    (st.StringType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (st.CharType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (st.VarcharType, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    (st.BinaryType, AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)),
-    (st.DateType, AtomicType(root=TypeRoot.DATE)),
-    (st.TimestampNTZType, AtomicType(root=TypeRoot.TIMESTAMP, precision=MICROS)),
-    (st.TimestampType, AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=MICROS)),
-    (st.VariantType, AtomicType(root=TypeRoot.VARIANT)),
-)
-_ARROW: dict[type[st.DataType], pa.DataType] = {
-    st.BooleanType: pa.bool_(),
-    st.ByteType: pa.int8(),
-    st.ShortType: pa.int16(),
-    st.IntegerType: pa.int32(),
-    st.LongType: pa.int64(),
-    st.FloatType: pa.float32(),
-    st.DoubleType: pa.float64(),
-    st.StringType: pa.string(),
-    st.CharType: pa.string(),
-    st.VarcharType: pa.string(),
-    st.BinaryType: pa.binary(),
-    st.DateType: pa.date32(),
-    st.TimestampNTZType: pa.timestamp("us"),
-    st.TimestampType: pa.timestamp("us", tz="UTC"),
+_ROOTS: dict[type[st.DataType], TypeRoot] = {
+    **{spark_type: root for root, spark_type in _PLAIN.items()},
+    **dict.fromkeys((st.StringType, st.CharType, st.VarcharType), TypeRoot.VARCHAR),
+    st.BinaryType: TypeRoot.VARBINARY,
 }
 _SAME_ORDER = (
     INTEGER_ROOTS
@@ -121,10 +93,8 @@ def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
         case ArrayType(element=element) | VectorType(element=element):
             return st.ArrayType(to_spark_type(element, column=column), element.nullable)
         case MultisetType(element=element):
-            counts = st.IntegerType()
-            return st.MapType(
-                to_spark_type(element, column=column), counts, valueContainsNull=False
-            )
+            counted, counts = to_spark_type(element, column=column), st.IntegerType()
+            return st.MapType(counted, counts, valueContainsNull=False)
         case MapType(key=key, value=value):
             spark_key = to_spark_type(key, column=column)
             return st.MapType(spark_key, to_spark_type(value, column=column), value.nullable)
@@ -182,11 +152,15 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
     if _TIME is not None and isinstance(spark_type, _TIME):
         digits: int = getattr(spark_type, "precision", MICROS)
         return AtomicType(root=TypeRoot.TIME, precision=digits, nullable=nullable)
-    for known, plain in _FROM_SPARK:
-        if isinstance(spark_type, known):
-            return AtomicType(
-                root=plain.root, length=plain.length, precision=plain.precision, nullable=nullable
-            )
+    root = next((_ROOTS[each] for each in type(spark_type).__mro__ if each in _ROOTS), None)
+    if root is not None:
+        is_text = root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY)
+        return AtomicType(
+            root=root,
+            length=MAX_LENGTH if is_text else None,
+            precision=MICROS if root in TIMESTAMP_ROOTS else None,
+            nullable=nullable,
+        )
     raise InvalidInputError(
         f"Column '{column}' has Spark's type {spark_type.simpleString()}, which Paimon does not "
         "have; cast or drop the column first.",
@@ -231,16 +205,9 @@ def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
 
 def arrow_to_spark_schema(schema: pa.Schema) -> st.StructType:
     """Return the Spark schema that holds rows of an Arrow schema."""
-    return to_spark_schema(
-        [
-            DataField(
-                id=number,
-                name=field.name,
-                type=from_arrow_type(field.type, nullable=field.nullable),
-            )
-            for number, field in enumerate(schema)
-        ]
-    )
+    types = [from_arrow_type(field.type, nullable=field.nullable) for field in schema]
+    named = enumerate(zip(schema.names, types, strict=True))
+    return to_spark_schema([DataField(id=n, name=name, type=kind) for n, (name, kind) in named])
 
 
 def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:
@@ -252,11 +219,8 @@ def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:
             element = spark_arrow_type(spark_type.elementType)
             return pa.list_(pa.field("element", element, nullable=spark_type.containsNull))
         case st.MapType():
-            item: Any = pa.field(
-                "value",
-                spark_arrow_type(spark_type.valueType),
-                nullable=spark_type.valueContainsNull,
-            )
+            value = spark_arrow_type(spark_type.valueType)
+            item: Any = pa.field("value", value, nullable=spark_type.valueContainsNull)
             return pa.map_(spark_arrow_type(spark_type.keyType), item)
         case st.StructType():
             return pa.struct(list(spark_arrow_schema(spark_type)))
@@ -265,7 +229,7 @@ def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:
         case _ if _TIME is not None and isinstance(spark_type, _TIME):
             return pa.time64("ns")
         case _:
-            return _ARROW[type(spark_type)]
+            return to_arrow_type(_from_plain(spark_type, nullable=True, column=""))
 
 
 def spark_arrow_schema(schema: st.StructType) -> pa.Schema:
@@ -294,22 +258,18 @@ def to_spark_batch(
         UnsupportedFeatureError: Kind `spark-timestamp`; Spark's type does not hold a value.
     """
     arrays = []
-    for array, field in zip(batch.columns, schema, strict=True):
+    for column, field in zip(batch.columns, schema, strict=True):
+        array: Any = column
+        options: Any = pc.CastOptions(field.type, allow_time_truncate=cuts)
         try:
-            arrays.append(_to_spark_array(array, field.type, cuts=cuts))
+            if cuts and pat.is_timestamp(array.type) and array.type.unit == "ns":
+                array = pc.floor_temporal(array, unit="microsecond")
+            if not array.type.equals(field.type):
+                array = pc.cast(array, None, options=options)
         except pa.ArrowInvalid as error:
             raise times_error(f"Column '{field.name}'", path) from error
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _to_spark_array(array: "pa.Array[Any]", wanted: pa.DataType, *, cuts: bool) -> "pa.Array[Any]":
-    have: Any = array.type
-    if have.equals(wanted):
-        return array
-    if cuts and pat.is_timestamp(have) and have.unit == "ns":
-        array = pc.floor_temporal(array, unit="microsecond")
-    options: Any = pc.CastOptions(wanted, allow_time_truncate=cuts)
-    return pc.cast(array, None, options=options)
 
 
 def quoted(name: str) -> str:

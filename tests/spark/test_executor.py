@@ -119,7 +119,7 @@ def test_arrow_rows_keep_their_order_over_batches(
 def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
     table = create(new_catalog, buckets="6")
     context = table.new_write_builder().prepare()
-    frame, source = executor._source(changes(spark, 500, keys=500, partitions=2))
+    frame, source = executor._source(changes(spark, 500, keys=500, partitions=2), context)
     written = executor._routed(frame, source, context, dump(context))
     tasks = [row.task for row in written.select(fn.spark_partition_id().alias("task")).collect()]
     assert tasks == [0, 1, 2, 3, 4, 5]

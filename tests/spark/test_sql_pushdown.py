@@ -114,7 +114,7 @@ def needed(spark, new_catalog):
     )
 
     def run(text):
-        places = pushdown.Places(session=spark)
+        places = pushdown.Placeholders(session=spark)
         read = new_catalog.get_table("db.t").new_read_builder()
         given = {name: places.frame(read) for name in ("t", "u") if f"{{{name}}}" in text}
         found = pushdown.needs(spark.sql(text, **given), places.reads)

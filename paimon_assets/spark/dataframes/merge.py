@@ -17,7 +17,7 @@ them to every task. More never does, and a task gets the rows that match its fil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shuffle import partition_slots
-from paimon_assets.spark.task_jobs import dealt, run_one_job
+from paimon_assets.spark.task_jobs import distribute, run_one_job
 from paimon_assets.spark.types import from_spark_schema, spark_arrow_schema
 from paimon_assets.spark.worker import ANSWER_SCHEMA
 
@@ -185,7 +185,7 @@ class FrameSource:
         """See `MergeSource`; evaluates the DataFrame."""
         scanned = scanned_rows(self.frame)
         tasks, read = (self.frame, None) if scanned is None else (scanned.tasks, scanned.read)
-        packs = pack_source(self._source.schema, read)
+        packs = partial(pack_source, self._source.schema, read)
         packed = tasks.mapInArrow(packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
         self._packed = packed
         check_workers(self.frame.sparkSession)
@@ -219,16 +219,20 @@ class FrameSource:
     def _evaluate(self, packed: DataFrame) -> Predicate | None:
         """Keep the source rows with their keys, and return their predicate."""
         source = self._source
-        given = zip(source.column_names, self.frame.schema.fields, strict=True)
-        fields = [StructField(name, column.dataType) for name, column in given]
-        keyed = packed.mapInArrow(with_keys(source), StructType([*self._key_fields, *fields]))
+        columns = zip(source.column_names, self.frame.schema.fields, strict=True)
+        fields = [StructField(name, column.dataType) for name, column in columns]
+        schema = StructType([*self._key_fields, *fields])
+        keyed = packed.mapInArrow(partial(with_keys, source), schema)
         self._rows = rows = keyed.persist(StorageLevel.DISK_ONLY)
         bounded = rows.select(*source.on_names)
-        parts = bounded.mapInArrow(source_bounds(source), ddl(BOUNDS_SCHEMA)).collect()
+        parts = bounded.mapInArrow(partial(source_bounds, source), ddl(BOUNDS_SCHEMA)).collect()
         self._refuse_duplicates(rows)
-        schema = source.bounds_schema
-        found = [unpack(bytes(part.bounds), schema) for part in parts if part.bounds is not None]
-        return self.on.predicate(pa.Table.from_batches(found, schema))
+        bounds = [
+            unpack(bytes(part.bounds), source.bounds_schema)
+            for part in parts
+            if part.bounds is not None
+        ]
+        return self.on.predicate(pa.Table.from_batches(bounds, source.bounds_schema))
 
     def _refuse_duplicates(self, rows: DataFrame) -> None:
         source = self._source
@@ -271,7 +275,7 @@ class FrameSource:
         self._forget_matches()
         session, source, shared = self.frame.sparkSession, self._source, dump(change)
         hands = _TASKS_A_CORE * parallelism(session)
-        given = dealt([task.input_bytes for task in tasks], hands)
+        given = distribute([task.input_bytes for task in tasks], hands)
         slots = partition_slots(max(given) + 1)
         payloads = session.createDataFrame(
             pa.table(
@@ -291,7 +295,7 @@ class FrameSource:
             .sortWithinPartitions("number", sf.isnull("payload"))
             .select("number", "payload", *source.column_names)
         )
-        done = work.mapInArrow(change_tasks(shared, source), ddl(ANSWER_SCHEMA))
+        done = work.mapInArrow(partial(change_tasks, shared, source), ddl(ANSWER_SCHEMA))
         with self._named("merge"):
             return done.collect()
 
@@ -300,7 +304,7 @@ class FrameSource:
         rows, source = self._evaluated(), self._source
         places = [StructField(name, IntegerType()) for name in ("slot", "number")]
         found_schema = StructType([*places, *self._key_fields])
-        found = tasks.mapInArrow(task_keys(shared, source), found_schema)
+        found = tasks.mapInArrow(partial(task_keys, shared, source), found_schema)
         # Spark cannot know how many keys a task gives: it would take them for few.
         how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
         matched = rows.hint(how).join(found, source.key_names)

@@ -1,4 +1,4 @@
-"""The functions that run in the Spark tasks of a merge; each returns one for `mapInArrow`.
+"""The functions that run in the Spark tasks of a merge, with their first arguments bound.
 
     pack_source    source rows → their size and number, and the rows packed
     with_keys      packed source rows → the rows, with the keys they are joined by
@@ -66,13 +66,9 @@ class SourceRows:
     def keyed_schema(self) -> pa.Schema:
         """The schema of rows with their keys."""
         keys = zip(self.key_names, self.on.key_types(), strict=True)
-        given = zip(self.column_names, self.schema, strict=True)
-        return pa.schema(
-            [
-                *(pa.field(name, kind) for name, kind in keys),
-                *(column.with_name(name) for name, column in given),
-            ]
-        )
+        columns = zip(self.column_names, self.schema, strict=True)
+        fields = [column.with_name(name) for name, column in columns]
+        return pa.schema([*(pa.field(name, kind) for name, kind in keys), *fields])
 
     @property
     def bounds_schema(self) -> pa.Schema:
@@ -86,78 +82,69 @@ class SourceRows:
         return self.on.converted(plain)
 
 
-def pack_source(schema: pa.Schema, read: ArrowMap | None) -> ArrowMap:
+def pack_source(
+    schema: pa.Schema, read: ArrowMap | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Pack source rows, as `SOURCE_SCHEMA`; of those that come, or that `read` makes of these."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = batches if read is None else read(batches)
-        rows = (to_spark_batch(batch, schema) for batch in given)
-        for waiting in chunks(rows, PACKED_BYTES):
-            for piece in pieces(joined(waiting)):
-                yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, pack(piece))
-
-    return run
+    arriving = batches if read is None else read(batches)
+    rows = (to_spark_batch(batch, schema) for batch in arriving)
+    for waiting in chunks(rows, PACKED_BYTES):
+        for piece in pieces(joined(waiting)):
+            yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, pack(piece))
 
 
-def with_keys(source: SourceRows) -> ArrowMap:
+def with_keys(source: SourceRows, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Unpack source rows, and put the keys before their columns."""
-    keyed = source.keyed_schema
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            for batch in batches:
-                for packed in batch["rows"]:
-                    rows = unpack(packed.as_py(), source.schema)
-                    keys = source.on.keys(source.on.converted(rows))
-                    yield pa.RecordBatch.from_arrays([*keys, *rows.columns], schema=keyed)
-
-    return run
+    with encoded_errors():
+        for batch in batches:
+            for packed in batch["rows"]:
+                rows = unpack(packed.as_py(), source.schema)
+                keys = source.on.keys(source.on.converted(rows))
+                columns = [*keys, *rows.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=source.keyed_schema)
 
 
-def source_bounds(source: SourceRows) -> ArrowMap:
+def source_bounds(
+    source: SourceRows, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Give one row for the columns `on` of a Spark partition."""
     on = source.on
     fields = [source.schema.field(name) for name in on.names]
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            parts = [source.bounds_schema.empty_table()]
-            for batch in batches:
-                given = to_spark_batch(batch, pa.schema(fields))
-                rows = pa.Table.from_batches([on.converted(given)])
-                parts = [on.bounds(pa.concat_tables([*parts, rows]))]
-            found = joined(parts[0].to_batches()) if parts[0].num_rows else None
-            yield one_row(BOUNDS_SCHEMA, None if found is None else pack(found))
-
-    return run
+    with encoded_errors():
+        bounds = source.bounds_schema.empty_table()
+        for batch in batches:
+            rows = on.converted(to_spark_batch(batch, pa.schema(fields)))
+            bounds = on.bounds(pa.concat_tables([bounds, pa.Table.from_batches([rows])]))
+        packed = pack(joined(bounds.to_batches())) if bounds.num_rows else None
+        yield one_row(BOUNDS_SCHEMA, packed)
 
 
-def task_keys(change_bytes: bytes, source: SourceRows) -> ArrowMap:
+def task_keys(
+    change_bytes: bytes, source: SourceRows, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Read the keys of the rows in the files of tasks."""
     names = ["slot", "number", *source.key_names]
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            change = load(RowChange, change_bytes)
-            file_io, threads = open_file_io(change.read.file_io), task_threads()
-            for batch in batches:
-                for slot, number, payload in zip(*batch.columns, strict=True):
-                    task = load(RowChangeTask, payload.as_py())
-                    for keys in match_keys(change, task, source.on, file_io, threads):
-                        places = (pa.repeat(place, len(keys[0])) for place in (slot, number))
-                        yield pa.RecordBatch.from_arrays([*places, *keys], names=names)
-
-    return run
+    with encoded_errors():
+        change = load(RowChange, change_bytes)
+        file_io, threads = open_file_io(change.read.file_io), task_threads()
+        for batch in batches:
+            for slot, number, payload in zip(*batch.columns, strict=True):
+                task = load(RowChangeTask, payload.as_py())
+                for keys in match_keys(change, task, source.on, file_io, threads):
+                    places = (pa.repeat(place, len(keys[0])) for place in (slot, number))
+                    yield pa.RecordBatch.from_arrays([*places, *keys], names=names)
 
 
-def change_tasks(change_bytes: bytes, source: SourceRows) -> ArrowMap:
+def change_tasks(
+    change_bytes: bytes, source: SourceRows, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Run tasks on the source rows that came with them; a task without any is left out.
 
     They come sorted by task, the task's payload before its source rows. Those of one task are in
     memory at a time.
     """
 
-    def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def answers() -> Iterator[pa.RecordBatch]:
         change = replace(load(RowChange, change_bytes), on=source.on.names)
         file_io, threads = open_file_io(change.read.file_io), task_threads()
         for _, group in groupby(_by_task(batches), key=lambda item: item[0]):
@@ -165,15 +152,14 @@ def change_tasks(change_bytes: bytes, source: SourceRows) -> ArrowMap:
             if table.num_rows < 2:
                 continue
             task = load(RowChangeTask, table["payload"][0].as_py())
-            held = one_batch(table.slice(1))
-            result = run_change(_with_rows(change, held, source), task, file_io, threads)
-            answer = dump(replace(result, source_rows=b""))
-            yield one_row(ANSWER_SCHEMA, answer, None)
+            rows = source.restored(one_batch(table.slice(1)))
+            # Each came as often as it was found.
+            rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
+            own = replace(change, source=dump_source(pa.Table.from_batches([rows])))
+            result = run_change(own, task, file_io, threads)
+            yield one_row(ANSWER_SCHEMA, dump(replace(result, source_rows=b"")), None)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return with_errors(batches, lambda: answers(batches))
-
-    return run
+    return with_errors(batches, answers)
 
 
 def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -183,10 +169,3 @@ def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Record
         for start, end in pairwise(starts):
             if end > start:
                 yield int(numbers[start]), batch.slice(start, end - start)
-
-
-def _with_rows(change: RowChange, held: pa.RecordBatch, source: SourceRows) -> RowChange:
-    """Return a change that matches these source rows; each came as often as it was found."""
-    rows = source.restored(held)
-    rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
-    return replace(change, source=dump_source(pa.Table.from_batches([rows])))

@@ -7,10 +7,12 @@ change log in files keeps its order up to the merge.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -28,8 +30,7 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import POSITION_COLUMN, columns
-from paimon_assets.spark.python_rows import ArrowMap, PythonRows, remembering
-from paimon_assets.spark.shortcuts.short_decimals import mapped_rows
+from paimon_assets.spark.python_rows import PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
 
@@ -71,13 +72,16 @@ def files_to_dataframe(
     """
     if not paths:
         raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
-    known = FileKind(format=cast("ExternalFormat", format.lower()), options=text_options or {})
+    kind = FileKind(format=cast("ExternalFormat", format.lower()), options=text_options or {})
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
-        schema = _without_nulls(_first_schema(paths[0], known, storage))
+        with open_external_file(file_io_for(paths[0], storage), paths[0], kind) as opened:
+            # Columns without a value in the first file are texts: others may have values.
+            texts = (f.with_type(pa.string()) if pat.is_null(f.type) else f for f in opened.schema)
+            schema = pa.schema(list(texts))
     spark_schema = _spark_schema(schema)
     reading = _Reading(
-        kind=known, schema=schema, spark_schema=spark_arrow_schema(spark_schema), options=storage
+        kind=kind, schema=schema, spark_schema=spark_arrow_schema(spark_schema), options=storage
     )
     tasks = min(len(paths), _FILES_PER_CORE * parallelism(session))
     owner = np.arange(len(paths)) * tasks // len(paths)
@@ -90,8 +94,8 @@ def files_to_dataframe(
         schema=_TASK_SCHEMA,
     )
     files = session.createDataFrame(table).repartition(tasks, "slot").sortWithinPartitions("first")
-    rows = PythonRows(tasks=files, read=_read_files(reading))
-    return remembering(mapped_rows(rows, spark_schema), rows)
+    rows = PythonRows(tasks=files, read=partial(_read_files, reading))
+    return remembering(rows.frame(spark_schema), rows)
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
@@ -110,33 +114,22 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return StructType([*spark_schema.fields, position])
 
 
-def _read_files(reading: _Reading) -> ArrowMap:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            for batch in batches:
-                for first, path in zip(batch["first"], batch["path"], strict=True):
-                    yield from _position(path.as_py(), first.as_py(), reading)
-
-    return run
-
-
-def _position(path: str, first: int, reading: _Reading) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows with their positions."""
-    for batch in _guard(path, reading):
-        positions = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
-        first += batch.num_rows
-        positioned = pa.RecordBatch.from_arrays(
-            [*batch.columns, positions], names=[*batch.schema.names, POSITION_COLUMN]
-        )
-        yield to_spark_batch(positioned, reading.spark_schema, path=path)
-
-
-def _guard(path: str, reading: _Reading) -> Iterator[pa.RecordBatch]:
-    """Yield a file's batches in the common schema; errors name the file."""
-    file_io = file_io_for(path, reading.options)
-    with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
-        for batch in opened.batches:
-            yield _conform(path, batch, reading)
+def _read_files(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files with their positions; errors name the file."""
+    with encoded_errors():
+        for batch in batches:
+            for first, file in zip(batch["first"], batch["path"], strict=True):
+                position, path = first.as_py(), file.as_py()
+                file_io = file_io_for(path, reading.options)
+                with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
+                    for stored in opened.batches:
+                        rows = _conform(path, stored, reading)
+                        end = position + rows.num_rows
+                        positions = pa.array(np.arange(position, end, dtype=np.int64))
+                        position = end
+                        names = [*rows.schema.names, POSITION_COLUMN]
+                        located = pa.RecordBatch.from_arrays([*rows.columns, positions], names)
+                        yield to_spark_batch(located, reading.spark_schema, path=path)
 
 
 def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
@@ -160,14 +153,3 @@ def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBa
 
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-def _first_schema(path: str, kind: FileKind, options: Mapping[str, str]) -> pa.Schema:
-    with open_external_file(file_io_for(path, options), path, kind) as opened:
-        return opened.schema
-
-
-def _without_nulls(schema: pa.Schema) -> pa.Schema:
-    """Read columns without a value in the first file as text: others may have values."""
-    texts = [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in schema]
-    return pa.schema(texts)

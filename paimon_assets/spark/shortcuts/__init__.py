@@ -6,7 +6,6 @@ other, so it goes by deleting its module, its tests and its one call:
     native_read      Spark's own readers          executor: to_dataframe, count_rows
     driver_read      small reads by the driver    executor: to_dataframe, count_rows
     size_estimate    the size that Spark assumes  executor: to_dataframe
-    short_decimals   decimals sent as longs       executor: to_dataframe; dataframes/sources
     plain_scan       files read by the writers    executor: map_rows; dataframes/merge
     micro_batch      few rows of a stream         executor: map_rows
     worker_imports   what a worker keeps          worker: task_threads

@@ -29,6 +29,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -53,7 +54,7 @@ from paimon_assets.spark.parquet_footers import (
     has_julian_dates,
 )
 from paimon_assets.spark.plans import attribute_id, class_of, items
-from paimon_assets.spark.python_rows import ArrowMap, PythonRows, task_numbers
+from paimon_assets.spark.python_rows import PythonRows, task_numbers
 from paimon_assets.spark.types import spark_arrow_schema
 from paimon_assets.spark.worker import task_threads
 
@@ -142,18 +143,15 @@ def scanned_rows(
         return None
     count = len(files.tasks)
     numbers = task_numbers(frame.sparkSession, count)
-    return PythonRows(tasks=numbers, read=_read_files(files), numbers=count)
+    return PythonRows(tasks=numbers, read=partial(_read_files, files), numbers=count)
 
 
-def _read_files(files: "PlainFiles") -> ArrowMap:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            file_io, _ = open_file_io(files.file_io), task_threads()
-            for batch in batches:
-                for task in map(int, batch["id"].to_numpy()):
-                    yield from files.batches(task, file_io)
-
-    return run
+def _read_files(files: "PlainFiles", batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with encoded_errors():
+        file_io, _ = open_file_io(files.file_io), task_threads()
+        for batch in batches:
+            for task in map(int, batch["id"].to_numpy()):
+                yield from files.batches(task, file_io)
 
 
 def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "PlainFiles | None":

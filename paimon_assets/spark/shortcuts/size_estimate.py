@@ -53,8 +53,8 @@ def with_size_estimate(
     if rows.numbers is None:
         return replace(rows, tasks=_beside_nothing(rows.tasks, claimed))
     key = rows.numbers, claimed
-    kept = _claiming.frame(session, key, lambda: _beside_nothing(rows.tasks, claimed))
-    return replace(rows, tasks=kept)
+    tasks = _claiming.frame(session, key, lambda: _beside_nothing(rows.tasks, claimed))
+    return replace(rows, tasks=tasks)
 
 
 def _beside_nothing(tasks: DataFrame, claimed: int) -> DataFrame:

@@ -1,12 +1,12 @@
-"""Imports of a worker: cheaper than Spark's own clean-up before and after each task.
+"""Workers keep what they imported: 0.14 s of CPU less a task, 0.04 s from Python 3.13 on.
 
 Spark drops what Python knows of all import paths before every task. Before 3.13 Python then reads
-the lists of files of all archives on its path again, those of `pyspark.zip` among them: 0.1 s of
-CPU a task, more than many tasks of ours take. Here they are read again if an archive has changed,
-which is what 3.13 comes to.
+the lists of files of all archives on its path again, those of `pyspark.zip` among them: 0.1 s, more
+than many tasks of ours take. Here they are read again if an archive has changed, which is what 3.13
+comes to.
 
-After every task Spark collects garbage, and Python looks at all that was imported: 0.04 s of CPU.
-What is there when the second task begins is left out from then on.
+After every task Spark collects garbage, and Python looks at all that was imported: 0.04 s. What is
+there when the second task begins is left out from then on.
 """
 
 import gc
@@ -33,11 +33,11 @@ def keep_imports() -> None:
 def _if_changed(importer: zipimport.zipimporter) -> None:
     """Do as `zipimporter.invalidate_caches` if the archive is another one than last time."""
     try:
-        found = Path(importer.archive).stat()
+        state = Path(importer.archive).stat()
     except OSError:
         _read_again(importer)
         return
-    stamp = (found.st_mtime_ns, found.st_size)
+    stamp = (state.st_mtime_ns, state.st_size)
     if _seen.get(importer.archive) != stamp:
         _read_again(importer)
         _seen[importer.archive] = stamp

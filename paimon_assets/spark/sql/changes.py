@@ -111,72 +111,68 @@ def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
     return run()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """UPDATEs and DELETEs."""
+def change_rows(frames: Frames, runner: Runner, statement: Update | Delete) -> pa.Table:
+    """Run an UPDATE or a DELETE."""
+    table = frames.catalog.get_table(statement.table)
+    _refuse_other_texts(frames, statement)
+    try:
+        plain_change(table.schema, statement)
+    except InvalidInputError:
+        return until_unchanged(lambda: _compute(frames, table, statement))
+    return runner.change(table, statement)
 
-    frames: Frames
-    runner: Runner
 
-    def run(self, statement: Update | Delete) -> pa.Table:
-        """Run an UPDATE or a DELETE."""
-        table = self.frames.catalog.get_table(statement.table)
-        self._refuse_other_texts(statement)
-        try:
-            plain_change(table.schema, statement)
-        except InvalidInputError:
-            return until_unchanged(lambda: self._compute(table, statement))
-        return self.runner.change(table, statement)
+def _refuse_other_texts(frames: Frames, statement: Update | Delete) -> None:
+    """Refuse texts that a setting of the session lets Spark read in another way than we do."""
+    values = statement.assignments if isinstance(statement, Update) else ()
+    for text in [statement.where or "", *(value for _, value in values)]:
+        texts = [text[w.start : w.end] for w in words_of(text) if w.kind == "text"]
+        for setting, pattern in _OTHER_TEXTS.items():
+            other = next(filter(pattern.match, texts), None)
+            if other and str(frames.session.conf.get(setting, "false")).lower() == "true":
+                raise UnsupportedFeatureError(
+                    f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
+                    " unset it, and write texts in single quotes and names in backticks.",
+                    kind="statement-unsupported",
+                    details={"setting": setting},
+                )
 
-    def _refuse_other_texts(self, statement: Update | Delete) -> None:
-        """Refuse texts that a setting of the session lets Spark read in another way than we do."""
-        values = statement.assignments if isinstance(statement, Update) else ()
-        for text in [statement.where or "", *(value for _, value in values)]:
-            texts = [text[w.start : w.end] for w in words_of(text) if w.kind == "text"]
-            for setting, pattern in _OTHER_TEXTS.items():
-                other = next(filter(pattern.match, texts), None)
-                if other and str(self.frames.session.conf.get(setting, "false")).lower() == "true":
-                    raise UnsupportedFeatureError(
-                        f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
-                        " unset it, and write texts in single quotes and names in backticks.",
-                        kind="statement-unsupported",
-                        details={"setting": setting},
-                    )
 
-    def _compute(self, table: Table, statement: Update | Delete) -> pa.Table:
-        seen = Seen.of(table, self.frames)
-        schema = seen.schema
-        alias = statement.alias or statement.table.table
+def _compute(frames: Frames, table: Table, statement: Update | Delete) -> pa.Table:
+    seen = Seen.of(table, frames)
+    schema = seen.schema
+    alias = statement.alias or statement.table.table
 
-        def own(text: str) -> str:
-            return by_alias(text, statement.table, alias, self.frames.names.catalog)
+    def own(text: str) -> str:
+        return by_alias(text, statement.table, alias, frames.names.catalog)
 
-        values: dict[str, str] = {}
-        if isinstance(statement, Update):
-            given = [(path, own(text)) for path, text in statement.assignments]
-            values = assigned(schema, given, alias, table.name)
-        where = "" if statement.where is None else f" WHERE {own(statement.where)}"
-        names = named_by(schema, [*values.values(), where], table.name)
-        sets = {name: f"__set_{place}" for place, name in enumerate(values)}
-        columns = [f"{quoted(alias)}.{quoted(name)} AS {quoted(name)}" for name in names]
-        columns += [f"{values[name]} AS {place}" for name, place in sets.items()]
-        distinct = "" if schema.has_primary_key else "DISTINCT "
-        text = f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {quoted(alias)}{where}"
-        rows = self.frames.query(text, {TARGET: seen.rows})
-        kept = [sf.col(quoted(name)) for name in names]
-        casts = [
+    values: dict[str, str] = {}
+    if isinstance(statement, Update):
+        assignments = [(path, own(text)) for path, text in statement.assignments]
+        values = assigned(schema, assignments, alias, table.name)
+    where = "" if statement.where is None else f" WHERE {own(statement.where)}"
+    names = named_by(schema, [*values.values(), where], table.name)
+    sets = {name: f"__set_{place}" for place, name in enumerate(values)}
+    columns = [f"{quoted(alias)}.{quoted(name)} AS {quoted(name)}" for name in names]
+    columns += [f"{values[name]} AS {place}" for name, place in sets.items()]
+    distinct = "" if schema.has_primary_key else "DISTINCT "
+    text = f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {quoted(alias)}{where}"
+    rows = frames.query(text, {TARGET: seen.rows})
+    source = rows.select(
+        *(sf.col(quoted(name)) for name in names),
+        *(
             stored(rows, place, schema.column(name), table.name).alias(place)
             for name, place in sets.items()
-        ]
-        source = rows.select(*kept, *casts)
-        refuse_nulls(schema, source, names, table.name)
-        taken: Mapping[str, Expression] = {n: SourceValue(place) for n, place in sets.items()}
-        builder = seen.table.new_row_change_builder().with_condition(seen.unchanged)
-        with closing(FrameSource.of(table.name, schema, source, names)) as merged:
-            matched = taken if isinstance(statement, Update) else WhenMatched.DELETE
-            done = builder.merge_from(merged, when_matched=matched, inserts=False)
-        verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
-        return outcome(verb, table.name, done.snapshot, matched=done.rows_matched)
+        ),
+    )
+    refuse_nulls(schema, source, names, table.name)
+    taken: Mapping[str, Expression] = {n: SourceValue(place) for n, place in sets.items()}
+    builder = seen.table.new_row_change_builder().with_condition(seen.unchanged)
+    with closing(FrameSource.of(table.name, schema, source, names)) as merged:
+        matched = taken if isinstance(statement, Update) else WhenMatched.DELETE
+        done = builder.merge_from(merged, when_matched=matched, inserts=False)
+    verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
+    return outcome(verb, table.name, done.snapshot, matched=done.rows_matched)
 
 
 def by_alias(text: str, table: Identifier, alias: str, catalog: str) -> str:
@@ -205,8 +201,8 @@ def named_by(
                     kind="statement-unsupported",
                     details={"table": table},
                 )
-    found = [name for name in schema.field_names if name.lower() in used]
-    return found or list(schema.field_names)
+    names = [name for name in schema.field_names if name.lower() in used]
+    return names or list(schema.field_names)
 
 
 def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], table: str) -> None:
@@ -231,25 +227,20 @@ def assigned(
     """Return column → the expression of its new value; parts of a struct become the whole."""
     trees: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in assignments:
-        inner = _without_alias(schema, path, alias)
-        column = column_named(schema, inner[0], table)
-        parts = trees.setdefault(column.name, {})
-        clash = any(p[: len(inner[1:])] == inner[1:] or inner[1:][: len(p)] == p for p in parts)
-        if clash:
+        known = {name.lower() for name in schema.field_names}
+        # A column of the alias's name wins where it must.
+        has_alias = len(path) > 1 and path[0].lower() == alias.lower()
+        is_column = has_alias and path[0].lower() in known and path[1].lower() not in known
+        name, *inner = path[1:] if has_alias and not is_column else path
+        parts = trees.setdefault(column_named(schema, name, table).name, {})
+        field = tuple(inner)
+        if any(p[: len(field)] == field or field[: len(p)] == p for p in parts):
             raise InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")
-        parts[inner[1:]] = text
+        parts[field] = text
     return {
         name: _whole(schema.column(name).type, f"{quoted(alias)}.{quoted(name)}", parts, name)
         for name, parts in trees.items()
     }
-
-
-def _without_alias(schema: TableSchema, path: tuple[str, ...], alias: str) -> tuple[str, ...]:
-    """Return the path of a column or field; a column of the alias's name wins where it must."""
-    known = {name.lower() for name in schema.field_names}
-    if len(path) < 2 or path[0].lower() != alias.lower():
-        return path
-    return path if path[0].lower() in known and path[1].lower() not in known else path[1:]
 
 
 def _whole(data_type: DataType, here: str, parts: Mapping[tuple[str, ...], str], label: str) -> str:

@@ -26,7 +26,7 @@ from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
-from paimon_assets.spark.sql.pushdown import NarrowReads, Places, needs, shows_plans
+from paimon_assets.spark.sql.pushdown import NarrowReads, Placeholders, needs, shows_plans
 
 Place = Callable[[ReadBuilder], DataFrame]
 _MOST_VIEWS = 30
@@ -53,23 +53,15 @@ class Frames:
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
-        return self._narrow(lambda place: self.composed(text, place, given))
-
-    def view(self, name: Identifier) -> DataFrame:
-        """Return the rows of a view, lazily; names without a database are of its own."""
-        return self._narrow(lambda place: self._view(name, place))
-
-    def _narrow(self, compose: Callable[[Place], DataFrame]) -> DataFrame:
-        """Return what `compose` makes, of reads as far as they are needed."""
         self.known.clear()
         if not shows_plans(self.session):
-            return compose(lambda read: to_spark(read, self.session))
-        places = Places(session=self.session)
-        query = compose(places.frame)
-        if not places.reads:
+            return self.composed(text, lambda read: to_spark(read, self.session), given)
+        placeholders = Placeholders(session=self.session)
+        query = self.composed(text, placeholders.frame, given)
+        if not placeholders.reads:
             return query
-        wanted = needs(query, places.reads)
-        return compose(NarrowReads(session=self.session, needs=wanted).frame)
+        reads = NarrowReads(session=self.session, needs=needs(query, placeholders.reads))
+        return self.composed(text, reads.frame, given)
 
     def composed(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None
@@ -78,10 +70,23 @@ class Frames:
         frames: dict[str, Any] = {}
 
         def choose(use: TableUse) -> str | None:
-            frame = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
-            frame = frame if frame is not None else self._frame(use, place)
+            frame: Any = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
             if frame is None:
-                self._refuse_outside_view(use)
+                key = (self.names.database, use.name, use.version, use.timestamp, use.arguments)
+                if key not in self.known:
+                    self.known[key] = self._meant(use)
+                frame = self.known[key]
+            if isinstance(frame, ReadBuilder):
+                frame = place(frame)
+            elif isinstance(frame, Identifier):
+                frame = self._view(frame, place)
+            if frame is None:  # Spark may know the name; who wrote a view may not read that
+                if self.within and use.arguments is None:
+                    raise InvalidInputError(
+                        f"It names '{'.'.join(use.name)}', which is no table or view of the "
+                        "catalog; a view reads nothing else.",
+                        kind="view-outside",
+                    )
                 return None
             frames[f"p{len(frames)}"] = frame
             return f"{_OPEN}p{len(frames) - 1}{_CLOSE}"
@@ -96,25 +101,6 @@ class Frames:
             return self.session.sql(replaced)
         doubled = replaced.replace("{", "{{").replace("}", "}}")
         return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
-
-    def _refuse_outside_view(self, use: TableUse) -> None:
-        """Refuse files and tables of the session in a view: whoever wrote it may not read them."""
-        if self.within and use.arguments is None:
-            raise InvalidInputError(
-                f"It names '{'.'.join(use.name)}', which is no table or view of the catalog; a "
-                "view reads nothing else.",
-                kind="view-outside",
-            )
-
-    def _frame(self, use: TableUse, place: Place) -> DataFrame | None:
-        """Return the DataFrame of a table in a query; None if Spark knows the name."""
-        key = (self.names.database, use.name, use.version, use.timestamp, use.arguments)
-        if key not in self.known:
-            self.known[key] = self._meant(use)
-        meant = self.known[key]
-        if isinstance(meant, ReadBuilder):
-            return place(meant)
-        return self._view(meant, place) if isinstance(meant, Identifier) else meant
 
     def _meant(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
         """Return the read of a table, the rows of a system table, or the name of a view."""
@@ -136,7 +122,9 @@ class Frames:
                     kind="view-version",
                 ) from error
             return name
-        return self._at(read, use)
+        if use.version is not None:
+            return read.at_version(use.version)
+        return read if use.timestamp is None else read.at_timestamp(self._millis(use.timestamp))
 
     def _identifier(self, path: tuple[str, ...]) -> Identifier | None:
         """Return the table of the catalog a name means, None for one of Spark's."""
@@ -152,13 +140,6 @@ class Frames:
         if len(path) > 2 and path[0] != self.names.catalog:
             return None
         return self.names.identifier(path)
-
-    def _at(self, read: ReadBuilder, use: TableUse) -> ReadBuilder:
-        if use.version is not None:
-            return read.at_version(use.version)
-        if use.timestamp is not None:
-            return read.at_timestamp(self._millis(use.timestamp))
-        return read
 
     def _millis(self, expression: str) -> int:
         """Return an instant by the session's time zone, in milliseconds."""
@@ -184,17 +165,13 @@ class Frames:
         return system_to_spark(self.catalog.get_system_table(name, options=options), self.session)
 
     def _function(self, name: str, arguments: Sequence[str]) -> ReadBuilder | None:
-        kinds = {
-            "paimon_incremental_query": "between",
-            "paimon_incremental_between_timestamp": "between_timestamps",
-        }
         if name == "paimon_incremental_to_auto_tag":
             raise UnsupportedFeatureError(
                 f"{name} is not taken; read between two tags by paimon_incremental_query.",
                 kind="statement-unsupported",
                 details={"statement": name},
             )
-        if name not in kinds:
+        if name not in ("paimon_incremental_query", "paimon_incremental_between_timestamp"):
             return None
         values = [literal_of(argument) for argument in arguments]
         if len(values) != 3:
@@ -203,12 +180,12 @@ class Frames:
                 kind="query",
             )
         table, start, end = map(str, values)
-        found = self.names.identifier(Words(text=table).path("a table"))
-        read = self.catalog.get_table(found).new_read_builder()
+        path = Words(text=table).path("a table")
+        read = self.catalog.get_table(self.names.identifier(path)).new_read_builder()
         if name == "paimon_incremental_query":
             return read.between(start, end)
-        moments = [at if at.isdecimal() else str(self._millis(f"'{at}'")) for at in (start, end)]
-        return read.between_timestamps(*moments)
+        times = [at if at.isdecimal() else str(self._millis(f"'{at}'")) for at in (start, end)]
+        return read.between_timestamps(*times)
 
     def _view(self, name: Identifier, place: Place) -> DataFrame:
         label = str(name)

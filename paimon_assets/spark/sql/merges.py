@@ -10,7 +10,7 @@ names them (see `changes`), changes them and inserts the others.
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -45,30 +45,22 @@ _SOURCE = "__paimon_source"
 _DELETES, _INSERTS = "__deletes", "__inserts"
 
 
+def merge_rows(frames: Frames, statement: Merge) -> pa.Table:
+    """Run a MERGE."""
+    query = f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
+    source = frames.query(query).persist(StorageLevel.DISK_ONLY)
+
+    def run() -> pa.Table:
+        seen = Seen.of(frames.catalog.get_table(statement.table), frames)
+        return _Plan(frames=frames, statement=statement, seen=seen, source=source).run()
+
+    try:
+        return until_unchanged(run)
+    finally:
+        source.unpersist()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merges:
-    """MERGEs."""
-
-    frames: Frames
-
-    def run(self, statement: Merge) -> pa.Table:
-        """Run a MERGE."""
-        source = self.frames.query(
-            f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
-        )
-        kept = source.persist(StorageLevel.DISK_ONLY)
-        try:
-            return until_unchanged(lambda: self._merge(statement, kept))
-        finally:
-            kept.unpersist()
-
-    def _merge(self, statement: Merge, source: DataFrame) -> pa.Table:
-        table = self.frames.catalog.get_table(statement.table)
-        seen = Seen.of(table, self.frames)
-        return _Plan(frames=self.frames, statement=statement, seen=seen, source=source).run()
-
-
-@dataclass(kw_only=True)
 class _Plan:
     """One MERGE over a table as it is now."""
 
@@ -76,10 +68,10 @@ class _Plan:
     statement: Merge
     seen: Seen
     source: DataFrame
-    alias: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.alias = self.statement.alias or self.statement.table.table
+    @property
+    def alias(self) -> str:
+        return self.statement.alias or self.statement.table.table
 
     @property
     def schema(self) -> TableSchema:
@@ -95,15 +87,20 @@ class _Plan:
         new = self._new_rows(inserting) if inserting else None
         if not changing:
             return self._insert(new)
-        names = self._names(changing)
+        texts = [self.statement.on, *(when.condition or "" for when in changing)]
+        texts += [text for when in changing for _, text in when.values or ()]
+        own = list(map(self._own, texts))
+        names = named_by(self.schema, own, self.label, self.statement.source_alias)
         sets = self._set_columns(changing)
         frames = [
             self._changed(meets, names, sets)
             for meets in (Meets.MATCHED, Meets.NOT_BY_SOURCE)
             if self._whens(meets)
         ]
-        if new is not None:
-            frames.append(self._unnamed(new, names, sets))
+        if new is not None:  # the other columns are null: nothing matches these rows
+            empty = [*zip(names, names, strict=True), *sets.items()]
+            nulls = [sf.lit(None).cast(self._type(name)).alias(place) for name, place in empty]
+            frames.append(new.select("*", *nulls))
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         acts = {when.acts for when in changing}
         matched: WhenMatched | Mapping[str, Expression] = WhenMatched.DELETE
@@ -145,12 +142,6 @@ class _Plan:
         """Name the table's columns in an expression by its alias."""
         return by_alias(text, self.statement.table, self.alias, self.frames.names.catalog)
 
-    def _names(self, whens: Sequence[When]) -> list[str]:
-        texts = [self.statement.on, *(when.condition or "" for when in whens)]
-        texts += [text for when in whens for _, text in when.values or ()]
-        source = self.statement.source_alias
-        return named_by(self.schema, [self._own(text) for text in texts], self.label, source)
-
     def _values(self, when: When) -> dict[str, str]:
         """Return column → expression of an UPDATE or INSERT."""
         source = quoted(self.statement.source_alias)
@@ -165,8 +156,8 @@ class _Plan:
                     details={"table": self.label, "column": missing[0]},
                 )
             return {n: f"{source}.{quoted(have[n.lower()])}" for n in self.schema.field_names}
-        given = [((name,), self._own(text)) for name, text in when.values]
-        return assigned(self.schema, given, self.alias, self.label)
+        assignments = [((name,), self._own(text)) for name, text in when.values]
+        return assigned(self.schema, assignments, self.alias, self.label)
 
     def _set_columns(self, whens: Sequence[When]) -> dict[str, str]:
         """Return column → the column of the merged rows that has its new value.
@@ -177,23 +168,19 @@ class _Plan:
         for when in whens:
             if when.acts is Acts.UPDATE:
                 used |= set(self._values(when))
-        same = self._same_columns()
-        star = all(when.values is None for when in whens if when.acts is Acts.UPDATE)
-        keys = same if star or same >= set(self.schema.primary_keys) else set()
-        kept = [name for name in self.schema.field_names if name in used - keys]
-        if used and not kept:
-            kept = [name for name in self.schema.field_names if name in used][:1]
-        return {name: f"__set_{place}" for place, name in enumerate(kept)}
-
-    def _same_columns(self) -> set[str]:
-        """Return the columns that ON says to be those of the source of the same name."""
         pairs = equal_columns(self._own(self.statement.on))
         sides = (self.alias, self.statement.source_alias)
-        return {
+        same = {  # those that ON says to be the source's of the same name
             name
             for name in self.schema.field_names
             if {f"{side}.{name}".lower() for side in sides} in pairs
         }
+        star = all(when.values is None for when in whens if when.acts is Acts.UPDATE)
+        keys = same if star or same >= set(self.schema.primary_keys) else set()
+        names = [name for name in self.schema.field_names if name in used - keys]
+        if used and not names:
+            names = [name for name in self.schema.field_names if name in used][:1]
+        return {name: f"__set_{place}" for place, name in enumerate(names)}
 
     def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
         """Return the changes of rows that match, or of rows without a match."""
@@ -224,17 +211,17 @@ class _Plan:
             stored(rows, place, self.schema.column(name), self.label).alias(place)
             for name, place in sets.items()
         ]
-        found = rows.select(*typed, _DELETES)
+        changed = rows.select(*typed, _DELETES)
         if not self.schema.has_primary_key:
-            refuse_nulls(self.schema, found, names, self.label)
-        return found
+            refuse_nulls(self.schema, changed, names, self.label)
+        return changed
 
     def _new_rows(self, whens: Sequence[When]) -> DataFrame:
         """Return the rows to insert, a column `_new` for each of the table."""
         values = [self._values(when) for when in whens]
         columns = []
         for name in self.schema.field_names:
-            choices = [given.get(name, "NULL") for given in values]
+            choices = [own.get(name, "NULL") for own in values]
             columns.append(f"{self._case(whens, choices)} AS {quoted(_new(name))}")
         source = f"{_SOURCE} AS {quoted(self.statement.source_alias)}"
         text = (
@@ -248,14 +235,6 @@ class _Plan:
                 for f in self.schema.fields
             )
         ).withColumn(_INSERTS, sf.lit(True))  # noqa: FBT003 - a value, not a flag
-
-    def _unnamed(self, new: DataFrame, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
-        """Return rows to insert with the other columns of what is merged: nothing matches them."""
-        empty = [
-            sf.lit(None).cast(self._type(name)).alias(place)
-            for name, place in [*((n, n) for n in names), *sets.items()]
-        ]
-        return new.select("*", *empty)
 
     def _type(self, name: str) -> DataType:
         return to_spark_type(self.schema.column(name).type, column=name)

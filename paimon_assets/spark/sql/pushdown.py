@@ -1,20 +1,19 @@
 """Which columns and rows of its tables a query needs, as Spark's own optimizer says.
 
-    query ─ a place for each table ─▶ Spark's optimized plan ─ `needs` ─▶ columns and filter of each
+    query ─ a placeholder for each table ─▶ Spark's optimized plan ─ `needs` ─▶ columns and filters
       └─ the same query, with reads of that much ─▶ rows
 
 A Python stage gives all columns and rows of the read it was made for: no `select` or `where` behind
-it reaches it. So a query is analysed twice. A place is a stage that is never run; the optimizer
-knows nothing of it but its columns, and what it leaves above a place holds of any rows.
+it reaches it. So a query is analysed twice. A placeholder is a stage that is never run; the
+optimizer knows nothing of it but its columns, and what it leaves above it holds of any rows.
 A Connect client is not shown the plan: there, tables are read whole where Spark's reader cannot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -62,8 +61,8 @@ _MOST_VALUES = 1000
 """Values of an IN, each of which is asked of the JVM."""
 _MOST_DEPTH = 32
 _MICRO_NANOS = 1000
-_FIRST_PLACE = -7_215_331_004_001
-"""Where the numbers begin that say which place it is; no range of anybody else's begins there."""
+_FIRST_NUMBER = -7_215_331_004_001
+"""Where the numbers of placeholders begin; no range of anybody else's begins there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +85,8 @@ class Need:
 
 
 @dataclass(slots=True, kw_only=True)
-class Places:
-    """Places for the reads of a query, in the order in which it names them."""
+class Placeholders:
+    """Placeholders for the reads of a query, in the order in which it names them."""
 
     session: SparkSession
     reads: list[ReadBuilder] = field(default_factory=list)
@@ -95,8 +94,8 @@ class Places:
     def frame(self, read: ReadBuilder) -> DataFrame:
         """Return a DataFrame with the columns of a read, which is not to be run."""
         self.reads.append(read)
-        numbered = self.session.range(_FIRST_PLACE, _FIRST_PLACE + len(self.reads))
-        return numbered.mapInArrow(_no_rows, to_spark_schema(read.fields()))
+        numbered = self.session.range(_FIRST_NUMBER, _FIRST_NUMBER + len(self.reads))
+        return numbered.mapInArrow(lambda _: iter(()), to_spark_schema(read.fields()))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,12 +104,12 @@ class NarrowReads:
 
     session: SparkSession
     needs: Mapping[int, Need]
-    _given: int = 0
+    _count: int = 0
 
     def frame(self, read: ReadBuilder) -> DataFrame:
         """Return the rows of a read; columns nobody looks at hold any value their types have."""
-        self._given += 1
-        need = self.needs.get(self._given)
+        self._count += 1
+        need = self.needs.get(self._count)
         if need is None:
             return to_spark(read, self.session)
         fields = read.fields()
@@ -118,19 +117,19 @@ class NarrowReads:
             return to_spark(read, self.session)  # Spark could not say which of them is kept
         fitting = fitting_parts(need.predicate, read.read_schema())
         read = read.with_filter(fitting)
-        stand_ins = {
-            column.name: stand_in
+        unread = {
+            column.name: value
             for column in to_spark_schema(fields)
             if need.columns is not None
             and column.name not in need.columns
-            and (stand_in := _stand_in(column)) is not None
+            and (value := _any_value(column)) is not None
         }
-        if not stand_ins:
+        if not unread:
             return to_spark(read, self.session)
-        names = [each.name for each in fields if each.name not in stand_ins]
+        names = [each.name for each in fields if each.name not in unread]
         rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
         return to_spark(rows, self.session).select(
-            *(stand_ins.get(each.name, fn.col(quoted(each.name))) for each in fields)
+            *(unread.get(each.name, fn.col(quoted(each.name))) for each in fields)
         )
 
 
@@ -145,15 +144,15 @@ def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
     of_jvm = getattr(query, "_jdf", None)
     if of_jvm is None or not reads:
         return {}
-    found: dict[int, Need] = {}
+    needed: dict[int, Need] = {}
     try:
         plan = of_jvm.queryExecution().optimizedPlan()
         for root in (plan, *items(plan.subqueriesAll())):
             for number, need in _needed(root, reads):
-                found[number] = found[number] | need if number in found else need
+                needed[number] = needed[number] | need if number in needed else need
     except Py4JError:  # a plan this was not written for
         return {}
-    return found
+    return needed
 
 
 def shows_plans(session: SparkSession) -> bool:
@@ -161,11 +160,7 @@ def shows_plans(session: SparkSession) -> bool:
     return hasattr(session, "_jsparkSession")
 
 
-def _no_rows(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from ()
-
-
-def _stand_in(column: StructField) -> Column | None:
+def _any_value(column: StructField) -> Column | None:
     """Return a value of a column's type, not null if the column cannot be; None if it has none."""
     value: Any = None
     if not column.nullable:
@@ -187,17 +182,18 @@ def _needed(
     columns: frozenset[int] | None = None,
     conditions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[int, Need]]:
-    """Yield what a plan needs of places."""
+    """Yield what a plan needs of placeholders."""
     kind = _kind(node)
-    number = _number_of(node, kind)
-    if number is not None:
+    child = node.child() if kind.endswith("MapInArrow") else None
+    if child is not None and _kind(child) == "Range" and int(child.start()) == _FIRST_NUMBER:
+        number = int(child.end()) - _FIRST_NUMBER
         fields = {each.name: each for each in reads[number - 1].fields()}
         known = {attribute_id(each): fields[each.name()] for each in items(node.output())}
-        looked_at = None
+        names = None
         if columns is not None:
-            looked_at = frozenset(each.name for key, each in known.items() if key in columns)
+            names = frozenset(each.name for key, each in known.items() if key in columns)
         filters = [_predicate(condition, known) for condition in conditions]
-        yield number, Need(columns=looked_at, predicate=all_of(filters))
+        yield number, Need(columns=names, predicate=all_of(filters))
         return
     if kind in ("Project", "Aggregate"):
         columns, conditions = _references(node), ()
@@ -208,16 +204,6 @@ def _needed(
         columns, conditions = None, ()
     for child in items(node.children()):
         yield from _needed(child, reads, columns, conditions)
-
-
-def _number_of(node: Any, kind: str) -> int | None:
-    """Return the number of a place, None for every other node."""
-    if not kind.endswith("MapInArrow"):
-        return None
-    child = node.child()
-    if _kind(child) != "Range" or int(child.start()) != _FIRST_PLACE:
-        return None
-    return int(child.end()) - _FIRST_PLACE
 
 
 def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -> Predicate | None:
@@ -267,13 +253,13 @@ def _one_of(condition: Any, kind: str, known: Mapping[int, DataField]) -> Predic
         column, values = _column(condition.child(), known), condition.hset().toSeq()
     if column is None or values.size() > _MOST_VALUES:
         return None
-    given = list(items(values))
+    listed = list(items(values))
     if kind == "In":
-        if any(_kind(each) != "Literal" for each in given):
+        if any(_kind(each) != "Literal" for each in listed):
             return None
-        given = [each.value() for each in given]
+        listed = [each.value() for each in listed]
     # A null in the list matches nothing.
-    literals = [_value(each, column) for each in given if each is not None]
+    literals = [_value(each, column) for each in listed if each is not None]
     return None if None in literals or not literals else In(column.name, tuple(literals))
 
 

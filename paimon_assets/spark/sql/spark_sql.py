@@ -12,7 +12,6 @@ Tables have the names `database.table` and `paimon.database.table`; other names 
 
 import importlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from paimon_assets.engine.errors import AlreadyExistsError, CommitUnknownError, InvalidInputError
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.options.all_options import WRITE_MERGE_SCHEMA
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.run import Runner
@@ -42,14 +41,13 @@ from paimon_assets.engine.table.sql.statements import (
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import with_nulls_for_default
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import typed_errors
 from paimon_assets.spark.sql.assignment_casts import column_named, stored
-from paimon_assets.spark.sql.changes import Changes
+from paimon_assets.spark.sql.changes import change_rows
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.sql.merges import Merges
+from paimon_assets.spark.sql.merges import merge_rows
 from paimon_assets.spark.types import (
     arrow_to_spark_schema,
     from_spark_schema,
@@ -97,35 +95,29 @@ def spark_sql(
     names = Names(catalog=catalog_name, database=database)
     statement = parse_sql(text, names)
     frames = Frames(session=session, catalog=catalog, names=names)
-    run = Runner(catalog=catalog, names=names, executor=SparkExecutor(session))
     if isinstance(statement, Select):
         return frames.query(statement.query)
+    run = Runner(catalog=catalog, names=names, executor=SparkExecutor(session))
     with typed_errors():
-        done = _done(frames, run, statement)
-    return _show(session, done)
+        answer = _run(frames, run, statement)
+    schema = arrow_to_spark_schema(answer.schema)
+    return session.createDataFrame([tuple(row.values()) for row in answer.to_pylist()], schema)
 
 
-def _done(frames: Frames, run: Runner, statement: Statement) -> pa.Table:
+def _run(frames: Frames, runner: Runner, statement: Statement) -> pa.Table:
     match statement:
         case Insert():
-            return Inserts(frames=frames, runner=run).insert(statement)
+            return _insert(frames, statement)
         case CreateTable(query=str()):
-            return Inserts(frames=frames, runner=run).create(statement)
+            return _create_table(frames, runner, statement)
         case Delete() | Update():
-            return Changes(frames=frames, runner=run).run(statement)
+            return change_rows(frames, runner, statement)
         case Merge():
-            return Merges(frames=frames).run(statement)
+            return merge_rows(frames, statement)
         case CreateView():
             return _create_view(frames, statement)
         case _:
-            return run.run(statement)
-
-
-def _show(session: SparkSession, answer: pa.Table) -> DataFrame:
-    schema = arrow_to_spark_schema(answer.schema)
-    if not answer.num_rows:
-        return session.createDataFrame([], schema)
-    return session.createDataFrame([tuple(row.values()) for row in answer.to_pylist()], schema)
+            return runner.run(statement)
 
 
 def register_views(
@@ -152,22 +144,22 @@ def register_views(
         A plan of each table.
     """
     frames = Frames(session=session, catalog=catalog, names=Names())
-    found: dict[str, DataFrame] = {}
+    rows: dict[str, DataFrame] = {}
     for database in catalog.list_databases() if databases is None else databases:
         tables = catalog.list_tables(database)
         for table in [*tables, *catalog.views.list(database)]:
             name = f"{database}_{table}"
-            if name in found:
+            if name in rows:
                 raise InvalidInputError(
                     f"Two tables would have the name '{name}' in the session; register their"
                     " databases in sessions of their own.",
                     kind="name",
                 )
             path = f"{quoted(database)}.{quoted(table)}"
-            found[name] = frames.query(f"SELECT * FROM {path}")
-    for name, frame in found.items():
+            rows[name] = frames.query(f"SELECT * FROM {path}")
+    for name, frame in rows.items():
         frame.createOrReplaceTempView(quoted(name))
-    return sorted(found)
+    return sorted(rows)
 
 
 def load_magic(
@@ -200,54 +192,45 @@ def load_magic(
     shell.register_magic_function(run, magic_kind="line_cell", magic_name="paimon_sql")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inserts:
-    """Rows of queries that are written."""
-
-    frames: Frames
-    runner: Runner
-
-    def insert(self, statement: Insert) -> pa.Table:
-        """Run an INSERT."""
-        table = self.frames.catalog.get_table(statement.table)
-        query = statement.query
-        if query.lstrip("( ").upper().startswith("VALUES"):
-            query = with_nulls_for_default(query)
-        rows = _align(table, statement, self.frames.query(query))
-        written = write_dataframe(self._builder(table, statement), rows)
-        name = "INSERT OVERWRITE" if statement.overwrites else "INSERT INTO"
-        return outcome(name, table.name, written.snapshot, written=written.report.rows_written)
-
-    def _builder(self, table: Table, statement: Insert) -> WriteBuilder:
-        builder = table.new_write_builder()
-        if not statement.overwrites:
-            return builder
-        mode = str(self.frames.session.conf.get(_MODE)).lower()
+def _insert(frames: Frames, statement: Insert) -> pa.Table:
+    table = frames.catalog.get_table(statement.table)
+    query = statement.query
+    if query.lstrip("( ").upper().startswith("VALUES"):
+        query = with_nulls_for_default(query)
+    rows = _align(table, statement, frames.query(query))
+    builder, verb = table.new_write_builder(), "INSERT INTO"
+    if statement.overwrites:
+        verb = "INSERT OVERWRITE"
+        mode = str(frames.session.conf.get(_MODE)).lower()
         if mode == "dynamic" and table.schema.partition_keys and not statement.fixed:
-            return builder.with_dynamic_overwrite()
-        return builder.with_overwrite(dict(statement.fixed))
+            builder = builder.with_dynamic_overwrite()
+        else:
+            builder = builder.with_overwrite(dict(statement.fixed))
+    written = write_dataframe(builder, rows)
+    return outcome(verb, table.name, written.snapshot, written=written.report.rows_written)
 
-    def create(self, statement: CreateTable) -> pa.Table:
-        """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
-        catalog, name = self.frames.catalog, statement.table
-        if statement.if_not_exists and catalog.table_exists(name):
-            return outcome("CREATE TABLE", name)
-        rows = self.frames.query(statement.query or "")
-        columns = {field.name: field.type for field in from_spark_schema(rows.schema)}
-        if len(columns) != len(rows.columns):
-            raise InvalidInputError(
-                f"The query of table '{name}' has columns that occur twice.", kind="insert-columns"
-            )
-        self.runner.create(statement, Schema.of(columns))
-        table = catalog.get_table(name)
-        try:
-            written = write_dataframe(table.new_write_builder().with_empty_commits(), rows)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            catalog.drop_table(name, ignore_if_missing=True)
-            raise
-        return outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
+
+def _create_table(frames: Frames, runner: Runner, statement: CreateTable) -> pa.Table:
+    """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
+    catalog, name = frames.catalog, statement.table
+    if statement.if_not_exists and catalog.table_exists(name):
+        return outcome("CREATE TABLE", name)
+    rows = frames.query(statement.query or "")
+    columns = {field.name: field.type for field in from_spark_schema(rows.schema)}
+    if len(columns) != len(rows.columns):
+        raise InvalidInputError(
+            f"The query of table '{name}' has columns that occur twice.", kind="insert-columns"
+        )
+    runner.create(statement, Schema.of(columns))
+    table = catalog.get_table(name)
+    try:
+        written = write_dataframe(table.new_write_builder().with_empty_commits(), rows)
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        catalog.drop_table(name, ignore_if_missing=True)
+        raise
+    return outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
 
 
 def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
@@ -259,16 +242,16 @@ def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
             raise InvalidInputError(
                 f"Column '{name}' is no partition key of table '{label}'.", kind="partition-spec"
             )
-    given = rows.columns if statement.by_name else statement.columns
-    new = _new_columns(schema, statement, rows)
-    targets = (
-        [column_named(schema, name, label).name for name in given if name not in new]
-        if given
-        else [name for name in schema.field_names if name not in fixed]
-    )
-    if not given and statement.dynamic:
-        # Spark wants the partition columns of a PARTITION clause behind the others.
-        targets = [n for n in targets if n not in statement.dynamic] + list(statement.dynamic)
+    names = rows.columns if statement.by_name else statement.columns
+    new: list[str] = []  # columns that are added to the table
+    if statement.by_name and schema.typed_options.get(WRITE_MERGE_SCHEMA):
+        known = {name.lower() for name in schema.field_names}
+        new = [name for name in rows.columns if name.lower() not in known]
+    if names:
+        targets = [column_named(schema, name, label).name for name in names if name not in new]
+    else:  # Spark wants the partition columns of a PARTITION clause behind the others.
+        plain = {*fixed, *statement.dynamic}
+        targets = [n for n in schema.field_names if n not in plain] + list(statement.dynamic)
     both = sorted(set(targets) & set(fixed))
     if both or len(set(targets)) != len(targets):
         raise InvalidInputError(
@@ -282,29 +265,21 @@ def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
             kind="insert-columns",
             details={"table": label},
         )
-    names = {name: f"c{place}" for place, name in enumerate([*targets, *new])}
+    placed_as = {name: f"c{place}" for place, name in enumerate([*targets, *new])}
     if statement.by_name:
         ordered = [n for n in rows.columns if n not in new] + new
         rows = rows.select(*(sf.col(f"`{name}`") for name in ordered))
-    placed = rows.toDF(*names.values())
+    placed = rows.toDF(*placed_as.values())
     columns = []
     for field in schema.fields:
-        if field.name in names:
-            columns.append(stored(placed, names[field.name], field, label))
+        if field.name in placed_as:
+            columns.append(stored(placed, placed_as[field.name], field, label))
         else:
             value = fixed.get(field.name)
             kind = to_spark_type(field.type, column=field.name)
             columns.append(sf.lit(value).cast(kind).alias(field.name))
-    columns += [sf.col(names[name]).alias(name) for name in new]
+    columns += [sf.col(placed_as[name]).alias(name) for name in new]
     return placed.select(*columns)
-
-
-def _new_columns(schema: TableSchema, statement: Insert, rows: DataFrame) -> list[str]:
-    """Return the columns of rows that are added to the table, if it takes such."""
-    if not statement.by_name or not schema.typed_options.get(WRITE_MERGE_SCHEMA):
-        return []
-    known = {name.lower() for name in schema.field_names}
-    return [name for name in rows.columns if name.lower() not in known]
 
 
 def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
@@ -346,12 +321,12 @@ def _qualify(frames: Frames, query: str) -> str:
     def choose(use: TableUse) -> str | None:
         if len(use.name) != 1 or use.name[0] not in known or use.arguments is not None:
             return None
-        moment = ""
+        target = ""
         if use.version is not None:
-            moment = f" VERSION AS OF '{use.version}'"
+            target = f" VERSION AS OF '{use.version}'"
         elif use.timestamp is not None:
-            moment = f" TIMESTAMP AS OF {use.timestamp}"
-        return f"{quoted(database or '')}.{quoted(use.name[0])}{moment}"
+            target = f" TIMESTAMP AS OF {use.timestamp}"
+        return f"{quoted(database or '')}.{quoted(use.name[0])}{target}"
 
     return find_tables(query).replaced(choose)
 
