@@ -2,10 +2,10 @@
 
 Concept → modules:
     HTTP                                     app, serve
-    which operation a request is             routes, request
+    which operation a request is, refusals   routes, request
     operations                               operations/, service
-    who asks, and what they may              authentication, principals, signatures
+    who asks, and what they may              authentication, principals
     data tokens                              issued_tokens
-    audit lines, refusals, partition sums    audit_log, refusal, sums
+    audit lines, sums of partitions          audit_log, sums
     numbers for Prometheus                   metrics
 """

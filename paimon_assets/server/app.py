@@ -32,14 +32,12 @@ from starlette.types import Receive, Scope, Send
 from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
-from paimon_assets.server.authentication import Authentication
+from paimon_assets.server.authentication import Authentication, Head, Nonces
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.refusal import Refusal, bad_request, forbidden, refusal_of
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Refusal, Request, bad_request, forbidden, refusal_of
 from paimon_assets.server.routes import RouteMatch, Routes
 from paimon_assets.server.service import Service
-from paimon_assets.server.signatures import Head, Nonces
 
 logger = logging.getLogger(__name__)
 

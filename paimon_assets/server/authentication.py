@@ -1,27 +1,179 @@
-"""Authentication: from the head of a request to a principal; its body is not read before."""
+"""Authentication: from the head of a request to a principal; its body is not read before.
 
-from collections.abc import Iterator
+Two algorithms of DLF clients: `DLF4-HMAC-SHA256` (`dlf.signing-algorithm` = default) and `acs`,
+HMAC-SHA1 (openapi). Both sign the method, the path as it was sent, the query and a few headers,
+`Content-MD5` of the body among them. The date may be fifteen minutes off. An `acs` request carries
+a nonce: one that changes something is taken once, by all servers of a warehouse. The default
+algorithm has none: whoever can listen can repeat a request for fifteen minutes, so put TLS in
+front.
+Source: `org.apache.paimon.rest.auth.DLFDefaultSigner`, `DLFOpenApiSigner`.
+"""
+
+import datetime as dt
+import hashlib
+import hmac
+import logging
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
-from paimon_assets.server.refusal import Refusal
-from paimon_assets.server.signatures import (
-    BadSignature,
-    Head,
-    Nonces,
-    access_key_of,
-    check_body,
-    check_head,
+from paimon_assets.engine.control.rest.auth import (
+    DefaultSigner,
+    OpenApiSigner,
+    SignedRequest,
+    content_md5,
 )
+from paimon_assets.engine.errors import CommitConflictError, StorageError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
+from paimon_assets.server.request import Refusal
+
+logger = logging.getLogger(__name__)
 
 _BEARER = "bearer "
 _NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
 _BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
 """Characters of an Authorization header."""
+WINDOW_MS = 15 * 60_000
+"""How far the date of a request may be off, either way."""
+_CREDENTIAL = re.compile(
+    r"DLF4-HMAC-SHA256 Credential=(?P<key>[^/,]+)/(?P<date>\d{8})/(?P<region>[^/,]+)"
+    r"/DlfNext/aliyun_v4_request, ?Signature=(?P<signature>[0-9a-f]{64})"
+)
+_ACS = re.compile(r"acs (?P<key>[^:\s]+):(?P<signature>[A-Za-z0-9+/]{27}=)")
+_LONGEST_NONCE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The method, path and headers of a request."""
+
+    method: str
+    path: str
+    """As it was sent, still encoded."""
+    query: tuple[tuple[str, str], ...]
+    """Decoded once."""
+    headers: Mapping[str, str]
+    """By names in small letters."""
+
+    def header(self, name: str) -> str:
+        """Return a header's value, empty if it is absent."""
+        return self.headers.get(name, "").strip()
+
+
+class BadSignature(Exception):  # noqa: N818 - the answer is 401, whatever the reason
+    """A signature that is none, wrong, stale or used before."""
+
+
+class Nonces:
+    """Nonces that were used: empty files in the warehouse, which restarts and other servers see.
+
+        <directory>/<date of the request / 15 minutes>/<SHA-256 of key and nonce>
+
+    A request has one date, so a replay looks for the same file. Stale folders are deleted.
+    """
+
+    def __init__(self, file_io: FileIO, directory: str, clock: Clock) -> None:
+        self._file_io = file_io
+        self._directory = directory
+        self._clock = clock
+        self._cleaned = -1
+
+    def use(self, head: Head) -> str | None:
+        """Take the nonce of a signed request; return its file, None if it has no nonce."""
+        acs = _ACS.fullmatch(head.header("authorization"))
+        if acs is None:
+            return None
+        self._clean()
+        nonce = f"{acs['key']}/{head.header('x-acs-signature-nonce')}"
+        period = int(_http_date(head).timestamp() * 1000) // WINDOW_MS
+        digest = hashlib.sha256(nonce.encode()).hexdigest()
+        path = f"{self._directory}/{period}/{digest}"
+        if not self._file_io.publish(path, b""):
+            raise BadSignature("the nonce was used before")
+        return path
+
+    def release(self, path: str) -> None:
+        """Let a nonce be used again: nothing was done, and clients ask again."""
+        self._file_io.delete_file(path)
+
+    def _clean(self) -> None:
+        period = self._clock.now_millis() // WINDOW_MS
+        if period == self._cleaned:
+            return
+        self._cleaned = period
+        try:
+            for entry in self._file_io.list_directory(self._directory):
+                # Dates may be one period old; one more is for servers whose clocks are behind.
+                if entry.name.isdecimal() and int(entry.name) < period - 2:
+                    self._file_io.delete_directory(entry.path)
+        except StorageError:
+            logger.warning("stale nonces could not be deleted", exc_info=True)
+
+
+def access_key_of(authorization: str) -> str | None:
+    """Return the id of the key pair that signed, None if this is no signature of DLF."""
+    signature = _CREDENTIAL.fullmatch(authorization) or _ACS.fullmatch(authorization)
+    return None if signature is None else signature["key"]
+
+
+def check_head(head: Head, secret: str, *, clock: Clock) -> None:
+    """Check the signature of a request's head."""
+    authorization = head.header("authorization")
+    request = SignedRequest(method=head.method, path=head.path, query=dict(head.query))
+    default = _CREDENTIAL.fullmatch(authorization)
+    if default is not None:
+        text = head.header("x-dlf-date")
+        try:
+            at = dt.datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=dt.UTC)
+        except ValueError as error:
+            raise BadSignature("x-dlf-date is no date") from error
+        if not text.startswith(default["date"]):
+            raise BadSignature("x-dlf-date is of another day")
+        _check_date(at, clock)
+        signer = DefaultSigner(default["region"])
+        expected = signer.signature(request, head.headers, secret, text)
+        _compare(expected, default["signature"])
+        return
+    acs = _ACS.fullmatch(authorization)
+    if acs is None:
+        raise BadSignature("no signature")
+    _check_date(_http_date(head), clock)
+    _compare(OpenApiSigner().signature(request, head.headers, secret), acs["signature"])
+    nonce = head.header("x-acs-signature-nonce")
+    if not nonce or len(nonce) > _LONGEST_NONCE:
+        raise BadSignature("no nonce")
+
+
+def check_body(head: Head, body: bytes) -> None:
+    """Check that a body is the one that was signed."""
+    signed = head.header("content-md5")
+    if (body or signed) and not hmac.compare_digest(signed.encode(), content_md5(body).encode()):
+        raise BadSignature("Content-MD5 is another body's")
+
+
+def _compare(expected: str, given: str) -> None:
+    if not hmac.compare_digest(expected, given):
+        raise BadSignature("the signature is another's")
+
+
+def _http_date(head: Head) -> dt.datetime:
+    try:
+        at = parsedate_to_datetime(head.header("date"))
+    except ValueError as error:
+        raise BadSignature("Date is no date") from error
+    return at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+
+
+def _check_date(at: dt.datetime, clock: Clock) -> None:
+    off_ms = abs(clock.now_millis() - int(at.timestamp() * 1000))
+    if off_ms > WINDOW_MS:
+        raise BadSignature(f"the date is {off_ms // 1000} seconds off")
 
 
 class Authentication:
@@ -41,10 +193,10 @@ class Authentication:
         if not authorization or len(authorization) > _LONGEST:
             raise _unauthorized()
         if authorization[: len(_BEARER)].lower() == _BEARER:
-            found = current.of_token(authorization[len(_BEARER) :].strip())
-            if found is None:
+            bearer = current.of_token(authorization[len(_BEARER) :].strip())
+            if bearer is None:
                 raise _unauthorized()
-            return found
+            return bearer
         access_key = access_key_of(authorization)
         if access_key is None:
             raise _unauthorized()

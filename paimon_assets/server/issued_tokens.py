@@ -16,7 +16,8 @@ keys are changed by writing it; what was handed out serves until the storage tak
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,6 @@ _OWN_FILES = (
 """(Variable that names a file, the file if it names none), of the same clients."""
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTokens:
     """The file of data tokens."""
@@ -72,7 +66,10 @@ class DataTokens:
             for each in (Action.SELECT.value, Action.UPDATE.value)
             if each in members
         }
-        keys = [set(_keys_of(token)) for token in tokens.values()]
+        keys = [  # the secrets of each token, and the ids of its keys
+            {*secret_values(t), *(v for k, v in t.items() if k.lower().endswith(_PLAIN))}
+            for t in tokens.values()
+        ]
         if len(keys) > 1 and keys[0] & keys[1]:
             raise self._wrong("[select] has a key of [update]; who may only select would write")
         if action.value not in tokens:
@@ -141,7 +138,9 @@ class DataTokens:
         texts = [value for name, value in os.environ.items() if name.startswith(_OWN_VARIABLES)]
         texts.append(str(fsspec.config.conf))
         for name, default in _OWN_FILES:
-            texts.append(_text(Path(os.environ.get(name, default)).expanduser()))
+            with suppress(OSError, ValueError):
+                path = Path(os.environ.get(name, default)).expanduser()
+                texts.append(path.read_text(encoding="utf-8"))
         whole = re.compile(rf"(?<![\w/+]){re.escape(key)}(?![\w/+])")  # a short id is in any text
         return key in self.own_options.values() or any(whole.search(text) for text in texts)
 
@@ -155,9 +154,3 @@ class DataTokens:
         return InvalidInputError(
             f"The file of data tokens '{self.path}': {what}.", kind="data-tokens"
         )
-
-
-def _keys_of(token: Mapping[str, str]) -> Iterator[str]:
-    """Yield the secrets of a token, and the ids of its keys."""
-    yield from secret_values(token)
-    yield from (value for key, value in token.items() if key.lower().endswith(_PLAIN))

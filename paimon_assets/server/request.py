@@ -1,18 +1,108 @@
-"""Request: a client's request, parsed and checked; and the paging of lists."""
+"""Requests, parsed and checked; pages of lists; refusals, which are answers of 400 and above."""
 
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import islice
 from typing import TypeVar
 from urllib.parse import unquote_plus
 
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.server.principals import Action, Principal
-from paimon_assets.server.refusal import bad_request, forbidden
+
+RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
+             "dialect", "function", "definition")  # fmt: skip
+"""What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
+_LONGEST = 4000
+"""Characters of a message, which may repeat what the client sent."""
+_LAST_PART = frozenset({"table"})
+"""Resources that errors name with their database."""
+
+
+@dataclass
+class Refusal(Exception):  # noqa: N818 - an answer, no failure of ours
+    """An answer of 400 and above."""
+
+    status: int
+    message: str
+    resource_type: str | None = None
+    resource_name: str | None = None
+
+    def body(self) -> dict[str, object]:
+        """Return the members of the error body, as Java's clients read it."""
+        return {
+            "message": self.message[:_LONGEST],
+            "resourceType": self.resource_type,
+            "resourceName": self.resource_name,
+            "code": self.status,
+        }
+
+
+def bad_request(message: str) -> Refusal:
+    """Return the answer to a malformed request."""
+    return Refusal(HTTPStatus.BAD_REQUEST, message)
+
+
+def forbidden(resource_type: str, name: str) -> Refusal:
+    """Return the answer to a principal that lacks a grant, whether the thing exists or not."""
+    return Refusal(
+        HTTPStatus.FORBIDDEN,
+        f"No permission on {resource_type.lower()} '{name}'.",
+        resource_type,
+        name,
+    )
+
+
+def not_implemented(what: str) -> Refusal:
+    """Return the answer to a call this server knows and does not serve."""
+    return Refusal(HTTPStatus.NOT_IMPLEMENTED, f"This server does not serve {what}.")
+
+
+def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
+    """Return the HTTP answer of an engine error."""
+    status = _status(error)
+    resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
+    if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+        return Refusal(status, error.message)
+    known = error.details.get(resource, error.details.get(f"{resource}_id"))
+    name = names.get(resource) if known is None else known
+    if resource in _LAST_PART:
+        name = names.get(resource) or str(name).rpartition(".")[2]
+    return Refusal(status, error.message, resource.upper(), None if name is None else str(name))
+
+
+def _status(error: PaimonError) -> int:
+    match error:
+        case NotFoundError():
+            # A file that is missing inside a table is damage, no wrong name.
+            lost = error.kind == "file-not-found"
+            return HTTPStatus.INTERNAL_SERVER_ERROR if lost else HTTPStatus.NOT_FOUND
+        case AlreadyExistsError():
+            return HTTPStatus.CONFLICT
+        case InvalidInputError():
+            return HTTPStatus.BAD_REQUEST
+        case UnsupportedFeatureError():
+            return HTTPStatus.NOT_IMPLEMENTED
+        case CommitConflictError():
+            # Surely nothing was changed, and clients wait and ask again.
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        case _:
+            no_publish = error.kind == NO_ATOMIC_PUBLISH
+            return HTTPStatus.NOT_IMPLEMENTED if no_publish else HTTPStatus.INTERNAL_SERVER_ERROR
+
 
 StructureT = TypeVar("StructureT", bound=Structure)
 DEFAULT_RESULTS = 100
@@ -69,8 +159,13 @@ class Request:
         if text and not (text.isascii() and text.isdecimal()):
             raise bad_request(f"maxResults {text!r} is no number of results.")
         pattern = self.query.get(pattern_name, "") if pattern_name else ""
+        try:
+            token = self.query.get("pageToken", "").encode("ascii")
+            after = base64.b64decode(token, altchars=b"-_", validate=True).decode()
+        except (binascii.Error, ValueError) as error:
+            raise bad_request("pageToken is none of this server's.") from error
         return Page(
-            after=_token_name(self.query.get("pageToken", "")),
+            after=after,
             most=min(int(text[:9] or 0) or DEFAULT_RESULTS, MOST_RESULTS),
             pattern=pattern or None,
             prefix=prefix_of(pattern),
@@ -115,13 +210,6 @@ def prefix_of(pattern: str) -> str:
 def page_token(name: str) -> str:
     """Return a token of the page behind a name; opaque to clients."""
     return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def _token_name(token: str) -> str:
-    try:
-        return base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError) as error:
-        raise bad_request("pageToken is none of this server's.") from error
 
 
 def decoded(segment: str) -> str:

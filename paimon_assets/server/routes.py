@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, PaimonError, StorageError
-from paimon_assets.server.refusal import Refusal
-from paimon_assets.server.request import Request, decoded
+from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.server.request import Refusal, Request, decoded
 from paimon_assets.server.service import Service
 
 PREFIX = "paimon"
@@ -45,8 +44,10 @@ class Route:
             try:
                 return self.handler(service, request)
             except PaimonError as error:
-                if not _is_lost(error):
-                    raise
+                cause = isinstance(error.__cause__, FileNotFoundError | FileExistsError)
+                is_lost = cause and isinstance(error, StorageError)
+                if not is_lost and error.kind != "file-not-found":
+                    raise  # no file or folder was gone, or something was changed
                 service.refuse_dropped(request)
                 if request.opened and (self.changes or is_last):
                     raise  # the table is the same, and lacks a file
@@ -76,31 +77,17 @@ class Routes:
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
         for route in self._by_length.get(len(parts), ()):
-            if not _fits(route.segments, parts):
+            pairs = list(zip(route.segments, parts, strict=True))
+            if not all(bool(part) if s.startswith("{") else s == part for s, part in pairs):
                 continue
             known = True
             if route.method == method:
                 names = {
                     segment[1:-1]: decoded(part)
-                    for segment, part in zip(route.segments, parts, strict=True)
+                    for segment, part in pairs
                     if segment.startswith("{")
                 }
                 return RouteMatch(route, names)
         if known:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
         raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")
-
-
-def _is_lost(error: PaimonError) -> bool:
-    """Whether a file or folder was gone, and nothing was changed."""
-    if isinstance(error, NotFoundError):
-        return error.kind == "file-not-found"
-    lost = isinstance(error.__cause__, FileNotFoundError | FileExistsError)
-    return isinstance(error, StorageError) and lost and not isinstance(error, CommitUnknownError)
-
-
-def _fits(segments: tuple[str, ...], parts: tuple[str, ...]) -> bool:
-    return all(
-        bool(part) if segment.startswith("{") else segment == part
-        for segment, part in zip(segments, parts, strict=True)
-    )

@@ -5,12 +5,6 @@ HTTP/1.1 for clients that send their heads in time, and leave room for others.
 uvicorn waits for ever for the first byte, and a connection counts among those the server holds at
 once: silent ones would keep everybody out. Where there are too many, in all or of one client, idle
 ones are closed: those that never sent a byte first, then those that have been idle longest.
-
-SoleWriterFileIO: a storage without conditional put, for one server that is its only writer.
-
-What is published is kept apart by locks of this process alone. A second server, or a client that
-commits by the file system, knows nothing of them: on such a storage its commits and this server's
-overwrite each other, unnoticed.
 """
 
 import asyncio
@@ -44,12 +38,17 @@ from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.routes import Routes
 from paimon_assets.server.service import Service
 
+logger = logging.getLogger(__name__)
+
 _STRIPES = 64
 
 
 class SoleWriterFileIO(DelegatingFileIO):
-    """A storage that publishes under a lock of this process; everything else is the storage's own.
+    """A storage without conditional put, for one server that is its only writer.
 
+    It publishes under locks of this process alone; everything else is the storage's own. A second
+    server, or a client that commits by the file system, knows nothing of them: its commits and this
+    server's overwrite each other, unnoticed.
     `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes
     nothing.
     """
@@ -222,8 +221,6 @@ class PunctualProtocol(H11Protocol):
             self._late = None
 
 
-logger = logging.getLogger(__name__)
-
 _MOST_AT_ONCE = PunctualProtocol.most_connections + 24
 """Connections at once; more are answered 503 before anything is done, and clients wait."""
 _KEEP_ALIVE_SECONDS = 75
@@ -259,11 +256,21 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
     """Make the application."""
     _check_tls(settings)
     clock = clock or SystemClock()
+    storage = file_io_for(settings.warehouse, settings.storage_options)
+    if settings.sole_writer:
+        storage = SoleWriterFileIO(storage)
+    shown = shown_options(settings.client_options)
+    hidden = [key for key, value in settings.client_options.items() if shown[key] != value]
+    if hidden:
+        raise InvalidInputError(
+            f"'{hidden[0]}' is a secret; every client would hear it. Clients bring their own.",
+            kind="client-option",
+        )
     service = Service(
-        catalog=FilesystemCatalog(settings.warehouse, _storage(settings), clock=clock),
+        catalog=FilesystemCatalog(settings.warehouse, storage, clock=clock),
         clock=clock,
         storage_options=settings.storage_options,
-        client_options=_without_secrets(settings.client_options),
+        client_options=settings.client_options,
         roots=settings.roots,
         read_only=settings.read_only,
         data_tokens=_data_tokens(settings),
@@ -334,11 +341,6 @@ def _check_tls(settings: ServeSettings) -> None:
         ) from error
 
 
-def _storage(settings: ServeSettings) -> FileIO:
-    file_io = file_io_for(settings.warehouse, settings.storage_options)
-    return SoleWriterFileIO(file_io) if settings.sole_writer else file_io
-
-
 def _principals(settings: ServeSettings) -> PrincipalsFile | None:
     if settings.insecure and settings.principals is not None:
         raise InvalidInputError(
@@ -374,20 +376,14 @@ def _data_tokens(settings: ServeSettings) -> DataTokens | None:
     return tokens
 
 
-def _without_secrets(options: Mapping[str, str]) -> Mapping[str, str]:
-    hidden = [key for key, value in shown_options(options).items() if value != options[key]]
-    if hidden:
-        raise InvalidInputError(
-            f"'{hidden[0]}' is a secret; every client would hear it. Clients bring their own.",
-            kind="client-option",
-        )
-    return options
-
-
 def _warn(settings: ServeSettings) -> None:
     if settings.insecure:
         logger.warning("--insecure: everybody who reaches this server may do everything")
-    if settings.tls_certificate is None and not _is_loopback(settings.host):
+    try:
+        is_loopback = ipaddress.ip_address(settings.host).is_loopback
+    except ValueError:
+        is_loopback = settings.host == "localhost"
+    if settings.tls_certificate is None and not is_loopback:
         logger.warning("no TLS: tokens can be read on the way, unless a proxy in front has it")
     if not settings.insecure and settings.data_tokens is None:
         logger.warning(
@@ -399,10 +395,3 @@ def _warn(settings: ServeSettings) -> None:
             "--sole-writer: commits are kept apart by this process alone. A second server, and "
             "clients that commit by the file system, would overwrite them unnoticed"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -7,8 +7,9 @@ other, and what one of them does is seen by the next request of every other.
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
+from itertools import chain
 from uuid import uuid4
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table
@@ -40,8 +41,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action, Principal
-from paimon_assets.server.refusal import bad_request, not_implemented
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Request, bad_request, not_implemented
 
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PATH = "path"
@@ -69,6 +69,7 @@ _NO_PLACES = frozenset(
     }
 )
 _NO_PLACE_VALUES = frozenset({"true", "false", "table-location", "catalog-location"})
+_LISTING_SECONDS, _MOST_LISTINGS = 5.0, 64
 _OF_COLUMNS = ("fields.", "file-index.")
 """Options that hold the name of a column, which may be any word."""
 
@@ -121,36 +122,6 @@ class ServedTable:
         return self
 
 
-_RECENT_SECONDS = 5.0
-_MOST_RECENT = 64
-
-
-class Recent:
-    """A cache of the listed directories of databases, for the pages behind the first.
-
-    Whether a name is a table is asked anew for each page; one that came to be meanwhile may be
-    missing, as it would be if it came behind a page.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._items: dict[str, tuple[float, list[str]]] = {}
-
-    def get(self, database: str) -> list[str] | None:
-        """Return a cached list, None if it is too old."""
-        with self._lock:
-            until, names = self._items.get(database, (0.0, []))
-            return names if time.monotonic() < until else None
-
-    def put(self, database: str, names: list[str]) -> None:
-        """Cache a list."""
-        with self._lock:
-            self._items.pop(database, None)
-            self._items[database] = (time.monotonic() + _RECENT_SECONDS, names)
-            while len(self._items) > _MOST_RECENT:
-                del self._items[next(iter(self._items))]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A warehouse, and how it is served."""
@@ -166,7 +137,10 @@ class Service:
     read_only: bool = False
     data_tokens: DataTokens | None = None
     """What clients get to open the files of tables; None lets them bring that."""
-    _listings: Recent = field(default_factory=Recent, repr=False)
+    _listings: dict[str, tuple[float, list[str]]] = field(default_factory=dict, repr=False)
+    """Database → its directories and how long they serve the pages behind the first. Whether a name
+    is a table is asked for each page; one that came to be meanwhile may be missing, as it would be
+    if it came behind a page."""
 
     @property
     def file_io(self) -> FileIO:
@@ -203,10 +177,10 @@ class Service:
         """
         roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
         folder = self._allowed(path, option, roots)
-        for name, place in self._outside(own):
+        for name, place in self._outside():
             other = plain_path(canonical_path(place))
             overlaps = is_within(folder, other) or is_within(other, folder)
-            if overlaps and not self._is_forgotten(name, place):
+            if name != own and overlaps and not self._is_forgotten(name, place):
                 raise InvalidInputError(
                     f"Path '{path}' of '{option}' overlaps the folder of another table.",
                     kind="path-taken",
@@ -245,17 +219,16 @@ class Service:
             )
         return folder
 
-    def _outside(self, own: Identifier | None) -> Iterator[tuple[Identifier, str]]:
-        """Yield the tables outside the warehouse but for one, and their folders."""
+    def _outside(self) -> Iterator[tuple[Identifier, str]]:
+        """Yield the tables outside the warehouse, and their folders."""
         for database in self.catalog.list_databases():
             try:
                 outside = self.state.read(database, TABLES)
             except NotFoundError:
                 continue  # dropped since
             for table, path in outside.items():
-                name = Identifier(database, table)
-                if isinstance(path, str) and name != own:
-                    yield name, path
+                if isinstance(path, str):
+                    yield Identifier(database, table), path
 
     def _is_forgotten(self, name: Identifier, path: str) -> bool:
         """Forget the name of a table that never came to be; whether that was so.
@@ -305,18 +278,14 @@ class Service:
             Two reads and a listing.
         """
         path = self.catalog.get_table_location(identifier)
-        found = self._open(identifier, path, self.file_io, identifies=identifies)
-        if found is not None:
-            return found
-        outside = self.state.read(identifier.database, TABLES).get(identifier.table)
-        if isinstance(outside, str):
-            file_io = self.file_io_of(outside)
-            found = self._open(
-                identifier, outside, file_io, is_external=True, identifies=identifies
-            )
-        if found is None:
+        table = self._open(identifier, path, is_external=False, identifies=identifies)
+        if table is None:
+            outside = self.state.read(identifier.database, TABLES).get(identifier.table)
+            if isinstance(outside, str):
+                table = self._open(identifier, outside, is_external=True, identifies=identifies)
+        if table is None:
             raise missing_table(identifier)
-        return found
+        return table
 
     def file_io_of(self, path: str) -> FileIO:
         """Return the storage a path lies on."""
@@ -325,14 +294,9 @@ class Service:
         return file_io_for(path, self.storage_options)
 
     def _open(
-        self,
-        identifier: Identifier,
-        path: str,
-        file_io: FileIO,
-        *,
-        is_external: bool = False,
-        identifies: bool,
+        self, identifier: Identifier, path: str, *, is_external: bool, identifies: bool
     ) -> ServedTable | None:
+        file_io = self.file_io_of(path) if is_external else self.file_io
         # The id first: one that a drop has left behind is of no table, so none is handed out.
         identity = read_identity(file_io, f"{path}/{TABLE_FILE}")
         schemas = SchemaManager(file_io, TablePaths(table=path, branch=identifier.branch))
@@ -403,23 +367,19 @@ class Service:
         try:
             last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())
         except (NotFoundError, InvalidInputError, UnicodeDecodeError):
-            last = None
-        for name in self._everywhere(last):
-            try:
+            # The place is written before anybody hears of the id.
+            raise missing from None
+        everywhere = (
+            Identifier(database, name)
+            for database in self.catalog.list_databases()
+            for name in self.table_names(database)
+        )
+        for name in chain([last], everywhere):
+            with suppress(NotFoundError):
                 identity = self.load(name).identity
-            except NotFoundError:
-                continue
-            if identity is not None and identity.id == table_id:
-                return name
+                if identity is not None and identity.id == table_id:
+                    return name
         raise missing
-
-    def _everywhere(self, first: Identifier | None) -> Iterator[Identifier]:
-        if first is None:
-            return  # who got an id is remembered before anybody hears of it
-        yield first
-        for database in self.catalog.list_databases():
-            for name in self.table_names(database):
-                yield Identifier(database, name)
 
     def _hint(self, table_id: str) -> str:
         return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/ids/{table_id}"
@@ -430,10 +390,12 @@ class Service:
         Cost:
             A listing and a document, and one listing of each table that is yielded.
         """
-        inside = self._listings.get(database) if after else None
-        if inside is None:
+        until, inside = self._listings.get(database, (0.0, []))
+        if not after or time.monotonic() >= until:
             inside = self.catalog.directory_names(database)
-            self._listings.put(database, inside)
+            if len(self._listings) >= _MOST_LISTINGS:
+                self._listings.clear()
+            self._listings[database] = (time.monotonic() + _LISTING_SECONDS, inside)
         outside = self.state.read(database, TABLES)
         for name in sorted({*inside, *outside}) if outside else inside:
             if name > after and name.startswith(prefix) and self._is_table(database, name, outside):

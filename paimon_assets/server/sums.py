@@ -10,8 +10,8 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
-_KEPT = 4096
-"""Tables whose sums a process remembers; what it forgets is counted anew."""
+_MOST_TABLES = 4096
+"""Tables whose sums a process remembers; those of others are counted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +24,9 @@ class TableSums:
     """Epoch milliseconds; of files that are gone, too."""
 
 
-class _Known:
-    """The sums of the newest snapshot this process has counted, by table."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._items: OrderedDict[str, tuple[Snapshot, TableSums]] = OrderedDict()
-
-    def get(self, path: str) -> tuple[Snapshot, TableSums] | None:
-        with self._lock:
-            return self._items.get(path)
-
-    def put(self, path: str, snapshot: Snapshot, sums: TableSums) -> None:
-        with self._lock:
-            self._items[path] = (snapshot, sums)
-            self._items.move_to_end(path)
-            while len(self._items) > _KEPT:
-                self._items.popitem(last=False)
-
-
-_KNOWN = _Known()
+_lock = Lock()
+_newest: OrderedDict[str, tuple[Snapshot, TableSums]] = OrderedDict()
+"""Table → the newest snapshot that this process has counted, and its sums."""
 
 
 def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
@@ -53,10 +36,12 @@ def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
         The manifests of the last commit, if those of the one before were counted; else all.
     """
     path = store.paths.snapshot_directory
-    known = _KNOWN.get(path)
+    with _lock:
+        known = _newest.get(path)
     if known is not None and known[0].name == snapshot.name:
         return known[1]
-    if known is not None and _follows(store, known[0], snapshot):
+    is_next = known is not None and snapshot.id == known[0].id + 1
+    if known is not None and is_next and store.snapshots.is_same(known[0]):  # ids come again
         base, metas = known[1], store.manifests.read_list(snapshot.delta_manifest_list)
     else:
         base, metas = TableSums(0, 0, 0), store.manifests.manifests_of(snapshot)
@@ -66,7 +51,11 @@ def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
         base.file_count + sum(part.file_count for part in parts),
         max((base.last_file_creation_time, *(part.last_file_creation_time for part in parts))),
     )
-    _KNOWN.put(path, snapshot, sums)
+    with _lock:
+        _newest[path] = (snapshot, sums)
+        _newest.move_to_end(path)
+        while len(_newest) > _MOST_TABLES:
+            _newest.popitem(last=False)
     return sums
 
 
@@ -78,11 +67,6 @@ def partition_sums(store: FileStore, snapshot: Snapshot) -> list[PartitionStatis
     """
     parts = _sums(store, store.manifests.manifests_of(snapshot))
     return [part for part in parts if part.file_count > 0]
-
-
-def _follows(store: FileStore, before: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether a snapshot is the one after another; ids are used twice, after a rollback."""
-    return snapshot.id == before.id + 1 and store.snapshots.is_same(before)
 
 
 def _sums(store: FileStore, metas: tuple[ManifestFileMeta, ...]) -> list[PartitionStatistics]:

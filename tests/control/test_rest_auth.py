@@ -5,13 +5,15 @@ import json
 
 import pytest
 
-from paimon_assets.engine.control.rest.auth import BearerAuth, DlfAuth, auth_of
-from paimon_assets.engine.control.rest.dlf_signers import (
+from paimon_assets.engine.control.rest.auth import (
+    BearerAuth,
     DefaultSigner,
+    DlfAuth,
+    DlfToken,
     OpenApiSigner,
     SignedRequest,
+    auth_of,
 )
-from paimon_assets.engine.control.rest.dlf_tokens import DlfToken
 from paimon_assets.engine.errors import InvalidInputError, StorageError
 
 NOW = dt.datetime(2025, 3, 6, 13, 11, 44, tzinfo=dt.UTC)

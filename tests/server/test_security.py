@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from paimon_assets.engine.control.rest.dlf_signers import (
+from paimon_assets.engine.control.rest.auth import (
     DefaultSigner,
+    DlfToken,
     OpenApiSigner,
     SignedRequest,
 )
-from paimon_assets.engine.control.rest.dlf_tokens import DlfToken
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog

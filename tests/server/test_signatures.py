@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from paimon_assets.engine.control.rest.dlf_signers import OpenApiSigner, SignedRequest
+from paimon_assets.engine.control.rest.auth import OpenApiSigner, SignedRequest
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.server.signatures import (
+from paimon_assets.server.authentication import (
     WINDOW_MS,
     BadSignature,
     Head,

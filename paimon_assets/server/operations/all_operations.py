@@ -3,16 +3,13 @@
 from functools import partial
 
 from paimon_assets.server.operations import databases as d
-from paimon_assets.server.operations import functions as f
+from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import names as n
 from paimon_assets.server.operations import partitions as p
 from paimon_assets.server.operations import tables as t
-from paimon_assets.server.operations import tokens as k
 from paimon_assets.server.operations import versions as v
-from paimon_assets.server.operations import views as w
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import not_implemented
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Request, not_implemented
 from paimon_assets.server.routes import Answer, Handler, Route
 from paimon_assets.server.service import Service
 
@@ -54,7 +51,7 @@ OPERATIONS = (
     _post(f"{_TABLE}/commit", "commitTable", v.commit_table),
     _post(f"{_TABLE}/rollback", "rollbackTable", v.rollback_table),
     _post(f"{_TABLE}/rollback-schema", "rollbackSchema", v.rollback_table_schema),
-    _get(f"{_TABLE}/token", "getTableToken", k.get_table_token, is_audited=True),
+    _get(f"{_TABLE}/token", "getTableToken", t.get_table_token, is_audited=True),
     _ask(f"{_TABLE}/auth", "authTableQuery", _not_served("row filters and column masks")),
     _get(f"{_TABLE}/snapshot", "getTableSnapshot", v.get_table_snapshot),
     _get(f"{_TABLE}/snapshots", "listSnapshots", v.list_snapshots),
@@ -80,21 +77,21 @@ OPERATIONS = (
     _delete(f"{_TABLE}/tags/{{tag}}", "deleteTag", n.delete_tag),
     _get(f"{_TABLE}/consumers", "listConsumers", n.list_consumers),
     _post(f"{_TABLE}/consumers/reset", "resetConsumer", n.reset_consumer),
-    _get(f"{_DATABASE}/views", "listViews", w.list_views),
-    _post(f"{_DATABASE}/views", "createView", w.create_view),
-    _get(f"{_DATABASE}/view-details", "listViewDetails", w.list_view_details),
-    _get("views", "listViewsGlobally", w.list_views_globally),
-    _post("views/rename", "renameView", w.rename_view),
-    _get(f"{_DATABASE}/views/{{view}}", "getView", w.get_view),
-    _post(f"{_DATABASE}/views/{{view}}", "alterView", w.alter_view),
-    _delete(f"{_DATABASE}/views/{{view}}", "dropView", w.drop_view),
-    _get(f"{_DATABASE}/functions", "listFunctions", f.list_functions),
-    _post(f"{_DATABASE}/functions", "createFunction", f.create_function),
-    _get(f"{_DATABASE}/function-details", "listFunctionDetails", f.list_function_details),
-    _get("functions", "listFunctionsGlobally", f.list_functions_globally),
-    _get(f"{_DATABASE}/functions/{{function}}", "getFunction", f.get_function),
-    _post(f"{_DATABASE}/functions/{{function}}", "alterFunction", f.alter_function),
-    _delete(f"{_DATABASE}/functions/{{function}}", "dropFunction", f.drop_function),
+    _get(f"{_DATABASE}/views", "listViews", i.VIEWS.list_names),
+    _post(f"{_DATABASE}/views", "createView", i.create_view),
+    _get(f"{_DATABASE}/view-details", "listViewDetails", i.VIEWS.list_details),
+    _get("views", "listViewsGlobally", i.VIEWS.list_globally),
+    _post("views/rename", "renameView", i.rename_view),
+    _get(f"{_DATABASE}/views/{{view}}", "getView", i.get_view),
+    _post(f"{_DATABASE}/views/{{view}}", "alterView", i.alter_view),
+    _delete(f"{_DATABASE}/views/{{view}}", "dropView", i.drop_view),
+    _get(f"{_DATABASE}/functions", "listFunctions", i.FUNCTIONS.list_names),
+    _post(f"{_DATABASE}/functions", "createFunction", i.create_function),
+    _get(f"{_DATABASE}/function-details", "listFunctionDetails", i.FUNCTIONS.list_details),
+    _get("functions", "listFunctionsGlobally", i.FUNCTIONS.list_globally),
+    _get(f"{_DATABASE}/functions/{{function}}", "getFunction", i.get_function),
+    _post(f"{_DATABASE}/functions/{{function}}", "alterFunction", i.alter_function),
+    _delete(f"{_DATABASE}/functions/{{function}}", "dropFunction", i.drop_function),
     _get("permissions", "listPermissions", _not_served("permissions; see its file of principals")),
     _post("permissions/grant", "grantPermission", _not_served("permissions; see its file")),
     _post("permissions/revoke", "revokePermission", _not_served("permissions; see its file")),

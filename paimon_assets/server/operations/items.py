@@ -1,20 +1,98 @@
-"""Shared parts of tables, views and functions: names in a database, listed by grants."""
+"""Views and functions, and the parts that they share with tables: names, listed by grants.
 
+Functions are stored and listed as they are; this server runs none.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 
 from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest.documents import (
+    AlterFunctionRequest,
+    AlterViewRequest,
+    CreateFunctionRequest,
+    CreateViewRequest,
+    Page,
+    RenameRequest,
+    ViewResponse,
+)
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
+from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
+from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import bad_request
-from paimon_assets.server.request import Request, prefix_of
+from paimon_assets.server.request import Request, bad_request, prefix_of
+from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import Service, check_database_name
 
 T = TypeVar("T")
 _SEPARATOR = "\x01"
 """Between database and name in a page's token: in no name, and in front of everything in them."""
+_FUNCTION_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
+"""The names Java's client lets through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[T]):
+    """The documents that list one sort of items."""
+
+    noun: str
+    items: Callable[[Service], Callable[[str], Mapping[str, T]]]
+    """Returns the function from a database to its items, by name."""
+    detail: Callable[[str, T], object]
+    names_document: Callable[..., Page]
+    details_document: Callable[..., Page]
+    global_document: Callable[..., Page]
+
+    def list_names(self, service: Service, request: Request) -> Answer:
+        """List the items of a database that the principal may list."""
+        items = self._allowed(service, request, Action.LIST)
+        names, token = request.page(self._pattern).of(items)
+        members = {f"{self.noun}s": tuple(names)}
+        return self.names_document(**members, next_page_token=token).to_json()
+
+    def list_details(self, service: Service, request: Request) -> Answer:
+        """As `list_names`, with the items whole."""
+        items = self._allowed(service, request, Action.DESCRIBE)
+        names, token = request.page(self._pattern).of(items)
+        members = {f"{self.noun}_details": tuple(self.detail(n, items[n]) for n in names)}
+        return self.details_document(**members, next_page_token=token).to_json()
+
+    def list_globally(self, service: Service, request: Request) -> Answer:
+        """List the items of all databases that the principal may list."""
+        items_of = self.items(service)
+        names, token = listed_globally(service, request, self._pattern, lambda d, _: items_of(d))
+        return self.global_document(**{f"{self.noun}s": names}, next_page_token=token).to_json()
+
+    @property
+    def _pattern(self) -> str:
+        return f"{self.noun}NamePattern"
+
+    def _allowed(self, service: Service, request: Request, action: Action) -> dict[str, T]:
+        database = listed_database(request)
+        items = self.items(service)(database).items()
+        return {n: each for n, each in items if request.principal.may(action, database, n)}
+
+
+VIEWS: Listing[ViewResponse] = Listing(
+    noun="view",
+    items=lambda service: service.views.all,
+    detail=lambda _, view: view,
+    names_document=documents.ListViewsResponse,
+    details_document=documents.ListViewDetailsResponse,
+    global_document=documents.ListViewsGloballyResponse,
+)
+FUNCTIONS: Listing[Members] = Listing(
+    noun="function",
+    items=lambda service: service.functions.all,
+    detail=function_of,
+    names_document=documents.ListFunctionsResponse,
+    details_document=documents.ListFunctionDetailsResponse,
+    global_document=documents.ListFunctionsGloballyResponse,
+)
 
 
 def new_name(request: Request, given: documents.Identifier, noun: str) -> Identifier:
@@ -33,18 +111,6 @@ def listed_database(request: Request) -> str:
     if not request.principal.sees(database):
         request.require(Action.LIST, database)
     return database
-
-
-def listed(
-    request: Request, items_of: Callable[[str], Mapping[str, T]], action: Action = Action.LIST
-) -> dict[str, T]:
-    """Return the items of the path's database that the principal may list, or more."""
-    database = listed_database(request)
-    return {
-        name: item
-        for name, item in items_of(database).items()
-        if request.principal.may(action, database, name)
-    }
 
 
 def listed_globally(
@@ -81,3 +147,126 @@ def named(request: Request, noun: str, action: Action) -> Identifier:
     name = Identifier(request.names["database"], request.names[noun])
     request.require(action, name.database, name.table, noun=noun.upper())
     return name
+
+
+def create_view(service: Service, request: Request) -> Answer:
+    """Create a view."""
+    asked = request.read(CreateViewRequest)
+    name = new_name(request, asked.identifier, "view")
+    request.require(Action.CREATE, name.database, name.table, noun="VIEW")
+    _refuse_tables(service, name)
+    service.views.create(name, asked.schema, by=request.principal.name)
+    return None
+
+
+def get_view(service: Service, request: Request) -> Answer:
+    """Answer a view."""
+    return service.views.get(named(request, "view", Action.DESCRIBE)).to_json()
+
+
+def alter_view(service: Service, request: Request) -> Answer:
+    """Change a view, all changes or none."""
+    name = named(request, "view", Action.ALTER)
+    changes = request.read(AlterViewRequest).changes
+    service.views.alter(name, changes, by=request.principal.name)
+    return None
+
+
+def drop_view(service: Service, request: Request) -> Answer:
+    """Drop a view."""
+    service.views.drop(named(request, "view", Action.DROP))
+    return None
+
+
+def rename_view(service: Service, request: Request) -> Answer:
+    """Give a view another name, perhaps in another database."""
+    asked = request.read(RenameRequest)
+    source = Identifier(asked.source.database, asked.source.object)
+    target = Identifier(check_database_name(asked.destination.database), asked.destination.object)
+    TableName.refuse_parts(target)
+    request.noted["source"], request.noted["target"] = str(source), str(target)
+    request.require_rename(source, target, noun="VIEW")
+    _refuse_tables(service, target)
+    service.views.rename(source, target)
+    return None
+
+
+def _refuse_tables(service: Service, name: Identifier) -> None:
+    if service.has_table(name):
+        raise AlreadyExistsError(
+            f"There is a table '{name}'.", kind="view-exists", details={"view": name.table}
+        )
+
+
+def create_function(service: Service, request: Request) -> Answer:
+    """Store a function."""
+    asked = request.read(CreateFunctionRequest)
+    name = Identifier(check_database_name(request.names["database"]), asked.name)
+    if not _FUNCTION_NAME.fullmatch(asked.name):
+        raise bad_request(f"Invalid function name: {asked.name!r}")
+    request.noted["function"] = name.table
+    request.require(Action.CREATE, name.database, name.table, noun="FUNCTION")
+    service.functions.create(name, asked.to_json(), by=request.principal.name)
+    return None
+
+
+def get_function(service: Service, request: Request) -> Answer:
+    """Answer a function."""
+    name = named(request, "function", Action.DESCRIBE)
+    return service.catalog.get_function(name).to_json()
+
+
+def alter_function(service: Service, request: Request) -> Answer:
+    """Change a function, all changes or none."""
+    name = named(request, "function", Action.ALTER)
+    changes = request.read(AlterFunctionRequest).changes
+
+    def altered(members: dict[str, Json]) -> dict[str, Json]:
+        for change in changes:
+            members = _changed(members, change)
+        return members
+
+    service.functions.alter(name, altered, by=request.principal.name)
+    return None
+
+
+def drop_function(service: Service, request: Request) -> Answer:
+    """Forget a function."""
+    service.functions.drop(named(request, "function", Action.DROP))
+    return None
+
+
+def _changed(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, Json]:
+    options = dict(cast("dict[str, Json]", members.get("options") or {}))
+    definitions = dict(cast("dict[str, Json]", members.get("definitions") or {}))
+    try:
+        match change.get("action"):
+            case "setOption":
+                options[str(change["key"])] = str(change["value"])
+            case "removeOption":
+                options.pop(str(change["key"]), None)
+            case "updateComment":
+                return {**members, "comment": change.get("comment")}
+            case "addDefinition" | "updateDefinition" | "dropDefinition" as action:
+                name = str(change["name"])
+                if action == "addDefinition" and name in definitions:
+                    raise AlreadyExistsError(
+                        f"The function has a definition '{name}' already.",
+                        kind="definition-exists",
+                        details={"definition": name},
+                    )
+                if action != "addDefinition" and name not in definitions:
+                    raise NotFoundError(
+                        f"The function has no definition '{name}'.",
+                        kind="definition-not-found",
+                        details={"definition": name},
+                    )
+                if action == "dropDefinition":
+                    del definitions[name]
+                else:
+                    definitions[name] = change["definition"]
+            case other:
+                raise bad_request(f"A function has no change {other!r}.")
+    except KeyError as error:
+        raise bad_request(f"A change of a function lacks {error}.") from error
+    return {**members, "options": options, "definitions": definitions}

@@ -18,8 +18,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.paths import TAG_PREFIX
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import bad_request
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Request, bad_request
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import Service
 
@@ -47,11 +46,14 @@ def create_tag(service: Service, request: Request) -> Answer:
             )
     else:
         snapshot = snapshots.snapshot(asked.snapshot_id)
+    retained, text = None, asked.time_retained
+    if text is not None and text.strip():
+        try:
+            retained = dt.timedelta(milliseconds=parse_duration_ms(text))
+        except (ValueError, OverflowError) as error:
+            raise bad_request(f"timeRetained {text!r} is no duration such as '1 d'.") from error
     table.store.tags.create(
-        asked.tag_name,
-        snapshot,
-        time_retained=_retained(asked.time_retained),
-        ignore_if_exists=asked.ignore_if_exists,
+        asked.tag_name, snapshot, time_retained=retained, ignore_if_exists=asked.ignore_if_exists
     )
     return None
 
@@ -130,12 +132,3 @@ def reset_consumer(service: Service, request: Request) -> Answer:
     else:
         consumers.reset(asked.consumer_id, asked.next_snapshot_id)
     return None
-
-
-def _retained(text: str | None) -> dt.timedelta | None:
-    if text is None or not text.strip():
-        return None
-    try:
-        return dt.timedelta(milliseconds=parse_duration_ms(text))
-    except (ValueError, OverflowError) as error:
-        raise bad_request(f"timeRetained {text!r} is no duration such as '1 d'.") from error

@@ -21,8 +21,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.partition import escape
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import not_implemented
-from paimon_assets.server.request import Request
+from paimon_assets.server.request import Request, not_implemented
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import ServedTable, Service
 from paimon_assets.server.sums import partition_sums
@@ -35,9 +34,9 @@ _CREATED, _DONE = "created", "done"
 def list_partitions(service: Service, request: Request) -> Answer:
     """List partitions by name."""
     table = _partitioned(service, request, Action.DESCRIBE)
-    found = _all(table)
-    names, token = request.page("partitionNamePattern").of(sorted(found))
-    partitions = tuple(found[name] for name in names)
+    known = _all(table)
+    names, token = request.page("partitionNamePattern").of(sorted(known))
+    partitions = tuple(known[name] for name in names)
     return ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
 
 
@@ -45,8 +44,8 @@ def list_partitions_by_names(service: Service, request: Request) -> Answer:
     """Answer the partitions of some specs, as far as there are any."""
     table = _partitioned(service, request, Action.DESCRIBE)
     names = _names(table, request.read(PartitionsRequest).specs)
-    found = _all(table)
-    partitions = tuple(found[name] for name in names if name in found)
+    known = _all(table)
+    partitions = tuple(known[name] for name in names if name in known)
     return ListPartitionsResponse(partitions=partitions).to_json()
 
 
@@ -113,25 +112,22 @@ def _all(table: ServedTable) -> dict[str, Partition]:
     latest = table.store.newest()
     sums = [] if latest is None else partition_sums(table.store, latest)
     notes = _document(table).read()
-    found = {}
+    known = {}
     for part in sums:
         name = _name(table, part.spec)
-        found[name] = _partition(part, cast("Members", notes.get(name, {})))
+        known[name] = _partition(part, cast("Members", notes.get(name, {})))
     for name, note in notes.items():
-        if name not in found and isinstance(note, dict) and note.get(_CREATED):
-            found[name] = _partition(_empty(cast("Spec", note["spec"])), note)
-    return found
-
-
-def _empty(spec: Spec) -> PartitionStatistics:
-    return PartitionStatistics(
-        spec=spec,
-        record_count=0,
-        file_size_in_bytes=0,
-        file_count=0,
-        last_file_creation_time=0,
-        total_buckets=0,
-    )
+        if name not in known and isinstance(note, dict) and note.get(_CREATED):
+            empty = PartitionStatistics(
+                spec=cast("Spec", note["spec"]),
+                record_count=0,
+                file_size_in_bytes=0,
+                file_count=0,
+                last_file_creation_time=0,
+                total_buckets=0,
+            )
+            known[name] = _partition(empty, note)
+    return known
 
 
 def _partition(sums: PartitionStatistics, note: Mapping[str, Json]) -> Partition:

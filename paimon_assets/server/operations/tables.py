@@ -1,8 +1,10 @@
-"""Tables: their names, schemas and ids."""
+"""Tables: their names, schemas, ids and data tokens."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 
 from paimon_assets.engine.codec.rest.documents import (
     AlterTableRequest,
@@ -32,10 +34,18 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import bad_request
-from paimon_assets.server.request import Page, Request
+from paimon_assets.server.request import (
+    Page,
+    Refusal,
+    Request,
+    bad_request,
+    forbidden,
+    not_implemented,
+)
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name
+
+logger = logging.getLogger(__name__)
 
 _PATTERN = "tableNamePattern"
 _TYPE = "type"
@@ -260,7 +270,14 @@ def _create_outside(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
     if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
-        _refuse_files(service, path)
+        # A folder that holds something, be it not known to this catalog.
+        file_io, own = service.file_io_of(path), TablePaths(table=path).schema_directory
+        others = {entry.path for entry in file_io.list_directory(path)} - {own}
+        if others or file_io.list_directory(own):
+            raise InvalidInputError(
+                f"Path '{path}' is not empty; a new table takes an empty folder.",
+                kind="create-path",
+            )
     _take_place(service, request, identifier, path)
     options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)
@@ -271,18 +288,6 @@ def _create_outside(
             f"Path '{path}' was given to another table meanwhile.", kind="path-taken"
         )
     service.load(identifier)
-
-
-def _refuse_files(service: Service, path: str) -> None:
-    """Refuse a folder that holds something, be it not known to this catalog."""
-    file_io = service.file_io_of(path)
-    schemas = TablePaths(table=path).schema_directory
-    if {entry.path for entry in file_io.list_directory(path)} - {schemas} or (
-        file_io.list_directory(schemas)
-    ):
-        raise InvalidInputError(
-            f"Path '{path}' is not empty; a new table takes an empty folder.", kind="create-path"
-        )
 
 
 def _note_outside(service: Service, identifier: Identifier, path: str, by: str) -> None:
@@ -310,3 +315,27 @@ def _schemas(file_io: FileIO, path: str) -> SchemaManager:
 def _without(members: Members, name: str) -> Members:
     members.pop(name, None)
     return members
+
+
+def get_table_token(service: Service, request: Request) -> Answer:
+    """Answer the storage token of a table: for writing with `update`, else for reading."""
+    name = service.named(request).table
+    updates = request.principal.may(Action.UPDATE, name.database, name.table)
+    action = Action.UPDATE if updates and not service.read_only else Action.SELECT
+    if service.data_tokens is None:
+        request.require(Action.DESCRIBE, name.database, name.table)
+        raise not_implemented("data tokens: clients need credentials")
+    table = service.table(request, action)
+    if table.is_external:
+        raise not_implemented("data tokens of external tables: clients need credentials")
+    try:
+        token = service.data_tokens.issue(action, service.clock.now_millis())
+    except InvalidInputError as error:
+        logger.error("request %s: %s", request.id, error.message)  # noqa: TRY400 - no stack
+        raise Refusal(
+            HTTPStatus.INTERNAL_SERVER_ERROR, f"No token can be issued; request {request.id}."
+        ) from error
+    if token is None:
+        raise forbidden("TABLE", name.table)
+    request.noted["token"] = action.value
+    return token.to_json()

@@ -19,11 +19,9 @@ from paimon_assets.engine.control.commit.external_snapshot import publish_extern
 from paimon_assets.engine.control.managers.numbered_files import number_of
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST
 from paimon_assets.server.principals import Action
-from paimon_assets.server.refusal import Refusal
-from paimon_assets.server.request import MOST_RESULTS, Request, page_token
+from paimon_assets.server.request import MOST_RESULTS, Refusal, Request, page_token
 from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import ServedTable, Service
 from paimon_assets.server.sums import table_sums
@@ -97,10 +95,19 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
     """Answer a snapshot by its id, as the oldest, as the newest, or by its tag."""
     table = service.table(request, Action.DESCRIBE)
     version = request.names["version"]
-    found = _of_version(table, version)
-    if found is None:
+    snapshots, number = table.store.snapshots, number_of(version)
+    if version == EARLIEST:
+        number = snapshots.earliest_id()
+    if version == LATEST:
+        snapshot = table.store.newest()
+    elif number is not None:
+        snapshot = snapshots.snapshot_or_none(number)
+    else:
+        tag = None if version == EARLIEST else table.store.tags.get_or_none(version)
+        snapshot = None if tag is None else tag.snapshot
+    if snapshot is None:
         raise _missing(table, version)
-    return VersionSnapshotResponse(snapshot=found).to_json()
+    return VersionSnapshotResponse(snapshot=snapshot).to_json()
 
 
 def list_snapshots(service: Service, request: Request) -> Answer:
@@ -116,20 +123,6 @@ def list_snapshots(service: Service, request: Request) -> Answer:
         snapshots=tuple(snapshot for snapshot in found if snapshot is not None),
         next_page_token=page_token(str(taken[-1])) if more else None,
     ).to_json()
-
-
-def _of_version(table: ServedTable, version: str) -> Snapshot | None:
-    snapshots = table.store.snapshots
-    if version == LATEST:
-        return table.store.newest()
-    if version == EARLIEST:
-        earliest = snapshots.earliest_id()
-        return None if earliest is None else snapshots.snapshot_or_none(earliest)
-    number = number_of(version)
-    if number is not None:
-        return snapshots.snapshot_or_none(number)
-    tag = table.store.tags.get_or_none(version)
-    return None if tag is None else tag.snapshot
 
 
 def _missing(table: ServedTable, version: str) -> NotFoundError:

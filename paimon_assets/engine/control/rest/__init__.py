@@ -3,7 +3,6 @@
 Concept → modules:
     what is read, sent, deleted and listed                    rest_api
     one request: signed, sent, repeated where that is safe    http_client
-    what an answer means                                      answers
     names in paths, values in queries                         encoding
-    who asks: a bearer token, keys of DLF                     auth, dlf_signers, dlf_tokens
+    who asks: a bearer token, keys of DLF                     auth
 """

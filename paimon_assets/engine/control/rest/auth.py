@@ -1,27 +1,27 @@
 """Authentication at a server: a bearer token, or keys of DLF that sign each request.
 
-Source: `org.apache.paimon.rest.auth.AuthProvider`, `DLFAuthProviderFactory`.
+Keys of DLF are fixed, from a file that is renewed, or from the machine's role; they sign by
+`default`, or by `openapi` at dlfnext hosts.
+Source: `org.apache.paimon.rest.auth.AuthProvider`, `DLFAuthProviderFactory`, `DLFDefaultSigner`,
+`DLFOpenApiSigner`, `DLFToken`, `DLFLocalFileTokenLoader`, `DLFECSTokenLoader`.
 """
 
+import base64
 import datetime as dt
+import hashlib
+import hmac
+import json
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import format_datetime
+from pathlib import Path
+from urllib.parse import unquote_plus
+from uuid import uuid4
 
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.control.rest.dlf_signers import (
-    DefaultSigner,
-    DlfSigner,
-    OpenApiSigner,
-    SignedRequest,
-)
-from paimon_assets.engine.control.rest.dlf_tokens import (
-    DlfToken,
-    RenewedToken,
-    TokenSource,
-    read_token_file,
-    token_from_json,
-)
+from paimon_assets.engine.control.rest.encoding import form_encoded
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import (
     DLF_ACCESS_KEY_ID,
@@ -42,6 +42,217 @@ from paimon_assets.engine.spec.options.option import Options
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]
 """Returns what lies at a URL of this machine's metadata."""
+RENEWED_BEFORE_MS = 3_600_000
+"""What has less time left than this is asked for anew."""
+_EXPIRATION = "%Y-%m-%dT%H:%M:%SZ"
+_UNSIGNED = "UNSIGNED-PAYLOAD"
+_SCOPE = "aliyun_v4_request"
+_PRODUCT = "DlfNext"
+_SIGNED = (
+    "content-md5",
+    "content-type",
+    "x-dlf-content-sha256",
+    "x-dlf-date",
+    "x-dlf-security-token",
+    "x-dlf-version",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DlfToken:
+    """A key, with the token that belongs to it and the time it ends."""
+
+    access_key_id: str = field(repr=False)
+    access_key_secret: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    expires_ms: int | None = None
+    """Epoch milliseconds; None is never."""
+
+
+TokenSource = Callable[[], DlfToken]
+"""Returns a key that serves now; raises InvalidInputError or StorageError."""
+
+
+def token_from_json(data: bytes, where: str) -> DlfToken:
+    """Read the JSON of a token file or of the machine's role."""
+    try:
+        members = json.loads(data)
+        expires_ms = None
+        if text := members.get("Expiration"):
+            at = dt.datetime.strptime(text, _EXPIRATION).replace(tzinfo=dt.UTC)
+            expires_ms = int(at.timestamp() * 1000)
+        return DlfToken(
+            access_key_id=str(members["AccessKeyId"]),
+            access_key_secret=str(members["AccessKeySecret"]),
+            security_token=members.get("SecurityToken") or None,
+            expires_ms=expires_ms,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InvalidInputError(
+            f"{where} holds no DLF token: expected JSON with AccessKeyId, AccessKeySecret,"
+            " SecurityToken and Expiration (yyyy-MM-ddTHH:mm:ssZ).",
+            kind="dlf-token",
+        ) from None
+
+
+def read_token_file(path: str) -> DlfToken:
+    """Read the token file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(
+            f"The DLF token file '{path}' cannot be read ({error.strerror}).", kind="dlf-token"
+        ) from error
+    return token_from_json(data, f"File '{path}'")
+
+
+class RenewedToken:
+    """A token that is loaded again when less than an hour of it is left; threads share it."""
+
+    def __init__(self, load: TokenSource, clock: Clock) -> None:
+        self._load = load
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token: DlfToken | None = None
+
+    def __call__(self) -> DlfToken:
+        """Return a token that serves now."""
+        with self._lock:
+            token = self._token
+            ends = None if token is None else token.expires_ms
+            ends_soon = ends is not None and ends - self._clock.now_millis() < RENEWED_BEFORE_MS
+            if token is None or ends_soon:
+                token = self._token = self._load()
+            return token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedRequest:
+    """The signed parts of a request."""
+
+    method: str
+    path: str
+    """Encoded, without the prefix of the catalog's own URI."""
+    query: Mapping[str, str]
+    """Not encoded."""
+    body: bytes | None = None
+    host: str = ""
+
+
+def content_md5(body: bytes) -> str:
+    """Return a body's MD5 in base64, as headers carry it; it protects against no enemy."""
+    return base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+
+
+def _content_headers(request: SignedRequest) -> dict[str, str]:
+    if request.body is None:
+        return {}
+    return {"Content-Type": "application/json", "Content-MD5": content_md5(request.body)}
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSigner:
+    """Signs with a key derived for a day and a region."""
+
+    region: str
+
+    def headers(
+        self, request: SignedRequest, token: DlfToken, now: dt.datetime
+    ) -> Mapping[str, str]:
+        """Return the headers that sign a request."""
+        stamp = now.strftime("%Y%m%dT%H%M%SZ")
+        headers = {
+            "x-dlf-date": stamp,
+            "x-dlf-version": "v1",
+            "x-dlf-content-sha256": _UNSIGNED,
+            **_content_headers(request),
+        }
+        if token.security_token:
+            headers["x-dlf-security-token"] = token.security_token
+        scope = f"{stamp[:8]}/{self.region}/{_PRODUCT}/{_SCOPE}"
+        signature = self.signature(request, headers, token.access_key_secret, stamp)
+        credential = f"{token.access_key_id}/{scope}"
+        headers["Authorization"] = f"DLF4-HMAC-SHA256 Credential={credential},Signature={signature}"
+        return headers
+
+    def signature(
+        self, request: SignedRequest, headers: Mapping[str, str], secret: str, stamp: str
+    ) -> str:
+        """Return the signature of a request that carries these headers, in hexadecimal digits."""
+        lower = {name.lower(): value.strip() for name, value in headers.items()}
+        canonical = "\n".join(
+            [
+                request.method,
+                request.path,
+                "&".join(
+                    key if not value else f"{key}={form_encoded(value)}"
+                    for key, value in sorted(request.query.items())
+                ),
+                *(f"{name}:{lower[name]}" for name in _SIGNED if name in lower),
+                _UNSIGNED,
+            ]
+        )
+        day = stamp[:8]
+        to_sign = "\n".join(
+            [
+                "DLF4-HMAC-SHA256",
+                stamp,
+                f"{day}/{self.region}/{_PRODUCT}/{_SCOPE}",
+                hashlib.sha256(canonical.encode()).hexdigest(),
+            ]
+        )
+        key = f"aliyun_v4{secret}".encode()
+        for part in (day, self.region, _PRODUCT, _SCOPE):
+            key = hmac.digest(key, part.encode(), "sha256")
+        return hmac.digest(key, to_sign.encode(), "sha256").hex()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApiSigner:
+    """Signs each request with a nonce, as Alibaba's OpenAPI takes it."""
+
+    new_nonce: Callable[[], str] = field(default=lambda: uuid4().hex)
+
+    def headers(
+        self, request: SignedRequest, token: DlfToken, now: dt.datetime
+    ) -> Mapping[str, str]:
+        """Return the headers that sign a request."""
+        headers = {
+            "Date": format_datetime(now, usegmt=True),  # in no locale's words
+            "Accept": "application/json",
+            "Host": request.host,
+            "x-acs-signature-method": "HMAC-SHA1",
+            "x-acs-signature-nonce": self.new_nonce(),
+            "x-acs-signature-version": "1.0",
+            "x-acs-version": "2026-01-18",
+            **_content_headers(request),
+        }
+        if token.security_token:
+            headers["x-acs-security-token"] = token.security_token
+        signature = self.signature(request, headers, token.access_key_secret)
+        headers["Authorization"] = f"acs {token.access_key_id}:{signature}"
+        return headers
+
+    def signature(self, request: SignedRequest, headers: Mapping[str, str], secret: str) -> str:
+        """Return the signature of a request that carries these headers, in base64."""
+        lower = {name.lower(): value.strip() for name, value in headers.items()}
+        plain = ("accept", "content-md5", "content-type", "date")
+        asked = "&".join(
+            key if not value else f"{key}={value}" for key, value in sorted(request.query.items())
+        )
+        to_sign = "\n".join(
+            [
+                request.method,
+                *(lower.get(name, "") for name in plain),
+                *(f"{name}:{lower[name]}" for name in sorted(lower) if name.startswith("x-acs-")),
+                unquote_plus(request.path) + (f"?{asked}" if asked else ""),
+            ]
+        )
+        digest = hmac.digest(secret.encode(), to_sign.encode(), "sha1")
+        return base64.b64encode(digest).decode()
+
+
+DlfSigner = DefaultSigner | OpenApiSigner
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +320,8 @@ def _signer(options: Options) -> DlfSigner:
         case "openapi":
             return OpenApiSigner()
         case "default":
-            found = _REGION.search(uri)
-            region = options.get(DLF_REGION) or (found[1] if found else "")
+            host = _REGION.search(uri)
+            region = options.get(DLF_REGION) or (host[1] if host else "")
             return DefaultSigner(_needed(region, DLF_REGION.key))
         case unknown:
             raise InvalidInputError(

@@ -6,14 +6,19 @@
 
 A change whose answer was lost is unknown (`CommitUnknownError`); one that was never sent is not. A
 deletion that is sent again and finds nothing has done its work.
-Source: `org.apache.paimon.rest.HttpClient`, `ExponentialHttpRequestRetryStrategy`.
+
+Of a change, an answer that a server gives before it begins (400, 401, 403, 404, 409, 429, 501) is
+definite: nothing was changed. One from its midst (500 and other), or a broken one, leaves it open:
+unknown, too. A lost race is no error; the document says so.
+Source: `org.apache.paimon.rest.HttpClient`, `ExponentialHttpRequestRetryStrategy`,
+`DefaultErrorHandler`.
 """
 
 import datetime as dt
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -21,17 +26,23 @@ from importlib import import_module
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from paimon_assets.engine.codec.rest.documents import ErrorResponse
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.rest.answers import Answer, error_of, without
-from paimon_assets.engine.control.rest.auth import Auth
-from paimon_assets.engine.control.rest.dlf_signers import SignedRequest
+from paimon_assets.engine.control.rest.auth import Auth, SignedRequest
 from paimon_assets.engine.control.rest.encoding import query_text
 from paimon_assets.engine.errors import (
+    HIDDEN,
+    AccessDeniedError,
+    AlreadyExistsError,
     CommitUnknownError,
+    Detail,
     FormatError,
     InvalidInputError,
+    NotFoundError,
+    PaimonError,
     StorageError,
+    UnsupportedFeatureError,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,6 +62,87 @@ _NOT_FOUND = 404
 _UNAVAILABLE = 503
 _BUSY = (429, _UNAVAILABLE)
 _REPEATED = frozenset({"GET", "DELETE"})
+_LONGEST_MESSAGE = 2_000
+_LEAST_SECRET = 4
+_OK = 200
+_MULTIPLE = 300
+_CONFLICT = 409
+_DEFINITE: Mapping[int, tuple[type[PaimonError], str]] = {
+    400: (InvalidInputError, "refused"),
+    401: (AccessDeniedError, "unauthorized"),
+    403: (AccessDeniedError, "forbidden"),
+    404: (NotFoundError, "not-found"),
+    405: (UnsupportedFeatureError, "server-unsupported"),
+    409: (AlreadyExistsError, "exists"),
+    413: (InvalidInputError, "refused"),
+    429: (StorageError, "server-busy"),
+    501: (UnsupportedFeatureError, "server-unsupported"),
+}
+_MEANING = {
+    401: "does not know who asks; give it a token (option token, or PAIMON_TOKEN), or look at the"
+    " keys and this machine's clock",
+    403: "does not let you",
+    404: "does not know what is asked for; look at the URI, if the name is right",
+    429: "is busy",
+    501: "does not do this",
+    503: "is not available",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the server accepted the request."""
+        return _OK <= self.status < _MULTIPLE
+
+
+def error_of(
+    answer: Answer, what: str, *, is_change: bool, in_doubt: bool, secrets: Collection[str]
+) -> PaimonError:
+    """Return the error that a bad answer means."""
+    try:
+        document = ErrorResponse.from_bytes(answer.body)
+    except FormatError:
+        document = ErrorResponse()  # a proxy's page
+    resource = (document.resource_type or "").lower()
+    definite = _DEFINITE.get(answer.status)
+    reason = document.message or f"it {_MEANING.get(answer.status, 'failed')}"
+    if not document.message and resource and answer.status == _NOT_FOUND:
+        reason = f"there is no {resource} '{document.resource_name}'"
+    identity = answer.headers.get("x-request-id") or answer.headers.get("request-id")
+    text = without(
+        f"The REST catalog answered {answer.status} to {what}: {reason[:_LONGEST_MESSAGE]}"
+        + (f" (request {identity})" if identity else ""),
+        secrets,
+    )
+    details: dict[str, Detail] = {
+        "status": answer.status,
+        "request_id": without(identity or "", secrets),
+    }
+    if is_change and (in_doubt or definite is None):
+        return CommitUnknownError(
+            f"{text}. Whether it was done is unknown: look first.", details=details
+        )
+    error, kind = definite or (StorageError, "server-failed")
+    if resource and answer.status in (_NOT_FOUND, _CONFLICT):
+        suffix = "exists" if error is AlreadyExistsError else "not-found"
+        kind = f"{resource}-{suffix}"
+    return error(text, kind=kind, details=details)
+
+
+def without(text: str, secrets: Collection[str]) -> str:
+    """Return a text in which no secret is left."""
+    for secret in secrets:
+        if len(secret) >= _LEAST_SECRET:
+            text = text.replace(secret, HIDDEN)
+    return text
 
 
 class Nothing(Structure):
@@ -251,28 +343,29 @@ class HttpClient:
                 allow_redirects=False,
                 **proxies,
             ) as response:
-                body = _read(response)
+                body = bytearray()
+                for piece in response.iter_content(_PIECE):
+                    body += piece
+                    if len(body) > _LARGEST_ANSWER:
+                        reason = f"the answer has more than {_LARGEST_ANSWER} bytes"
+                        raise _LostError(reason, may_repeat=False)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status_code, headers, body)
+                return Answer(response.status_code, headers, bytes(body))
         except requests.exceptions.RequestException as error:
             raise _judge(requests, error) from None
 
     def _wait_s(self, tried: int, asked: str | None) -> float:
-        if asked is not None and (seconds := self._request_seconds(asked)) is not None:
-            return min(seconds, _LONGEST_ASKED_WAIT_S)
-        wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
-        return wait * (1 + _JITTER * self._pace.random_fraction())
-
-    def _request_seconds(self, text: str) -> float | None:
-        if text.strip().isdecimal():
-            return float(text.strip())
+        text = (asked or "").strip()
         try:
-            moment = parsedate_to_datetime(text)
-        except ValueError:
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        return max(0.0, moment.timestamp() - self._pace.clock.now_millis() / 1000)
+            if text.isdecimal():
+                return min(float(text), _LONGEST_ASKED_WAIT_S)
+            at = parsedate_to_datetime(text)
+            at = at if at.tzinfo else at.replace(tzinfo=dt.UTC)
+            seconds = at.timestamp() - self._pace.clock.now_millis() / 1000
+            return min(max(0.0, seconds), _LONGEST_ASKED_WAIT_S)
+        except ValueError:  # it asks for no wait
+            wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
+            return wait * (1 + _JITTER * self._pace.random_fraction())
 
     def _failed(self, request: Request, reason: str) -> StorageError:
         return StorageError(
@@ -288,17 +381,6 @@ class HttpClient:
                 self._secrets,
             )
         )
-
-
-def _read(response: Any) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    for piece in response.iter_content(_PIECE):
-        pieces.append(piece)
-        size += len(piece)
-        if size > _LARGEST_ANSWER:
-            raise _LostError(f"the answer has more than {_LARGEST_ANSWER} bytes", may_repeat=False)
-    return b"".join(pieces)
 
 
 def _judge(requests: Any, error: Exception) -> Exception:
