@@ -10,8 +10,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.compacting import create, rows_of, some_rows, write
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.compactors import compact, compact_until_killed
-from tests.testkit.faults.writers import SURVIVED, fork_server
+from tests.testkit.faults.writers import SURVIVED, compact, compact_until_killed, fork_server
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 31 if is_hunt() else 67

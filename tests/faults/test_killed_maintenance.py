@@ -8,8 +8,7 @@ import numpy as np
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.stateful.test_maintenance import Keeper, named_files, needed_exactly, stored_files
 from tests.testkit.compacting import create, some_rows, write
-from tests.testkit.faults.maintainers import maintain, maintain_until_killed
-from tests.testkit.faults.writers import SURVIVED, fork_server
+from tests.testkit.faults.writers import SURVIVED, fork_server, maintain, maintain_until_killed
 
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 23

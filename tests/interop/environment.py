@@ -80,11 +80,7 @@ def rest_server_jars() -> list[Path]:
 
 
 def java_classpath() -> str:
-    """Return what Java needs to run Java Paimon: its jar; pyspark lends Hadoop and codecs.
-
-    Raises:
-        RuntimeError: pyspark is not installed.
-    """
+    """Return what Java needs to run Java Paimon: its jar; pyspark lends Hadoop and codecs."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise RuntimeError("pyspark is not installed; Java Paimon takes Hadoop's classes from it")
@@ -96,25 +92,12 @@ def java_classpath() -> str:
 
 
 def java_peer(warehouse: Path, *, heap: str = "1g", zone: str = "") -> list[str]:
-    """Return the command that starts Java Paimon on a warehouse; compiles it if that is due.
-
-    Args:
-        warehouse: Where its tables lie.
-        heap: The most memory of the JVM, as its option `-Xmx` takes it.
-        zone: The zone of the JVM; that of the machine by default.
-
-    Raises:
-        FileNotFoundError: There is no JDK on the PATH.
-    """
+    """Return the command that starts Java Paimon on a warehouse; compiles it if that is due."""
     return java_program("PaimonPeer", str(warehouse), heap=heap, zone=zone)
 
 
 def java_program(program: str, *arguments: str, heap: str = "1g", zone: str = "") -> list[str]:
-    """Return the command that starts a class of tests/interop/java; compiles it if that is due.
-
-    Raises:
-        FileNotFoundError: There is no JDK on the PATH.
-    """
+    """Return the command that starts a class of tests/interop/java; compiles it if that is due."""
     path = _compiled("java", java_classpath())
     zones = [f"-Duser.timezone={zone}"] if zone else []
     return ["java", f"-Xmx{heap}", *zones, "-cp", path, program, *arguments]
@@ -123,13 +106,7 @@ def java_program(program: str, *arguments: str, heap: str = "1g", zone: str = ""
 def java_rest_server(
     warehouse: Path, *, auth: str = "bear", data_tokens: bool = False
 ) -> list[str]:
-    """Return the command that starts Java Paimon's REST server for tests; compiles it if due.
-
-    Args:
-        warehouse: Where its tables lie.
-        auth: `bear`, whose token is `letmein`, or `dlf`, whose keys are AKID and AKSECRET.
-        data_tokens: Whether clients are told to ask for a token for each table.
-    """
+    """Return the command that starts Java Paimon's REST server for tests; compiles it if due."""
     libraries = [java_classpath(), *map(str, rest_server_jars())]
     path = _compiled("java/rest", os.pathsep.join(libraries))
     arguments = [str(warehouse), auth, str(data_tokens).lower()]

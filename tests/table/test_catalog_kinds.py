@@ -25,8 +25,8 @@ from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.catalog_kinds import CATALOG_KINDS
-from tests.testkit.faults.maintainers import LATER
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, rows_of
+from tests.testkit.faults.writers import LATER
 from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import Answer, ServedCatalog
 

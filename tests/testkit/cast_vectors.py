@@ -63,11 +63,7 @@ def bytes_of(quoted):
 
 
 def scalar_of(text, data_type):
-    """Return the value a vector names as a column of one row.
-
-    Raises:
-        NotInArrowError: Its Arrow type has no such value.
-    """
+    """Return the value a vector names as a column of one row."""
     arrow_type, root = to_arrow_type(data_type), data_type.root
     if text == "NULL":
         return pa.nulls(1, arrow_type)

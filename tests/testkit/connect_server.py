@@ -33,11 +33,7 @@ _SETTINGS = {
 
 @contextmanager
 def connect_server(home: Path) -> Iterator[str]:
-    """Run a server while the block runs, and give its address.
-
-    Args:
-        home: An empty directory for what the server writes.
-    """
+    """Run a server while the block runs, and give its address."""
     spark = Path(pyspark.__file__).parent
     settings = [part for item in _SETTINGS.items() for part in ("--conf", "=".join(item))]
     command = [str(spark / "bin" / "spark-submit"), *settings, "--class", _CLASS, "spark-internal"]

@@ -52,11 +52,7 @@ class EvolvingModel:
             self.commits.append(cells)
 
     def rows(self, schema: TableSchema) -> list[dict[str, Any]]:
-        """Return the rows a reader of `schema` gets.
-
-        Raises:
-            NoSuchValueError: A stored value cannot be cast.
-        """
+        """Return the rows a reader of `schema` gets."""
         every = [self._cast(schema, cells) for commit in self.commits for cells in commit]
         if schema.has_primary_key:
             every = list(self._merged(schema, every).values())
@@ -98,12 +94,7 @@ def _null_first(value: Any) -> tuple[bool, Any]:
 
 
 def cast_value(value: Any, source: DataType, target: DataType) -> Any:
-    """Cast one value as Java does.
-
-    Raises:
-        NoSuchValueError: Java fails on it.
-        TypeError: The model does not know this cast.
-    """
+    """Cast one value as Java does."""
     if value is None or same_type(source, target):
         return value
     assert isinstance(source, AtomicType)

@@ -36,16 +36,7 @@ class Fault(StrEnum):
 
 
 class FaultyFileIO(DelegatingFileIO):
-    """A FileIO that goes wrong once, where it is told to.
-
-    Args:
-        inner: The real storage.
-        faults: Number of a call → what goes wrong there; only the first one happens. A torn call
-            that writes nothing fails.
-        fail_on: File name or pattern; the first call on such a file fails.
-        lose_answer_of: File name or pattern; the first write of such a file loses its answer.
-        before: Called before every call with its number, method and path: other writers' turn.
-    """
+    """A FileIO that goes wrong once, where it is told to."""
 
     def __init__(
         self,

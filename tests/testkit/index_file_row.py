@@ -90,11 +90,7 @@ def index_to_row(index: IndexFileMeta, layout: IndexRowLayout) -> bytes:
 
 
 def index_from_row(data: bytes, layout: IndexRowLayout) -> IndexFileMeta:
-    """Decode an index file from a row without arity prefix.
-
-    Raises:
-        FormatError: The bytes are cut or damaged.
-    """
+    """Decode an index file from a row without arity prefix."""
     try:
         values = row_values(data, layout.types)
         (index_type, name, size, rows, vectors, external_path, covers) = values + (None,) * (

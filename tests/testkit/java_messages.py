@@ -92,16 +92,7 @@ def _write_indexes(
 
 
 def load_java_messages(data: bytes, version: int) -> tuple[CommitMessage, ...]:
-    """Decode a list of messages.
-
-    Args:
-        data: The whole list.
-        version: The version of the serializer that wrote it.
-
-    Raises:
-        UnsupportedFeatureError: A version that is not read.
-        FormatError: The bytes are cut, damaged, or of another version.
-    """
+    """Decode a list of messages."""
     layout = _LAYOUTS.get(version)
     if layout is None:
         raise UnsupportedFeatureError(

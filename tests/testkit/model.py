@@ -34,11 +34,7 @@ class _Record:
 
 @dataclass(slots=True)
 class ModelTable:
-    """A table as a person would keep it on paper: append, or deduplicate by key.
-
-    Args:
-        schema: The declared table; its options say how records of one key are ordered.
-    """
+    """A table as a person would keep it on paper: append, or deduplicate by key."""
 
     schema: Schema
     _arrivals: int = 0
@@ -62,9 +58,7 @@ class ModelTable:
     def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> bool:
         """Commit rows in the place of others; False if nothing had to be done.
 
-        Args:
-            rows: The new ones.
-            replaced: Row → whether its partition is; None means the partitions of `rows`.
+        `replaced` tells of a row whether its partition is; without it, those of `rows` are.
         """
         options = Options(self.schema.options)
         kept = [row for row in rows if not self._is_ignored(row, options)]

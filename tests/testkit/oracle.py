@@ -22,12 +22,6 @@ class OracleError(Exception):
 class Oracle:
     """A running peer.
 
-    Args:
-        command: Starts the peer.
-        exchange: An empty directory for the tables that travel.
-        working_directory: Where the peer runs.
-        environment: Its environment variables; those of this process by default.
-
     Source:
         The protocol is served by `tests/interop/peers/serve.py`.
     """
@@ -72,11 +66,7 @@ class Oracle:
         self._log.close()
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """Ask, and return the JSON answer.
-
-        Raises:
-            OracleError: The peer raised, or died.
-        """
+        """Ask, and return the JSON answer."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise OracleError("the oracle has no pipes")

@@ -65,15 +65,7 @@ class S3Faults:
     def plan(
         self, method: str, path: str, status: int, *, after: bool = False, skip: int = 0
     ) -> None:
-        """Answer the next request to a path of a pattern with a status.
-
-        Args:
-            method: Of HTTP; a pattern.
-            path: Pattern of `/bucket/key`.
-            status: What is answered.
-            after: Whether the request is passed on first; its own answer is lost.
-            skip: How many requests before it are answered as they should be.
-        """
+        """Answer the next request to a path of a pattern with a status."""
         self.plans.append(
             _Plan(method=method, path=path, status=status, after=after, skip=skip, left=1)
         )

@@ -73,11 +73,7 @@ class _Served:
 
 
 class ServedCatalog:
-    """A `VersionedCatalog` whose truth is not in the tables' directories.
-
-    Args:
-        warehouse: Below it the tables lie.
-    """
+    """A `VersionedCatalog` whose truth is not in the tables' directories."""
 
     def __init__(self, warehouse: str) -> None:
         self._warehouse = warehouse.rstrip("/")

@@ -25,12 +25,7 @@ _WORKER_IS_UP = re.compile(r"Successfully registered with master")
 
 @contextmanager
 def standalone_cluster(home: Path, *, cores: int = 2) -> Iterator[str]:
-    """Run a master and a worker while the block runs, and give the master's address.
-
-    Args:
-        home: An empty directory for what they write.
-        cores: Cores of the worker, 1 GB for each.
-    """
+    """Run a master and a worker while the block runs, and give the master's address."""
     ports = ["--host", _HOST, "--port", "0", "--webui-port", "0"]
     work = ["--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(home / "work")]
     with _daemon(home, "master.Master", ports, _MASTER_IS_UP) as started:

@@ -92,12 +92,7 @@ def _nanos(precision: int) -> st.SearchStrategy[int]:
 def rows_of(
     schema: Schema, given: Mapping[str, st.SearchStrategy[Any]] | None = None
 ) -> st.SearchStrategy[Row]:
-    """Return rows of a schema of atomic columns; NOT NULL and key columns hold no nulls.
-
-    Args:
-        schema: The declared table.
-        given: Columns whose values are drawn otherwise, such as keys from a small set.
-    """
+    """Return rows of a schema of atomic columns; NOT NULL and key columns hold no nulls."""
     columns: dict[str, st.SearchStrategy[Any]] = {}
     for column in schema.fields:
         values = values_of(column.type)
@@ -109,12 +104,7 @@ def rows_of(
 
 @st.composite
 def schemas(draw: st.DrawFn, *, primary_key: bool | None = None) -> Schema:
-    """Draw a schema of one to six atomic columns beside its key `id`.
-
-    Args:
-        primary_key: Whether `id` is the primary key of a table of one to three buckets; either
-            by default.
-    """
+    """Draw a schema of one to six atomic columns beside its key `id`."""
     texts = draw(st.lists(TYPE_TEXTS, min_size=1, max_size=6))
     keyed = draw(st.booleans()) if primary_key is None else primary_key
     columns: dict[str, str | DataType] = {"id": "INT NOT NULL"}

@@ -44,12 +44,7 @@ class WarmPython:
 
 @contextmanager
 def warm_python(program: str, scratch: Path) -> Iterator[WarmPython]:
-    """Host a program while the block runs.
-
-    Args:
-        program: What `python -m` runs.
-        scratch: An empty directory for what runs print.
-    """
+    """Host a program while the block runs."""
     command = [sys.executable, "-m", __name__, program]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:

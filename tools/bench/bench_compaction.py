@@ -181,15 +181,7 @@ def measure_java(
     left: int,
     against: tuple[int, int, Seconds],
 ) -> None:
-    """Let Java Paimon compact copies: by one writer, and by two at once.
-
-    Args:
-        options: Of the command.
-        home: The warehouse.
-        copied: Makes the table `db.copy` anew.
-        left: Keys, which are the rows a compaction leaves.
-        against: Rows, bytes and the floor.
-    """
+    """Let Java Paimon compact copies: by one writer, and by two at once."""
     for writers in (1, 2):
         exchange = home / f"java-{writers}"
         exchange.mkdir()

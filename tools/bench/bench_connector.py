@@ -307,11 +307,7 @@ def batch_seconds(side: Side, session: SparkSession, home: Path, frame: DataFram
 
 
 def measured(step: Step, sides: list[Side], repeat: int) -> dict[str, Figures]:
-    """Run a step by turns; one run before is not counted.
-
-    Raises:
-        RuntimeError: The answers differ.
-    """
+    """Run a step by turns; one run before is not counted."""
     figures = {side.name: Figures() for side in sides}
     for number in range(repeat + 1):
         answers = []

@@ -54,13 +54,7 @@ TABLES = {
 
 
 def load_input(kind: str, scale: float, directory: Path) -> pa.Table:
-    """Return one input, making its file first if it is absent.
-
-    Args:
-        kind: `append`, `pk0` (the load) or `pk1` … `pk3` (upserts).
-        scale: Factor of all row counts.
-        directory: Where inputs are kept between runs.
-    """
+    """Return one input, making its file first if it is absent."""
     path = directory / f"{kind}-{scale}.arrow"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -67,13 +67,7 @@ class Filter:
 
 
 class Game:
-    """One table and what happened to it.
-
-    Args:
-        ours: This engine.
-        java: Java Paimon, on the same warehouse.
-        drawn: The table.
-    """
+    """One table and what happened to it."""
 
     def __init__(self, ours: OurSide, java: Oracle, drawn: Drawn) -> None:
         self.ours, self.java, self.drawn = ours, java, drawn

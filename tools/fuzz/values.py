@@ -49,13 +49,7 @@ _NARROW = 9_223_372_036 * 10**9
 
 
 def draw_value(chance: Random, data_type: DataType, *, wide: bool = True) -> Plain:
-    """Draw a value that is not null.
-
-    Args:
-        chance: Draws.
-        data_type: Of the value.
-        wide: Whether timestamps of up to 6 digits may lie in any year of 1 to 9999.
-    """
+    """Draw a value that is not null."""
     match data_type:
         case ArrayType(element=element):
             return [_inner(chance, element, wide) for _ in range(chance.randint(0, 3))]

@@ -115,12 +115,7 @@ class Batches:
 
 
 class Deployment:
-    """Assets, jobs and sensors on one warehouse; and the rows that its tables must have.
-
-    Args:
-        home: Where all of it lies.
-        retained: How long snapshots are.
-    """
+    """Assets, jobs and sensors on one warehouse; and the rows that its tables must have."""
 
     def __init__(self, home: Path, retained: str = _DAY) -> None:
         self.landing, self.folder = home / "landing", home / "archive"

@@ -24,11 +24,7 @@ TORN_BYTES = 1
 
 
 class Countdown:
-    """Kills this process when `tick` is called for the n-th time.
-
-    Args:
-        steps: Ticks that pass unharmed.
-    """
+    """Kills this process when `tick` is called for the n-th time."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
@@ -38,11 +34,7 @@ class Countdown:
         """Whether the end has come: the process is dying, or will at its next write."""
 
     def tick(self, last_deed: Callable[[], object] | None = None) -> None:
-        """Count one moment; on the last one do `last_deed` and die.
-
-        Args:
-            last_deed: Leaves behind what a process leaves that dies in the middle of a call.
-        """
+        """Count one moment; on the last one do `last_deed` and die."""
         if self._reaches_end():
             if last_deed is not None:
                 last_deed()

@@ -33,7 +33,7 @@ from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY
 from tests.testkit import foreign
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.tables import new_table, read
+from tests.testkit.tables import new_table, read, write
 
 Rows = tuple[int, ...]
 SCENE: tuple[Rows, ...] = ((1, 2), (1, 2, 3), (2, 3), (2, 3, 4), (2, 3, 4, 5))
@@ -63,41 +63,36 @@ def rows_of(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int32())})
 
 
-def _write(table: Table, _: object) -> object:
-    return table.new_write_builder().write(
-        rows_of(100, 101), OneStorageExecutor(table.state.file_io)
-    )
-
-
-def _overwrite(table: Table, _: object) -> object:
-    writer = table.new_write_builder().with_overwrite()
-    return writer.write(rows_of(200), OneStorageExecutor(table.state.file_io))
-
-
-def _delete(table: Table, _: object) -> object:
-    builder = table.new_row_change_builder()
-    return builder.delete("id = 3", OneStorageExecutor(table.state.file_io))
-
-
-def _compact(table: Table, _: object) -> object:
-    builder = table.new_compaction_builder().with_strategy("full")
-    return builder.run(OneStorageExecutor(table.state.file_io))
+def _own(table: Table) -> OneStorageExecutor:
+    return OneStorageExecutor(table.state.file_io)
 
 
 def _add_segment(table: Table, _: object) -> object:
     source = SegmentSource(path=str(Path(table.path).parents[2] / "landing"), format="parquet")
-    return table.segments().add(source, OneStorageExecutor(table.state.file_io))
+    return table.segments().add(source, _own(table))
 
 
 COMMANDS = [
-    Command(name="write", perform=_write, model=lambda s: s.then(lambda r: (*r, 100, 101))),
-    Command(name="overwrite", perform=_overwrite, model=lambda s: s.then(lambda _: (200,))),
+    Command(
+        name="write",
+        perform=lambda t, _: write(t, rows_of(100, 101), executor=_own(t)),
+        model=lambda s: s.then(lambda r: (*r, 100, 101)),
+    ),
+    Command(
+        name="overwrite",
+        perform=lambda t, _: t.overwrite(rows_of(200), executor=_own(t)),
+        model=lambda s: s.then(lambda _: (200,)),
+    ),
     Command(
         name="delete",
-        perform=_delete,
+        perform=lambda t, _: t.delete("id = 3", _own(t)),
         model=lambda s: s.then(lambda r: tuple(row for row in r if row != 3)),
     ),
-    Command(name="compact", perform=_compact, model=lambda s: s.then(lambda r: r)),
+    Command(
+        name="compact",
+        perform=lambda t, _: t.compact(full=True, executor=_own(t)),
+        model=lambda s: s.then(lambda r: r),
+    ),
     Command(name="expire", perform=lambda t, _: expire_snapshots(t._store, retention=NEWEST)),
     Command(name="clean", perform=lambda t, _: clean_orphan_files(t._store, dry_run=False)),
     Command(

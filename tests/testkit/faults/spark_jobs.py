@@ -233,13 +233,7 @@ class Opened:
 
 
 class Killer:
-    """Kills, while a job runs: first whoever reads or writes its files, then one now and then.
-
-    Args:
-        rng: Decides whether executors or their workers die, and when.
-        seconds: How long the job takes.
-        directory: The copy that the job is done on.
-    """
+    """Kills, while a job runs: first whoever reads or writes its files, then one now and then."""
 
     def __init__(self, rng: random.Random, seconds: float, directory: Path) -> None:
         self.kills: list[str] = []

@@ -176,12 +176,7 @@ def _rows(table: Table, chance: random.Random, worker: int, number: int) -> list
 
 
 def replayed(deeds: Iterable[Deed], keys: int) -> list[Row]:
-    """Return what a table holds after some commits, in the order of their snapshots.
-
-    Args:
-        deeds: Acknowledged commits.
-        keys: How many of the first columns are the primary key; 0 for an append table.
-    """
+    """Return what a table holds after some commits, in the order of their snapshots."""
     rows: list[Row] = []
     for deed in sorted(deeds, key=lambda deed: deed.snapshot_id):
         if deed.kind == "overwrite":

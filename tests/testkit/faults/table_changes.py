@@ -1,6 +1,5 @@
 """Everything that changes a table: what the tests of deaths and of lost answers do to it."""
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table, TableCatalog, add_column
-from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
@@ -18,13 +16,12 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 )
 from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
+from paimon_assets.engine.table.write.row_change import RowChangeBuilder
 from paimon_assets.engine.table.write.write_builder import drop_partitions, empty
-from tests.testkit import foreign
-from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
-from tests.testkit.faults.maintainers import LATER
-from tests.testkit.faults.writers import COMMIT_USER, SURVIVED, OneStorageExecutor
-from tests.testkit.tables import new_table, write
+from tests.testkit import foreign, tables
+from tests.testkit.faults.writers import COMMIT_USER, LATER, OneStorageExecutor, mortal_table
+from tests.testkit.tables import arrow, new_table, write
 
 COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
 PARTITIONED = {"partition_keys": ["part"]}
@@ -54,14 +51,8 @@ class Deed:
 
 
 def rows_of(commit: int) -> pa.Table:
-    ids = range(commit, commit + 4)
-    return pa.table(
-        {
-            "part": ["ab"[number % 2] for number in ids],
-            "id": pa.array(ids, pa.int32()),
-            "text": [f"{commit}.{number}" for number in ids],
-        }
-    )
+    numbers = range(commit, commit + 4)
+    return arrow(COLUMNS, *(("ab"[n % 2], n, f"{commit}.{n}") for n in numbers))
 
 
 def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) -> Table:
@@ -79,122 +70,62 @@ def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) ->
 
 def read(table: Table, snapshot_id: int | None = None) -> Rows:
     builder = table.new_read_builder()
-    if snapshot_id is not None:
-        builder = builder.at_snapshot(snapshot_id)
-    rows = builder.to_arrow(EmbeddedExecutor(threads=1)).to_pylist()
-    return sorted(tuple(row[name] for name in COLUMNS) for row in rows)
+    return tables.read(
+        builder if snapshot_id is None else builder.at_snapshot(snapshot_id), COLUMNS
+    )
+
+
+def _own(table: Table) -> OneStorageExecutor:
+    return OneStorageExecutor(table.state.file_io)
+
+
+def _changes(table: Table) -> RowChangeBuilder:
+    return table.new_row_change_builder().with_commit_user(COMMIT_USER)
+
+
+def _compaction(table: Table, strategy: str = "minor") -> CompactionBuilder:
+    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
+    return builder.with_strategy(strategy)
 
 
 def _delete(table: Table) -> object:
-    builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.delete("id >= 2 AND id < 5", OneStorageExecutor(table.state.file_io))
+    return _changes(table).delete("id >= 2 AND id < 5", _own(table))
 
 
 def _update(table: Table) -> object:
-    builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.update({"text": "new"}, "id = 3", OneStorageExecutor(table.state.file_io))
+    return _changes(table).update({"text": "new"}, "id = 3", _own(table))
 
 
 def _merge(table: Table) -> object:
     """Half of the rows match."""
-    builder = table.new_row_change_builder().with_commit_user(COMMIT_USER)
-    return builder.merge(
-        rows_of(4), on=["part", "id"], executor=OneStorageExecutor(table.state.file_io)
-    )
+    return _changes(table).merge(rows_of(4), on=["part", "id"], executor=_own(table))
 
 
 def _overwrite(table: Table) -> object:
     writer = table.new_write_builder().with_commit_user(COMMIT_USER).with_overwrite({"part": "a"})
-    rows = rows_of(7).filter(pa.array([False, True, False, True]))
-    return writer.write(rows, OneStorageExecutor(table.state.file_io))
-
-
-def _compact(table: Table) -> object:
-    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER).with_strategy("full")
-    return builder.run(OneStorageExecutor(table.state.file_io))
-
-
-def _sort(table: Table) -> object:
-    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER).with_strategy("sort")
-    return builder.with_order(["text", "id"], "hilbert").run(
-        OneStorageExecutor(table.state.file_io)
-    )
-
-
-def _place(table: Table) -> object:
-    """Give rows that wait their buckets, in one commit; nothing else is due."""
-    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
-    return builder.run(OneStorageExecutor(table.state.file_io))
-
-
-def _expire_partitions(table: Table) -> object:
-    return expire_partitions(table._store, commit_user=COMMIT_USER, clock=LATER)
-
-
-def _compact_manifests(table: Table) -> object:
-    return compact_manifests(table._store, commit_user=COMMIT_USER)
-
-
-def _analyze(table: Table) -> object:
-    return table.analyze(executor=OneStorageExecutor(table.state.file_io), commit_user=COMMIT_USER)
-
-
-def _rescale(table: Table) -> object:
-    executor = OneStorageExecutor(table.state.file_io)
-    return table.rescale(executor, buckets=2, commit_user=COMMIT_USER)
+    return writer.write(rows_of(7).filter(pa.array([False, True, False, True])), _own(table))
 
 
 def _add_segment(table: Table) -> object:
-    source = SegmentSource(
-        path=str(Path(table.path).parents[2] / "landing"), format="parquet", partition="part:string"
-    )
-    executor = OneStorageExecutor(table.state.file_io)
-    return table.segments().add(source, executor, commit_user=COMMIT_USER)
+    folder = str(Path(table.path).parents[2] / "landing")
+    source = SegmentSource(path=folder, format="parquet", partition="part:string")
+    return table.segments().add(source, _own(table), commit_user=COMMIT_USER)
 
 
-def _expire(table: Table) -> object:
-    retention = Retention(min_count=1, max_count=1, time_ms=3_600_000, limit=100)
-    return expire_snapshots(table._store, retention=retention)
-
-
-def _abandon(table: Table) -> object:
-    """Write files that nobody commits."""
-    return EmbeddedExecutor(threads=1).map_rows(table.new_write_builder().prepare(), rows_of(5))
-
-
-def _clean_orphans(table: Table) -> object:
-    return clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER)
+def _retain(count: int, millis: int = 0) -> Retention:
+    return Retention(min_count=count, max_count=count, time_ms=millis, limit=100)
 
 
 def _tag_the_first(table: Table) -> object:
     """Let a tag alone keep the first snapshot."""
     table.tags.create("first", 1)
-    retention = Retention(min_count=2, max_count=2, time_ms=0, limit=100)
-    return expire_snapshots(table._store, retention=retention)
-
-
-def _delete_tag(table: Table) -> object:
-    return None if table.tags.get_or_none("first") is None else table.tags.delete("first")
-
-
-def _leave_changelogs(table: Table) -> object:
-    retention = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
-    return expire_snapshots(table._store, retention=retention)
-
-
-def _expire_changelogs(table: Table) -> object:
-    retention = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
-    return expire_changelogs(table._store, retention=retention)
+    return expire_snapshots(table._store, retention=_retain(2))
 
 
 def _alter(table: Table) -> object:
     if "more" not in table.schema.by_name:
         table.alter([add_column("more", "INT")])
     return None
-
-
-def _roll_back(table: Table) -> object:
-    return table.rollback_to(1)
 
 
 def _fast_forward(table: Table) -> object:
@@ -222,53 +153,73 @@ DEEDS = [
     ),
     Deed(
         name="compact",
-        perform=_compact,
+        perform=lambda t: _compaction(t, "full").run(_own(t)),
         keys=KEYED,
         options={"bucket": "1", "changelog-producer": "lookup"},
     ),
-    Deed(name="sort", perform=_sort),
+    Deed(
+        name="sort",
+        perform=lambda t: _compaction(t, "sort").with_order(["text", "id"], "hilbert").run(_own(t)),
+    ),
     Deed(
         name="place waiting rows",
-        perform=_place,
+        perform=lambda t: _compaction(t).run(_own(t)),  # nothing else is due
         user=f"{COMMIT_USER}-waiting",
         keys=KEYED,
         options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
     ),
     Deed(
         name="expire partitions",
-        perform=_expire_partitions,
+        perform=lambda t: expire_partitions(t._store, commit_user=COMMIT_USER, clock=LATER),
         options={
             "partition.expiration-time": "1 d",
             "partition.expiration-strategy": "update-time",
         },
     ),
-    Deed(name="compact manifests", perform=_compact_manifests),
-    Deed(name="analyze", perform=_analyze),
-    Deed(name="rescale", perform=_rescale, keys=KEYED, options={"bucket": "1"}),
+    Deed(
+        name="compact manifests",
+        perform=lambda t: compact_manifests(t._store, commit_user=COMMIT_USER),
+    ),
+    Deed(name="analyze", perform=lambda t: t.analyze(executor=_own(t), commit_user=COMMIT_USER)),
+    Deed(
+        name="rescale",
+        perform=lambda t: t.rescale(_own(t), buckets=2, commit_user=COMMIT_USER),
+        keys=KEYED,
+        options={"bucket": "1"},
+    ),
     Deed(name="add segment", perform=_add_segment),
-    Deed(name="expire", perform=_expire, commits=False),
-    Deed(name="clean orphans", perform=_clean_orphans, scene=_abandon, commits=False),
-    Deed(name="delete tag", perform=_delete_tag, scene=_tag_the_first, commits=False),
+    Deed(
+        name="expire",
+        perform=lambda t: expire_snapshots(t._store, retention=_retain(1, 3_600_000)),
+        commits=False,
+    ),
+    Deed(
+        name="clean orphans",
+        perform=lambda t: clean_orphan_files(t._store, older_than_ms=0, dry_run=False, clock=LATER),
+        scene=lambda t: EmbeddedExecutor(1).map_rows(t.new_write_builder().prepare(), rows_of(5)),
+        commits=False,
+    ),
+    Deed(
+        name="delete tag",
+        perform=lambda t: t.tags.get_or_none("first") and t.tags.delete("first"),
+        scene=_tag_the_first,
+        commits=False,
+    ),
     Deed(
         name="expire changelogs",
-        perform=_expire_changelogs,
-        scene=_leave_changelogs,
+        perform=lambda t: expire_changelogs(t._store, retention=_retain(1)),
+        scene=lambda t: expire_snapshots(t._store, retention=_retain(1)),
         keys=KEYED,
         options={"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "20"},
         commits=False,
     ),
     Deed(name="alter", perform=_alter, commits=False),
-    Deed(name="roll back", perform=_roll_back, commits=False),
+    Deed(name="roll back", perform=lambda t: t.rollback_to(1), commits=False),
     Deed(name="fast forward", perform=_fast_forward, commits=False),
 ]
 
 
 def perform_until_killed(table_path: str, name: str, steps: int) -> None:
-    """Do a deed, and be killed after `steps` moments; return if there were fewer."""
     deed = next(deed for deed in DEEDS if deed.name == name)
-    countdown = Countdown(steps)
-    table = Table(FileStore.open(KillingFileIO(LocalFileIO(), countdown), table_path))
-    countdown.watch(plain_directory(table_path))
-    deed.perform(table)
-    if countdown.is_over:
-        sys.exit(SURVIVED)
+    with mortal_table(table_path, steps) as table:
+        deed.perform(table)

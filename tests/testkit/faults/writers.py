@@ -3,6 +3,7 @@
 import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from multiprocessing.context import ForkServerContext
@@ -17,6 +18,10 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
+from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
@@ -24,23 +29,18 @@ from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
+from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.tables import arrow
 
 COMMIT_USER = "mortal"
 BARRIER_SECONDS = 60.0
 SURVIVED = 3
 
 
-_SERVED = (
-    "writers",
-    "compactors",
-    "maintainers",
-    "materializing",
-    "table_changes",
-    "rest_servers",
-    "dagster_homes",
-)
+_SERVED = ("writers", "materializing", "table_changes", "rest_servers", "dagster_homes")
 
 
 def fork_server() -> ForkServerContext:
@@ -134,44 +134,63 @@ def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
     return writer.write(rows, OneStorageExecutor(table.state.file_io))
 
 
-def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:
-    """Do a deed, and be killed after `steps` moments; return if there were fewer.
+@contextmanager
+def mortal_table(table_path: str, steps: int) -> Iterator[Table]:
+    """Lend a table to a process that is killed after `steps` moments.
 
     Exits with `SURVIVED` if it was to die at its next write, and wrote nothing more.
     """
     countdown = Countdown(steps)
     table = Table(FileStore.open(KillingFileIO(LocalFileIO(), countdown), table_path))
     countdown.watch(plain_directory(table_path))
-    perform(table, deed, rows)
+    yield table
     if countdown.is_over:
         sys.exit(SURVIVED)
+
+
+def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:
+    with mortal_table(table_path, steps) as table:
+        perform(table, deed, rows)
+
+
+def compact(table: Table) -> CompactionOutcome:
+    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
+    return builder.run(OneStorageExecutor(table.state.file_io))
+
+
+def compact_until_killed(table_path: str, steps: int) -> None:
+    with mortal_table(table_path, steps) as table:
+        compact(table)
+
+
+LATER = FixedClock(now=4_000_000_000_000)
+
+
+def maintain(store: FileStore) -> None:
+    """Delete whatever may be deleted."""
+    expire_snapshots(store, retention=Retention(min_count=2, max_count=2, time_ms=0, limit=100))
+    if store.tags.get_or_none("old") is not None:
+        delete_tag(store, "old")
+    clean_orphan_files(store, older_than_ms=0, dry_run=False, clock=LATER)
+
+
+def maintain_until_killed(table_path: str, steps: int) -> None:
+    with mortal_table(table_path, steps) as table:
+        maintain(table._store)
 
 
 def commit_in_step_with_others(
     table_path: str, worker: int, commits: int, barrier: Barrier, acknowledged: "list[int]"
 ) -> None:
-    """Make `commits` commits of one row each; all workers begin each commit at once.
-
-    Args:
-        table_path: A table of the columns `worker` and `number`.
-        worker: Which process this is.
-        commits: How many.
-        barrier: Where the processes meet.
-        acknowledged: Gets the snapshot id of every commit that was acknowledged.
-    """
+    """Make `commits` commits of one row each; all workers begin each commit at once."""
     try:
         for number in range(commits):
-            acknowledged.append(_commit_one(table_path, worker, number, barrier))
+            writer = open_table(table_path).new_write_builder().with_commit_user(f"worker-{worker}")
+            writer = writer.with_commit_identifier(number)
+            row = arrow({"worker": "INT", "number": "INT"}, (worker, number))
+            result = EmbeddedExecutor(threads=1).map_rows(writer.prepare(), row)
+            barrier.wait(BARRIER_SECONDS)
+            acknowledged.append(writer.commit(result.messages).id)
     except BaseException:
         barrier.abort()  # the others would wait for this worker
         raise
-
-
-def _commit_one(table_path: str, worker: int, number: int, barrier: Barrier) -> int:
-    writer = open_table(table_path).new_write_builder().with_commit_user(f"worker-{worker}")
-    writer = writer.with_commit_identifier(number)
-    values = {"worker": worker, "number": number}
-    row = pa.table({name: pa.array([value], pa.int32()) for name, value in values.items()})
-    result = EmbeddedExecutor(threads=1).map_rows(writer.prepare(), row)
-    barrier.wait(BARRIER_SECONDS)
-    return writer.commit(result.messages).id

@@ -112,12 +112,7 @@ class History:
         return parse_row_kind(row[KIND]) if self.world.has_kinds else RowKind.INSERT
 
     def add(self, records: Iterable[tuple[RowKind, Row]], *, changes: bool = False) -> None:
-        """Let records arrive, one after the other.
-
-        Args:
-            records: Oldest first.
-            changes: Whether they change rows that are there, whose buckets are known.
-        """
+        """Let records arrive, one after the other."""
         held, seen = dict(self.state.records), dict(self.state.settled)
         for kind, row in records:
             self._arrivals += 1

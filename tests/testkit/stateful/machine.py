@@ -39,12 +39,7 @@ _TEXTS = ("", "x", "yy", "zz top")
 
 
 class Machine:
-    """Does steps to a table and to its history; each step's choices come from its number alone.
-
-    Args:
-        directory: Where the table is to be; empty.
-        seed: Of the world, and of every step.
-    """
+    """Does steps to a table and to its history; each step's choices come from its number alone."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.seed = seed
@@ -60,13 +55,7 @@ class Machine:
         self._others_turn: Callable[[Random], None] | None = None
 
     def step(self, number: int, actions: Mapping[str, "Action"], others: "Action") -> None:
-        """Do one step.
-
-        Args:
-            number: Decides what, together with the seed.
-            actions: Name → what can be done, each as often as it stands there.
-            others: What somebody else does in the middle of some steps.
-        """
+        """Do one step."""
         chance = Random(f"{self.seed}/{number}")  # noqa: S311
         name = chance.choice(list(actions))
         self.trace.append(f"{number:3} {name}")
@@ -125,13 +114,7 @@ class Machine:
     # Rows and predicates
 
     def rows(self, chance: Random, parts: Sequence[str] = PARTS, *, fresh: bool = False):
-        """Draw some rows, as the newest schema has them.
-
-        Args:
-            chance: Draws.
-            parts: Partitions to take.
-            fresh: With keys nobody ever wrote: then the order of writers does not matter.
-        """
+        """Draw some rows, as the newest schema has them."""
         drawn = [self._row(chance, parts, fresh=fresh) for _ in range(chance.randint(1, 4))]
         return [row for row in drawn if self.history.key(row) not in self.history.retired]
 
