@@ -29,7 +29,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from tests.testkit.builders import snapshot as a_snapshot
-from tests.testkit.rest_faults import Say, ScriptedServer
+from tests.testkit.http_servers import Say, ScriptedServer
 
 SECRET = "very-secret-token"  # noqa: S105
 TABLES = ("databases", "db", "tables")

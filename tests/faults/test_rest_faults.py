@@ -13,7 +13,7 @@ from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.server.serve import ServeSettings
-from tests.testkit.rest_proxy import Fate, LossyProxy
+from tests.testkit.http_servers import Fate, LossyProxy
 from tests.testkit.rest_server import serving
 
 SCHEMA = Schema.of({"id": "INT"}, options={"commit.min-retry-wait": "1 ms"})

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from tests.testkit.counting_proxy import counting_proxy
+from tests.testkit.http_servers import counting_proxy
 from tests.testkit.s3_server import BUCKET, s3_server
 
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": "DOUBLE"}

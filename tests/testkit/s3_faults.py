@@ -7,15 +7,14 @@ with s3_faults(options) as (faults, through):
 """
 
 import contextlib
-import http.client
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from tests.testkit.http_servers import Handler, Headers, LocalServer
 
 ENDED = -400
 """Status in a plan: 400, of a token that has ended; S3 has no more to say to a HEAD."""
@@ -29,7 +28,6 @@ _CODES = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-_OF_ONE_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "date", "server"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,39 +97,27 @@ class S3Faults:
 @contextlib.contextmanager
 def s3_faults(options: Mapping[str, str]) -> Iterator[tuple[S3Faults, dict[str, str]]]:
     """Run a proxy; yield its faults and the options that go through it."""
-    faults = S3Faults()
-    members = {"faults": faults, "authority": urlsplit(options["s3.endpoint"]).netloc}
-    handler = type("Handler", (_Handler,), members)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        port = server.server_address[1]
-        yield faults, {**options, "s3.endpoint": f"http://127.0.0.1:{port}"}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with _Proxy(options["s3.endpoint"]).running() as proxy:
+        yield proxy.faults, {**options, "s3.endpoint": proxy.uri}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection; every request is passed on with a connection of its own."""
+class _Proxy(LocalServer):
+    def __init__(self, upstream: str) -> None:
+        super().__init__()
+        self.faults = S3Faults()
+        self._upstream = urlsplit(upstream).netloc
 
-    protocol_version = "HTTP/1.1"
-    faults: S3Faults
-    authority: str
-
-    def answer(self) -> None:
-        body = self._body()
-        path = unquote(urlsplit(self.path).path)
-        plan = self.faults.take(self.command, path)
-        if plan is None and self.faults.has_ended(self._access_key()):
+    def answer(self, handler: Handler, body: bytes) -> None:
+        path = unquote(urlsplit(handler.path).path)
+        plan = self.faults.take(handler.command, path)
+        credential = handler.headers.get("Authorization", "").partition("Credential=")[2]
+        if plan is None and self.faults.has_ended(credential.partition("/")[0]):
             plan = _Plan(method="", path="", status=ENDED, after=False, skip=0, left=0)
-            self.faults.fired.append((self.command, path))
-        status, headers, answered = 0, list[tuple[str, str]](), b""
+            self.faults.fired.append((handler.command, path))
+        status, headers, data = 0, Headers(), b""
         if plan is None or plan.after:
-            status, headers, answered = self._passed_on(body)
+            ignored = frozenset({"if-none-match"} if self.faults.ignores_conditions else ())
+            status, headers, data = handler.forward(self._upstream, body, without=ignored)
         if plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
@@ -139,56 +125,6 @@ class _Handler(BaseHTTPRequestHandler):
                 keys = re.findall(rb"<Key>.*?</Key>", body)
                 errors = (text.replace(b"<Error>", b"<Error>" + key) for key in keys)
                 text = b"<DeleteResult>%s</DeleteResult>" % b"".join(errors)
-            status = abs(plan.status)
-            headers = [("Content-Length", str(len(text)))]
-            answered = b"" if self.command == "HEAD" else text
-        self.send_response_only(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(answered)
-
-    def _access_key(self) -> str:
-        found = self.headers.get("Authorization", "").partition("Credential=")[2]
-        return found.partition("/")[0]
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length")
-        if length is not None:
-            return self.rfile.read(int(length))
-        body = b""
-        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
-        return body
-
-    def _passed_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        dropped = {"connection", "transfer-encoding", "content-length", "expect"}
-        if self.faults.ignores_conditions:
-            dropped.add("if-none-match")
-        headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
-        connection = http.client.HTTPConnection(self.authority, timeout=60)
-        try:
-            headers["Content-Length"] = str(len(body))
-            connection.request(self.command, self.path, body, headers)
-            response = connection.getresponse()
-            answered = response.read()
-            kept = [
-                (name, value)
-                for name, value in response.getheaders()
-                if name.lower() not in _OF_ONE_HOP | {"content-length"}
-            ]
-            length = response.getheader("Content-Length") or str(len(answered))
-            if self.command != "HEAD":
-                length = str(len(answered))
-            return response.status, [*kept, ("Content-Length", length)], answered
-        finally:
-            connection.close()
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815 - names of http.server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+            status, headers = abs(plan.status), [("Content-Length", str(len(text)))]
+            data = b"" if handler.command == "HEAD" else text
+        handler.reply(status, headers, data)
