@@ -1,5 +1,6 @@
 """Words of messages: numbers with nouns, lists, names that are nearly right, samples of values."""
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -11,6 +12,19 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '1,234 new files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def utc_text(millis: int) -> str:
+    """Return epoch milliseconds as people read them.
+
+    >>> utc_text(1795435404462)
+    '2026-11-23 12:03:24.462 UTC'
+    """
+    try:
+        time = dt.datetime.fromtimestamp(millis / 1000, tz=dt.UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the years of Python
+        return f"{millis} ms since 1970"
+    return f"{time.replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
 
 
 def printable(text: str) -> str:

@@ -31,6 +31,7 @@ from paimon_assets.engine.spec.options.scan_options import (
     ScanMode,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import utc_text
 
 _INCREMENTAL: tuple[Option[Any], ...] = (INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP)
 _TIMES: tuple[Option[Any], ...] = (SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS)
@@ -184,9 +185,9 @@ def _at(store: FileStore, timestamp_ms: int) -> Snapshot:
     earliest = store.snapshots.earliest_id()
     first = earliest and store.snapshots.snapshot_or_none(earliest)
     raise NotFoundError(
-        f"Table '{store.label}' has no snapshot at or before {timestamp_ms} ms; "
+        f"Table '{store.label}' has no snapshot at or before {utc_text(timestamp_ms)}; "
         + (
-            f"its oldest snapshot, {first.id}, is of {first.time_millis}."
+            f"its oldest snapshot, {first.id}, was committed at {utc_text(first.time_millis)}."
             if first
             else "it has no snapshots."
         ),

@@ -32,6 +32,7 @@ from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.words import utc_text
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql.show import answer, texts
 from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog
@@ -278,7 +279,8 @@ def _rollback_to_timestamp(args: _Arguments) -> pa.Table:
     ids = [snapshot.id for snapshot in table.snapshots() if snapshot.time_millis <= at]
     if not ids:
         raise NotFoundError(
-            f"Table '{table.name}' has no snapshot at or before {at}.", kind="snapshot-not-found"
+            f"Table '{table.name}' has no snapshot at or before {utc_text(at)}.",
+            kind="snapshot-not-found",
         )
     return _rolled_back(table, max(ids))
 
