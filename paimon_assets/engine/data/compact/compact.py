@@ -17,15 +17,13 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
@@ -58,7 +56,7 @@ from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
-from paimon_assets.engine.data.write.row_kinds import with_kinds
+from paimon_assets.engine.data.write.row_kinds import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError
@@ -76,7 +74,6 @@ from paimon_assets.engine.spec.options.all_options import (
     ChangelogProducer,
 )
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
-from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT
 
 
 def compact(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
@@ -103,7 +100,11 @@ def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Thr
         Reads and writes the rows once; memory as for a write (`write-buffer-size`).
     """
     context, split = load(PostponeContext, shared), load_split(payload)
-    rows = _with_kinds(read_split(context.read, split, file_io, threads))
+    name = ROW_KIND.name
+    rows = (
+        with_kinds(batch.drop_columns([name]), parse_kinds(batch.column(name), name))
+        for batch in read_split(context.read, split, file_io, threads)
+    )
     result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
     messages = [_message(split, CompactIncrement(compact_before=split.data_files))]
     for message in result.messages:
@@ -115,14 +116,6 @@ def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Thr
             replace(message, data_increment=DataIncrement(), compact_increment=increment)
         )
     return dump(replace(result, messages=tuple(messages)))
-
-
-def _with_kinds(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        encoded: Any = batch.column(ROW_KIND.name).dictionary_encode()
-        texts = encoded.dictionary.to_pylist()
-        kinds = np.array([BY_SHORT_TEXT[text] for text in texts], dtype=np.int8)
-        yield with_kinds(batch.drop_columns([ROW_KIND.name]), kinds[to_numpy(encoded.indices)])
 
 
 def _message(split: DataSplit, increment: CompactIncrement) -> CommitMessage:

@@ -31,7 +31,6 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal
 
-_TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
@@ -56,7 +55,6 @@ class StatsMode:
 
 
 FULL = StatsMode(kind=StatsKind.FULL)
-_NONE = StatsMode(kind=StatsKind.NONE)
 
 
 def parse_stats_mode(text: str) -> StatsMode:
@@ -66,7 +64,7 @@ def parse_stats_mode(text: str) -> StatsMode:
     16
     """
     plain = text.strip().lower()
-    truncate = _TRUNCATE.fullmatch(plain)
+    truncate = re.fullmatch(r"truncate\((\d+)\)", plain)
     if truncate and int(truncate[1]) > 0:
         return StatsMode(kind=StatsKind.TRUNCATE, length=int(truncate[1]))
     if plain not in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
@@ -92,10 +90,8 @@ def stats_modes(
     modes = []
     for number, column in enumerate(fields):
         own = options.get(COLUMN_STATS_MODE.of(column.name))
-        if own:
-            modes.append(parse_stats_mode(own))
-        else:
-            modes.append(default if first < 0 or number < first else _NONE)
+        general = default if first < 0 or number < first else StatsMode(kind=StatsKind.NONE)
+        modes.append(parse_stats_mode(own) if own else general)
     return tuple(modes)
 
 
@@ -108,26 +104,37 @@ class _ColumnStats:
     nulls: int = 0
     unknown: bool = False
 
-    def add(self, column: DataField, extremes: Any) -> None:
-        """Add smallest and largest value of further rows."""
-        low = internals(pa.repeat(extremes["min"], 1), column.type)[0]
-        high = internals(pa.repeat(extremes["max"], 1), column.type)[0]
+    def add(self, column: DataField, mode: StatsMode, values: Any) -> None:
+        """Add the values of further rows."""
+        self.nulls += values.null_count
+        if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
+            return
+        if column.type.root in BINARY_ROOTS:  # Java would compare them as signed bytes
+            return
+        if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            # NaN is the largest value for some engines and no value for others.
+            self.unknown = True
+            return
+        extremes: Any = pc.min_max(values)
+        low, high = extremes["min"], extremes["max"]
+        if pat.is_decimal(values.type):
+            limit = Decimal(10) ** (values.type.precision - values.type.scale)
+            if not -limit < low.as_py() <= high.as_py() < limit:  # as sums may be
+                self.unknown = True
+                return
+        try:
+            low, high = (internals(pa.repeat(end, 1), column.type)[0] for end in (low, high))
+        except UnicodeDecodeError:  # bytes that became a STRING may be invalid UTF-8
+            self.unknown = True
+            return
         self.minimum = low if self.minimum is None else min(self.minimum, low)
         self.maximum = high if self.maximum is None else max(self.maximum, high)
 
 
-def _is_too_wide(extremes: Any) -> bool:
-    """Whether a decimal has more digits than its type, as sums may have."""
-    kind = extremes["min"].type
-    limit = Decimal(10) ** (kind.precision - kind.scale)
-    return not -limit < extremes["min"].as_py() <= extremes["max"].as_py() < limit
-
-
 def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
     """Return a column's smallest and largest value as stored, None where unknown."""
-    if low is None or high is None or mode.kind in (StatsKind.NONE, StatsKind.COUNTS):
-        return None, None
-    if isinstance(low, bytes):
+    has_bounds = mode.kind not in (StatsKind.NONE, StatsKind.COUNTS)
+    if low is None or high is None or isinstance(low, bytes) or not has_bounds:
         return None, None
     return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
 
@@ -154,26 +161,8 @@ class StatsCollector:
     def add(self, rows: pa.Table) -> None:
         """Add rows of the file; they hold the collector's columns by name."""
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
-            if stats.unknown:
-                continue
-            values: Any = rows.column(column.name)
-            stats.nulls += values.null_count
-            if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
-                continue
-            if column.type.root in BINARY_ROOTS:  # Java would compare them as signed bytes
-                continue
-            if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-                # NaN is the largest value for some engines and no value for others.
-                stats.unknown = True
-                continue
-            extremes = pc.min_max(values)
-            if pat.is_decimal(values.type) and _is_too_wide(extremes):
-                stats.unknown = True
-                continue
-            try:
-                stats.add(column, extremes)
-            except UnicodeDecodeError:  # bytes that became a STRING may be invalid UTF-8
-                stats.unknown = True
+            if not stats.unknown:
+                stats.add(column, mode, rows.column(column.name))
 
     def finish(self) -> SimpleStats:
         """Return the statistics of all rows, an entry for each column."""

@@ -22,8 +22,6 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.schema.schema import VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT, RowKind
 
-Flags = npt.NDArray[np.bool_]
-
 
 def with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
     """Add the column `_VALUE_KIND`."""
@@ -39,9 +37,11 @@ def split_kinds(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds]:
 def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
     """Return the `_VALUE_KIND` byte of each row, or None if every row is +I."""
     name = schema.typed_options.get(ROWKIND_FIELD)
-    if not name:
-        return None
-    column: Any = batch.column(name)
+    return parse_kinds(batch.column(name), name) if name else None
+
+
+def parse_kinds(column: Any, name: str) -> Kinds:
+    """Return the `_VALUE_KIND` bytes of a column of short texts."""
     if column.null_count:
         raise InvalidInputError(
             f"Row kind cannot be null: column '{name}' is null in {column.null_count} of "
@@ -65,18 +65,22 @@ def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
     return kinds[indices]
 
 
-def kept_rows(kinds: Kinds | None, schema: TableSchema) -> Flags | None:
-    """Return a mask without rows that `ignore-delete`, `ignore-update-before` drop; None if all."""
+def without_ignored(
+    batch: pa.RecordBatch, schema: TableSchema
+) -> tuple[pa.RecordBatch, Kinds | None]:
+    """Return rows and their kinds without those that the table ignores.
+
+    They are ignored by `ignore-delete` and `ignore-update-before`.
+    """
+    kinds, options = row_kinds(batch, schema), schema.typed_options
     if kinds is None:
-        return None
-    options = schema.typed_options
+        return batch, None
+    mask = np.ones(len(kinds), dtype=np.bool_)
     if options.get(IGNORE_DELETE):
         mask = adds(kinds)
     elif options.get(IGNORE_UPDATE_BEFORE):
         mask = kinds != RowKind.UPDATE_BEFORE
-    else:
-        return None
-    return None if mask.all() else mask
+    return (batch, kinds) if mask.all() else (batch.filter(from_numpy(mask)), kinds[mask])
 
 
 def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:

@@ -19,7 +19,6 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     DataIncrement,
@@ -50,12 +49,7 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
-from paimon_assets.engine.data.write.row_kinds import (
-    kept_rows,
-    refuse_retracts,
-    row_kinds,
-    split_kinds,
-)
+from paimon_assets.engine.data.write.row_kinds import refuse_retracts, split_kinds, without_ignored
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
     postpone_schema,
@@ -204,15 +198,11 @@ class _TableWrite:
         kinds: Kinds | None
         if with_kinds_column:
             rows, kinds = split_kinds(batch)
-            rows, mask = self._check.conform(rows), None
+            rows = self._check.conform(rows)
         else:
-            rows = self._check.conform(batch)
-            kinds = row_kinds(rows, schema)
-            mask = kept_rows(kinds, schema)
-        self._rows_in += rows.num_rows
-        if mask is not None and kinds is not None:
-            self._rows_ignored += int(len(mask) - mask.sum())
-            rows, kinds = rows.filter(from_numpy(mask)), kinds[mask]
+            rows, kinds = without_ignored(self._check.conform(batch), schema)
+        self._rows_in += batch.num_rows
+        self._rows_ignored += batch.num_rows - rows.num_rows
         refuse_retracts(kinds, schema)
         return rows, kinds
 
