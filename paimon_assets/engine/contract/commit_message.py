@@ -4,7 +4,8 @@ Source: `org.apache.paimon.table.sink.CommitMessageImpl`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import chain
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
@@ -62,14 +63,6 @@ class WriteReport:
     sequence_wraps: int = 0
     """Rows whose padded counter wrapped inside one second or millisecond of one bucket."""
 
-    def __add__(self, other: "WriteReport") -> "WriteReport":
-        return WriteReport(
-            rows_in=self.rows_in + other.rows_in,
-            rows_ignored=self.rows_ignored + other.rows_ignored,
-            rows_written=self.rows_written + other.rows_written,
-            sequence_wraps=self.sequence_wraps + other.sequence_wraps,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
@@ -81,9 +74,10 @@ class WriteResult:
     @staticmethod
     def sum(results: Iterable["WriteResult"]) -> "WriteResult":
         """Join the results of all tasks of one write."""
-        messages: list[CommitMessage] = []
-        report = WriteReport()
-        for result in results:
-            messages.extend(result.messages)
-            report += result.report
-        return WriteResult(messages=tuple(messages), report=report)
+        all_results = list(results)
+        counts = {
+            name: sum(getattr(result.report, name) for result in all_results)
+            for name in (count.name for count in fields(WriteReport))
+        }
+        messages = tuple(chain.from_iterable(result.messages for result in all_results))
+        return WriteResult(messages=messages, report=WriteReport(**counts))

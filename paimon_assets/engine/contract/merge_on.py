@@ -101,44 +101,37 @@ class MergeOn:
 
     def predicate(self, rows: pa.Table) -> Predicate | None:
         """Return a bound predicate that all rows pass which match a source row."""
-        return all_of(self._within(column, rows.column(column.name)) for column in self.columns)
-
-    def _within(self, column: DataField, values: Any) -> Predicate | None:
-        if column.name in self.partition_keys:
-            found = values.unique().drop_null()
-            if 0 < len(found) <= _MOST_LISTED:
-                return In(column.name, tuple(internals(found, column.type)))
-        if column.type.root not in _ORDERED or values.null_count == len(values):
-            return None
-        low, high = (
-            internals(pa.array([end], values.type), column.type)[0] for end in _ends(values)
-        )
-        return all_of(
-            [
-                Comparison(column.name, CompareOp.GE, low),
-                Comparison(column.name, CompareOp.LE, high),
-            ]
-        )
+        parts: list[Predicate] = []
+        for column in self.columns:
+            name, values = column.name, rows.column(column.name)
+            if name in self.partition_keys:
+                distinct: Any = values.unique().drop_null()
+                if 0 < len(distinct) <= _MOST_LISTED:
+                    parts.append(In(name, tuple(internals(distinct, column.type))))
+                    continue
+            if column.type.root in _ORDERED and values.null_count < len(values):
+                low, high = internals(pa.array(_ends(values), values.type), column.type)
+                parts.append(Comparison(name, CompareOp.GE, low))
+                parts.append(Comparison(name, CompareOp.LE, high))
+        return all_of(parts)
 
     def bounds(self, rows: pa.Table) -> pa.Table:
         """Return a few rows that have the same `predicate`, and like them null where all are."""
-        found = [self._bounds(column, rows.column(column.name)) for column in self.columns]
-        count = max(map(len, found))
-        padded: list[Any] = [
+        columns: list[Any] = []
+        for column in self.columns:
+            distinct: Any = rows.column(column.name).unique().drop_null()
+            if len(distinct) > 1:
+                listed = column.name in self.partition_keys
+                ends = _ends(distinct) if column.type.root in _ORDERED else []
+                some = distinct[: _MOST_LISTED + 1 if listed else 1]
+                distinct = pa.concat_arrays([pa.array(ends, distinct.type), some])
+            columns.append(distinct)
+        count = max(map(len, columns))
+        padded = [
             pa.concat_arrays([values, pa.nulls(count - len(values), values.type)])
-            for values in found
+            for values in columns
         ]
         return pa.Table.from_arrays(padded, names=list(self.names))
-
-    def _bounds(self, column: DataField, values: Any) -> Any:
-        distinct = values.unique().drop_null()
-        if len(distinct) <= 1:
-            return distinct
-        listed = column.name in self.partition_keys
-        kept = distinct[: _MOST_LISTED + 1 if listed else 1]
-        if column.type.root not in _ORDERED:
-            return kept
-        return pa.concat_arrays([pa.array(_ends(distinct), distinct.type), kept])
 
     def keys(self, rows: pa.RecordBatch) -> "list[pa.Array[Any]]":
         """Return these columns as int64 or binary, equal where they are."""

@@ -44,7 +44,6 @@ from paimon_assets.engine.data.merge.records import (
     NOTHING,
     FoldedRows,
     Kinds,
-    MergedRows,
     MergeFunction,
     Records,
     adds,
@@ -63,6 +62,8 @@ from paimon_assets.engine.data.merge.sort_merge import (
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import RowKind
+
+_CHANGE_KINDS = (RowKind.INSERT, RowKind.DELETE, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,13 @@ class ChangelogRule:
         deletes = np.flatnonzero((was >= 0) & (now < 0))
         updates = np.flatnonzero((was >= 0) & (now >= 0)) if self.updates else was[:0]
         if self.compared and len(updates):
-            updates = updates[self._differ(before, after, was[updates], now[updates])]
+            differs = np.zeros(len(updates), dtype=np.bool_)
+            old, new = from_numpy(was[updates]), from_numpy(now[updates])
+            for number in self.compared:
+                differs |= ~equal_values(
+                    before.columns[number].take(old), after.columns[number].take(new)
+                )
+            updates = updates[differs]
         keys = np.concatenate([inserts, deletes, updates, updates])
         if not len(keys):
             return None
@@ -114,10 +121,7 @@ class ChangelogRule:
             [offset + now[inserts], was[deletes], was[updates], offset + now[updates]]
         )
         kinds = np.repeat(
-            np.array(
-                [RowKind.INSERT, RowKind.DELETE, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER],
-                dtype=np.int8,
-            ),
+            np.array(_CHANGE_KINDS, dtype=np.int8),
             [len(inserts), len(deletes), len(updates), len(updates)],
         )
         order = np.argsort(keys, kind="stable")
@@ -131,14 +135,6 @@ class ChangelogRule:
             kinds=kinds[order],
         )
 
-    def _differ(self, before: RecordRows, after: RecordRows, was: Order, now: Order) -> Flags:
-        differs = np.zeros(len(was), dtype=np.bool_)
-        for number in self.compared:
-            old = before.columns[number].take(from_numpy(was))
-            new = after.columns[number].take(from_numpy(now))
-            differs |= ~equal_values(old, new)
-        return differs
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpperRows:
@@ -150,7 +146,7 @@ class UpperRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookupRange:
+class KeyRange:
     """A key range with the older records of its keys."""
 
     slices: Sequence[pa.RecordBatch]
@@ -177,9 +173,7 @@ class Lookup:
     drops_known: bool
     """First row: keys that are above already are not written again."""
 
-    def find(
-        self, section: Sequence[pa.RecordBatch], above: Sequence[pa.RecordBatch]
-    ) -> LookupRange:
+    def find(self, section: Sequence[pa.RecordBatch], above: Sequence[pa.RecordBatch]) -> KeyRange:
         """Look up the keys of a key range's rows in those above."""
         # Runs above are older, and come first: the order of runs is that of age.
         slices = [*above, *section]
@@ -211,16 +205,22 @@ class Lookup:
             if mask.any():
                 above_slices.append(rows.filter(from_numpy(mask)))
         renumbered = np.cumsum(stays) - 1
+        upper_rows = None
+        if upper.any():
+            upper_rows = UpperRows(
+                files=numbers(above, FILE_NUMBER).astype(np.int64)[upper[:split]],
+                positions=numbers(above, POSITION)[upper[:split]],
+            )
         left = only(by_key, counts[by_key.order])
         has_values = (before >= 0) & stays[before]
-        return LookupRange(
+        return KeyRange(
             slices=[*above_slices, *section],
             by_key=KeyOrder(order=renumbered[left.order], starts=left.starts),
             keys=keys[stays],
             key_count=count,
             before=np.where(has_values, renumbered[before], NOTHING),
             changes=changes,
-            upper=_upper_rows(above, upper[:split]),
+            upper=upper_rows,
         )
 
 
@@ -230,15 +230,6 @@ def _key_numbers(by_key: KeyOrder) -> tuple[Order, int]:
     keys = np.empty(len(ordered), dtype=np.int64)
     keys[by_key.order] = ordered
     return keys, int(ordered[-1]) + 1
-
-
-def _upper_rows(above: Sequence[pa.RecordBatch], mask: Flags) -> UpperRows | None:
-    if not mask.any():
-        return None
-    return UpperRows(
-        files=numbers(above, FILE_NUMBER).astype(np.int64)[mask],
-        positions=numbers(above, POSITION)[mask],
-    )
 
 
 def _mark(keys: npt.NDArray[Any], count: int) -> Flags:
@@ -297,13 +288,13 @@ class RangeMerge:
         older = None if self.changelog is None else self._from_top(section, by_key)
         return self._merge(section, by_key, older, threads)
 
-    def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> LookupRange:
+    def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> KeyRange:
         """Take the records of the top level for the older ones."""
         keys, count = _key_numbers(by_key)
         on_top = numbers(section, FILE_LEVEL) == self.top_level
         before = np.full(count, NOTHING, dtype=np.int64)
         before[keys[on_top]] = np.flatnonzero(on_top)
-        return LookupRange(
+        return KeyRange(
             slices=section,
             by_key=by_key,
             keys=keys,
@@ -317,7 +308,7 @@ class RangeMerge:
         self,
         slices: Sequence[pa.RecordBatch],
         by_key: KeyOrder,
-        older: LookupRange | None,
+        older: KeyRange | None,
         threads: Threads,
     ) -> Pending:
         names = self.plan.columns
@@ -336,7 +327,14 @@ class RangeMerge:
         merged = self.function.merge(records, keep_retracts=keeps)
         sequence = numbers(slices, SEQUENCE_NUMBER.name)
         gathering = [threads.submit(merged_column, merged, slices, name) for name in names]
-        row_kinds = _kinds_of(merged, kinds)
+        row_kinds = merged.kinds
+        if row_kinds is None:
+            # A row has the kind of its record, and +I if it is merged from several.
+            row_kinds = kinds[merged.newest]
+            if isinstance(merged, FoldedRows):
+                row_kinds = np.where(
+                    merged.alone >= 0, kinds[merged.alone], np.int8(RowKind.INSERT)
+                )
 
         def finish() -> MergedRange:
             rows = RecordRows(
@@ -351,7 +349,13 @@ class RangeMerge:
                     numbers=sequence,
                     kinds=kinds,
                 )
-                changes = _changes(self.changelog, before, rows, older, merged.newest)
+                now = np.full(older.key_count, NOTHING, dtype=np.int64)
+                present = adds(row_kinds)
+                now[older.keys[merged.newest[present]]] = np.flatnonzero(present)
+                existed = (older.before >= 0) & adds(kinds)[older.before]
+                was = np.where(older.changes & existed, older.before, NOTHING)
+                now = np.where(older.changes, now, NOTHING)
+                changes = self.changelog.rows(before, rows, was, now)
             return MergedRange(rows=self._filter(rows), changes=changes, upper=upper)
 
         return finish
@@ -366,27 +370,3 @@ def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
         numbers=numbers(slices, SEQUENCE_NUMBER.name),
         kinds=numbers(slices, VALUE_KIND.name),
     )
-
-
-def _kinds_of(merged: MergedRows, kinds: Kinds) -> Kinds:
-    """Return the kind of each row: that of its record, +I if it is merged from several."""
-    if merged.kinds is not None:
-        return merged.kinds
-    if not isinstance(merged, FoldedRows):
-        return kinds[merged.newest]
-    return np.where(merged.alone >= 0, kinds[merged.alone], np.int8(RowKind.INSERT))
-
-
-def _changes(
-    rule: ChangelogRule,
-    before: RecordRows,
-    after: RecordRows,
-    older: LookupRange,
-    newest: npt.NDArray[np.int64],
-) -> RecordRows | None:
-    now = np.full(older.key_count, NOTHING, dtype=np.int64)
-    present = adds(after.kinds)
-    now[older.keys[newest[present]]] = np.flatnonzero(present)
-    was_present = older.changes & (older.before >= 0) & adds(before.kinds)[older.before]
-    was = np.where(was_present, older.before, NOTHING)
-    return rule.rows(before, after, was, np.where(older.changes, now, NOTHING))

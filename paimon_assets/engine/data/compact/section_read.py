@@ -39,7 +39,6 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_assets.engine.spec.types.data_types import DataField
 
 FILE_NUMBER = "_FILE_NUMBER"
 """Column of the number of a row's file among those of the lookup."""
@@ -73,20 +72,21 @@ class RecordRead:
     threads: Threads = CALLER_ONLY
 
     @cached_property
-    def stage(self) -> RowStage:
-        """The source of partition columns."""
-        return RowStage(context=self.context, partition=self.split.partition)
+    def _constants(self) -> Mapping[str, Any]:
+        """The values of partition columns."""
+        return RowStage(context=self.context, partition=self.split.partition).constants
 
     @cached_property
     def _read(self) -> FileRead:
         schema = self.context.schema
+        stored = set(self.names) - self._constants.keys()
         batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
         open_ahead(self.split, self.file_io)
         return FileRead(
             context=self.context,
             split=self.split,
             file_io=self.file_io,
-            fields=self._stored_fields,
+            fields=tuple(field for field in schema.fields if field.name in stored),
             system_fields=(SEQUENCE_NUMBER, VALUE_KIND) if schema.has_primary_key else (),
             predicate=self.predicate,
             batch_rows=min(schema.typed_options.get(READ_BATCH_SIZE), batch_rows),
@@ -94,36 +94,28 @@ class RecordRead:
             runs=self.runs,
         )
 
-    @cached_property
-    def _stored_fields(self) -> tuple[DataField, ...]:
-        wanted = set(self.names) - self.stage.constants.keys()
-        return tuple(field for field in self.context.schema.fields if field.name in wanted)
-
     def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
         """Yield the records of a run, file by file."""
         for file in run:
             for batch in self._read.batches(file, with_positions=self.numbers is not None):
-                tagged = self._tag(batch, file)
+                count = batch.num_rows
+                columns = {name: batch.column(name) for name in batch.schema.names}
+                for name, constant in self._constants.items():
+                    if name in self.names:
+                        columns[name] = pa.repeat(constant, count)
+                if self.ranks is not None:
+                    columns[FILE_RANK] = pa.repeat(self.ranks[file.file_name], count)
+                if self.has_levels:
+                    columns[FILE_LEVEL] = pa.repeat(file.level, count)
+                if self.numbers is not None:
+                    columns[FILE_NUMBER] = pa.repeat(self.numbers[file.file_name], count)
+                    columns[POSITION] = batch.column(POSITION)
+                rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
                 if self.expired is not None:
                     fields = self.context.schema.by_name
-                    young: Any = pc.invert(passing_rows(self.expired, tagged.column, fields))
-                    tagged = tagged.filter(young)
-                yield tagged
-
-    def _tag(self, batch: pa.RecordBatch, file: DataFileMeta) -> pa.RecordBatch:
-        count = batch.num_rows
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        for name, constant in self.stage.constants.items():
-            if name in self.names:
-                columns[name] = pa.repeat(constant, count)
-        if self.ranks is not None:
-            columns[FILE_RANK] = pa.repeat(self.ranks[file.file_name], count)
-        if self.has_levels:
-            columns[FILE_LEVEL] = pa.repeat(file.level, count)
-        if self.numbers is not None:
-            columns[FILE_NUMBER] = pa.repeat(self.numbers[file.file_name], count)
-            columns[POSITION] = batch.column(POSITION)
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+                    young: Any = pc.invert(passing_rows(self.expired, rows.column, fields))
+                    rows = rows.filter(young)
+                yield rows
 
 
 def comparable_range(
@@ -175,6 +167,8 @@ class SectionPlan:
         all_files = [*self.above, *files]
         ranks = None if self.merge.runs_by_age else file_ranks(all_files, self.context.schema)
         count = len(self.runs) + len(self.above_runs)
+        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
+        full = producer is ChangelogProducer.FULL_COMPACTION
         read = RecordRead(
             context=self.context,
             split=self.task.split,
@@ -182,7 +176,7 @@ class SectionPlan:
             names=self.merge.columns,
             runs=count,
             ranks=ranks,
-            has_levels=self._has_levels,
+            has_levels=self.looked_up or self.merge.whole_above_0 or full,
             expired=self.task.expired,
             threads=threads,
         )
@@ -203,12 +197,6 @@ class SectionPlan:
         )
         return [*(lookup.rows(run) for run in self.above_runs), *streams]
 
-    @property
-    def _has_levels(self) -> bool:
-        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
-        full = producer is ChangelogProducer.FULL_COMPACTION
-        return self.looked_up or self.merge.whole_above_0 or full
-
 
 def plan_section(
     context: ReadContext, task: CompactTask, section: Section, *, looked_up: bool
@@ -216,7 +204,7 @@ def plan_section(
     """Plan how to merge a section."""
     options = context.schema.typed_options
     runs = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
-    above = _above(context, task, section) if looked_up else ()
+    above = _files_above(context, task.above, section) if looked_up and task.above else ()
     by_age = runs_by_age([*above, *runs])
     fields = options.get(SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
     strategy = LookupStrategy.of(context.schema)
@@ -245,14 +233,12 @@ def plan_section(
     )
 
 
-def _above(context: ReadContext, task: CompactTask, section: Section) -> tuple[Run, ...]:
+def _files_above(context: ReadContext, above: DataSplit, section: Section) -> tuple[Run, ...]:
     """Return the files above that may share keys with the section, level by level."""
-    if task.above is None:
-        return ()
     ranges = [comparable_range(file, context) for run in section for file in run]
     low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
     levels: dict[int, list[DataFileMeta]] = {}
-    for file in task.above.data_files:
+    for file in above.data_files:
         first, last = comparable_range(file, context)
         if first <= high and last >= low:
             levels.setdefault(file.level, []).append(file)
