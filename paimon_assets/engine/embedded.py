@@ -9,7 +9,7 @@ handed down to whatever reads, writes, merges and casts (`data.threads`): nothin
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -190,7 +190,7 @@ class EmbeddedExecutor:
 
 
 def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of `rows`, and an empty one if there is none: it carries the schema.
+    """Yield an empty batch, for the schema, and the batches of `rows`.
 
     Raises:
         InvalidInputError: Kind `input-rows`; they are not Arrow's.
@@ -201,13 +201,8 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
             f" {type(rows).__module__}.{type(rows).__name__}; make one by pyarrow.table(…).",
             kind="input-rows",
         )
-    batches: Iterable[pa.RecordBatch] = rows.to_batches() if isinstance(rows, pa.Table) else rows
-    empty = True
-    for batch in batches:
-        empty = False
-        yield batch
-    if empty:
-        yield pa.RecordBatch.from_pylist([], schema=rows.schema)
+    yield pa.RecordBatch.from_pylist([], schema=rows.schema)
+    yield from rows.to_batches() if isinstance(rows, pa.Table) else rows
 
 
 def _read_ahead(

@@ -140,7 +140,7 @@ def test_keys_that_share_a_hash_are_told_apart():
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]
     row_buckets = np.arange(4, dtype=np.int32)
-    index.put(index.find(hashes, keys), hashes, keys, row_buckets, row_buckets * 10)
+    index.put(index.find(hashes, keys), row_buckets, row_buckets * 10)
     asked = [pa.array(["c", "x", "a", "d", "b"])]
     found = index.find(np.array([7, 7, 7, 1, 7], dtype=np.int32), asked)
     assert found.partitions.tolist() == [2, UNKNOWN, 0, 3, 1]

@@ -54,38 +54,37 @@ def compact_steps(sections: Sequence[Section], shape: UnitShape) -> CompactSteps
     if shape.rewrites_files:
         steps.rewrites = [[[[file]]] for section in sections for run in section for file in run]
         return steps
-    waiting: list[Section] = []
+    neighbours: list[Section] = []
     for section in sections:
-        if len(section) > 1:
-            waiting.append(section)
-            continue
-        for file in section[0]:
+        for file in section[0] if len(section) == 1 else ():
             if file.file_size < shape.min_file_size:
-                waiting.append([[file]])
+                neighbours.append([[file]])
             else:
-                waiting = _rewrite(waiting, steps, shape)
+                neighbours = _rewrite(neighbours, steps, shape)
                 _upgrade(file, steps, shape)
-    _rewrite(waiting, steps, shape)
+        if len(section) > 1:
+            neighbours.append(section)
+    _rewrite(neighbours, steps, shape)
     return steps
 
 
-def _rewrite(waiting: list[Section], steps: CompactSteps, shape: UnitShape) -> list[Section]:
+def _rewrite(neighbours: list[Section], steps: CompactSteps, shape: UnitShape) -> list[Section]:
     """Add neighbouring sections; a single file among no others is not rewritten for its size."""
-    if len(waiting) == 1 and len(waiting[0]) == 1:
-        for file in waiting[0][0]:
+    if len(neighbours) == 1 and len(neighbours[0]) == 1:
+        for file in neighbours[0][0]:
             _upgrade(file, steps, shape)
-    elif waiting:
-        steps.rewrites.append(waiting)
+    elif neighbours:
+        steps.rewrites.append(neighbours)
     return []
 
 
 def _upgrade(file: DataFileMeta, steps: CompactSteps, shape: UnitShape) -> None:
-    if not shape.moves_files or file.file_name in shape.expired:
-        steps.rewrites.append([[[file]]])
-    elif file.level == shape.output_level:
+    is_fixed = not shape.moves_files or file.file_name in shape.expired
+    to_top = shape.output_level == shape.max_level
+    if file.level == shape.output_level and not is_fixed:
         if file.file_name in shape.to_rewrite:
             steps.rewrites.append([[[file]]])
-    elif shape.output_level != shape.max_level or file.delete_row_count == 0:
-        steps.upgrades.append(file)
-    else:
+    elif is_fixed or (to_top and file.delete_row_count != 0):
         steps.rewrites.append([[[file]]])
+    else:
+        steps.upgrades.append(file)

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,6 @@ from paimon_assets.engine.spec.options.all_options import (
     FILE_INDEX_IN_MANIFEST_THRESHOLD,
     STATS_DENSE_STORE,
     TARGET_FILE_SIZE,
-    Options,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
@@ -88,36 +88,14 @@ IndexBuilder = BloomBuilder | BitmapBuilder
 """An index of one column being built."""
 
 
-def _bloom(column: DataField, options: Options) -> Callable[[], IndexBuilder]:
-    items = options.get(BLOOM_ITEMS.of(column.name))
-    fpp = options.get(BLOOM_FPP.of(column.name))
-    return lambda: BloomBuilder(data_type=column.type, items=items, fpp=fpp)
-
-
-def _bitmap(column: DataField, options: Options) -> Callable[[], IndexBuilder]:
-    option = BITMAP_VERSION.of(column.name)
-    version = options.get(option)
-    if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
-        raise InvalidInputError(
-            f"Table option '{option.key}' has the value '{version}': expected 1 or 2.",
-            kind="option-value",
-            details={"option": option.key},
-        )
-    block_bytes = options.get(BITMAP_BLOCK_SIZE.of(column.name))
-    return lambda: BitmapBuilder(data_type=column.type, version=version, block_bytes=block_bytes)
-
-
-_INDEX_TYPES: Mapping[str, tuple[Callable[[DataType], bool], Callable[..., Any]]] = {
-    file_index_bloom.INDEX_TYPE: (is_indexed_by_bloom, _bloom),
-    file_index_bitmap.INDEX_TYPE: (is_indexed_by_bitmap, _bitmap),
-}
-
-
 def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[], IndexBuilder]]:
     """Return (column, index type) → constructor, by the options `file-index.<type>.columns`."""
     builders: dict[tuple[str, str], Callable[[], IndexBuilder]] = {}
     options = schema.typed_options
-    for index_type, (is_indexed, new_builder) in _INDEX_TYPES.items():
+    for index_type, is_indexed in (
+        (file_index_bloom.INDEX_TYPE, is_indexed_by_bloom),
+        (file_index_bitmap.INDEX_TYPE, is_indexed_by_bitmap),
+    ):
         option = FILE_INDEX_COLUMNS.of(index_type)
         for name in options.get(option):
             if name.endswith("]"):
@@ -135,7 +113,26 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
                     kind="option-value",
                     details={"option": option.key, "column": name},
                 )
-            builders[name, index_type] = new_builder(column, options)
+            if index_type == file_index_bloom.INDEX_TYPE:
+                items, fpp = options.get(BLOOM_ITEMS.of(name)), options.get(BLOOM_FPP.of(name))
+                new = partial(BloomBuilder, data_type=column.type, items=items, fpp=fpp)
+                builders[name, index_type] = new
+                continue
+            version_option = BITMAP_VERSION.of(name)
+            version = options.get(version_option)
+            if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
+                raise InvalidInputError(
+                    f"Table option '{version_option.key}' has the value '{version}': expected 1 or"
+                    " 2.",
+                    kind="option-value",
+                    details={"option": version_option.key},
+                )
+            builders[name, index_type] = partial(
+                BitmapBuilder,
+                data_type=column.type,
+                version=version,
+                block_bytes=options.get(BITMAP_BLOCK_SIZE.of(name)),
+            )
     return builders
 
 

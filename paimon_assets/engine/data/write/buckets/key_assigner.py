@@ -11,7 +11,7 @@ Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner`, `ExistingProcess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,34 +47,38 @@ UNKNOWN = -1
 """Partition of a key that the table does not hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _Run(NamedTuple):
+    """Keys sorted by hash."""
+
     hashes: Hashes
     keys: list[Any]
     partitions: Numbers
     buckets: Numbers
 
-    @classmethod
-    def merge(cls, parts: "Sequence[_Run]") -> Self:
-        """Join runs into one that is sorted by hash."""
-        hashes = np.concatenate([part.hashes for part in parts])
-        order = np.argsort(hashes, kind="stable")
-        keys: list[Any] = [
-            pa.chunked_array(columns).combine_chunks().take(from_numpy(order))
-            for columns in zip(*(part.keys for part in parts), strict=True)
+    @staticmethod
+    def merge(runs: "Sequence[_Run]") -> "_Run":
+        """Join runs, sorted or not."""
+        hashes, keys, partitions, buckets = zip(*runs, strict=True)
+        all_hashes = np.concatenate(hashes)
+        order = np.argsort(all_hashes, kind="stable")
+        columns: list[Any] = [
+            pa.chunked_array(parts).combine_chunks().take(from_numpy(order))
+            for parts in zip(*keys, strict=True)
         ]
-        return cls(
-            hashes=hashes[order],
-            keys=keys,
-            partitions=np.concatenate([part.partitions for part in parts])[order],
-            buckets=np.concatenate([part.buckets for part in parts])[order],
+        return _Run(
+            all_hashes[order],
+            columns,
+            np.concatenate(partitions)[order],
+            np.concatenate(buckets)[order],
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPositions:
-    """The result of a look-up of keys."""
+    """Keys, and what was found of them."""
 
+    hashes: Hashes
+    keys: "Sequence[Any]"
     partitions: Numbers
     """Key → partition, or `UNKNOWN`."""
     buckets: Numbers
@@ -116,16 +120,11 @@ class KeyIndex:
                 candidates[rows] += 1
                 rows = rows[~equal]
                 rows = rows[candidates[rows] < ends[rows]]
-        return KeyPositions(partitions=partitions, buckets=buckets, hits=hits)
+        return KeyPositions(
+            hashes=hashes, keys=keys, partitions=partitions, buckets=buckets, hits=hits
+        )
 
-    def put(
-        self,
-        former: KeyPositions,
-        hashes: Hashes,
-        keys: "Sequence[Any]",
-        partitions: Numbers,
-        buckets: Numbers,
-    ) -> None:
+    def put(self, former: KeyPositions, partitions: Numbers, buckets: Numbers) -> None:
         """Set the partitions and buckets of keys whose `former` ones `find` has just returned."""
         for run, rows, positions in former.hits:
             run.partitions[positions] = partitions[rows]
@@ -133,11 +132,9 @@ class KeyIndex:
         new = np.flatnonzero(former.partitions == UNKNOWN)
         if not len(new):
             return
-        columns: list[Any] = [column.take(from_numpy(new)) for column in keys]
+        columns: list[Any] = [column.take(from_numpy(new)) for column in former.keys]
         self.total_bytes += 12 * len(new) + sum(column.nbytes for column in columns)
-        run = _Run(
-            hashes=hashes[new], keys=columns, partitions=partitions[new], buckets=buckets[new]
-        )
+        run = _Run(former.hashes[new], columns, partitions[new], buckets[new])
         self._runs.append(_Run.merge([run]))
         while len(self._runs) > 1 and len(self._runs[-2].hashes) < 2 * len(self._runs[-1].hashes):
             self._runs[-2:] = [_Run.merge(self._runs[-2:])]
@@ -149,16 +146,13 @@ AssignedBatch = tuple[pa.RecordBatch, Kinds, RowBuckets]
 """Rows in order, with retractions and without dropped rows, their kinds and buckets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Keys:
+class _Keys(NamedTuple):
     """The distinct keys of a batch."""
 
     ids: Numbers
     """Row → key."""
     first: Rows
     """Key → its first row."""
-    hashes: Hashes
-    columns: list[Any]
     former: KeyPositions
 
 
@@ -196,7 +190,7 @@ class KeyAssigner:
                 counts[bucket] = counts.get(bucket, 0) + len(own)
             keys = self._keys(batch.take(from_numpy(own)))
             numbers = np.full(len(keys.first), number, dtype=np.int32)
-            self._put(keys, numbers, np.full(len(numbers), bucket, dtype=np.int32))
+            self._put(keys.former, numbers, np.full(len(numbers), bucket, dtype=np.int32))
 
     @staticmethod
     def assigner_of(hashes: Hashes, assigners: int) -> Numbers:
@@ -224,11 +218,10 @@ class KeyAssigner:
         ids, first = distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
         hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
-        former = self._index.find(hashes, keys)
-        return _Keys(ids=ids, first=first, hashes=hashes, columns=keys, former=former)
+        return _Keys(ids, first, self._index.find(hashes, keys))
 
-    def _put(self, keys: _Keys, partitions: Numbers, buckets: Numbers) -> None:
-        self._index.put(keys.former, keys.hashes, keys.columns, partitions, buckets)
+    def _put(self, former: KeyPositions, partitions: Numbers, buckets: Numbers) -> None:
+        self._index.put(former, partitions, buckets)
         if self._index.total_bytes > self._limit_bytes:
             raise InvalidInputError(
                 f"Table '{self.context.table}' has keys that may change partition, and the index "
@@ -248,7 +241,7 @@ class KeyAssigner:
         key_partitions[new] = numbers[keys.first[new]]
         by_arrival = new[np.argsort(keys.first[new])]
         buckets[by_arrival] = self._fill_buckets(key_partitions[by_arrival])
-        self._put(keys, key_partitions, buckets)
+        self._put(keys.former, key_partitions, buckets)
         partitions, row_buckets = key_partitions[keys.ids], buckets[keys.ids]
         same = partitions == numbers
         if self._traits.first_stays:
@@ -276,7 +269,7 @@ class KeyAssigner:
         buckets = buckets[np.maximum.accumulate(np.where(anchors, np.arange(len(order)), 0))]
         former_buckets = _previous(buckets, starts, keys.former.buckets[ids])
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(order) - 1)
-        self._put(keys, partitions[ends], buckets[ends])
+        self._put(keys.former, partitions[ends], buckets[ends])
 
         left = moves[former[moves] != UNKNOWN]
         places, key_counts = np.unique(
