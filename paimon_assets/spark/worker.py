@@ -1,6 +1,6 @@
 """The functions that run in Spark tasks: wire bytes → `engine.data.worker` → wire bytes.
 
-Every function here returns the function `mapInArrow` runs; it takes and gives Arrow batches.
+`mapInArrow` runs them with their first arguments bound; they take and give Arrow batches.
 
     route_rows       rows → (task, partition, bucket, position, packed rows), buckets hashed once
     assign_routed    those of assigners of dynamic buckets → the same for writers
@@ -8,7 +8,7 @@ Every function here returns the function `mapInArrow` runs; it takes and gives A
     write_routed     those, sorted → one writer after another → answers
     write_unrouted   rows of a table without buckets → answers
     run_tasks        tasks of any kind → their results
-    of_slots         numbers → those of the tasks that each has
+    run_slots        numbers → the results of the tasks that each has
     read_packed      splits → packed batches
     read_rows        splits → rows
     count_rows       splits → how many rows
@@ -26,7 +26,6 @@ from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -40,11 +39,7 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.hash_index import HashBucketAssigner
 from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
 from paimon_assets.engine.data.write.buckets.routing import shuffle_buckets
-from paimon_assets.engine.data.write.buckets.row_key_extractor import (
-    Numbers,
-    RowBuckets,
-    has_hashed_buckets,
-)
+from paimon_assets.engine.data.write.buckets.row_key_extractor import RowBuckets, has_hashed_buckets
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_kinds import with_kinds, without_ignored
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
@@ -78,9 +73,13 @@ ROUTED_SCHEMA = columns(
 )
 PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
 ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
+COUNT_SCHEMA = columns(rows=pa.int64())
 TASK_SCHEMA = columns(number=pa.int32(), payload=pa.binary())
 TASK_ANSWER_SCHEMA = columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
 _POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)
+
+Routed = tuple[tuple[bytes, int], int, bytes]
+"""(partition, bucket), position, packed rows."""
 
 ROWS_PER_TASK_BITS = 33
 """As in `monotonically_increasing_id`: position = partition or chunk « 33 | row."""
@@ -98,7 +97,7 @@ class RowSource:
     is_packed: bool
     """Rows come as `PACKED_SCHEMA`, else as columns of a DataFrame."""
     read: ArrowMap | None = None
-    """Makes the rows of what comes instead, here (`python_rows`)."""
+    """Makes the rows, in the tasks, from the batches that come (`python_rows`)."""
 
     @property
     def is_columns(self) -> bool:
@@ -113,8 +112,7 @@ class RowSource:
     @property
     def table_schema(self) -> pa.Schema:
         """The schema of the rows as the table sees them."""
-        kept = [field for field in self.schema if field.name != POSITION_COLUMN]
-        return pa.schema(kept)
+        return pa.schema([field for field in self.schema if field.name != POSITION_COLUMN])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +128,16 @@ class Routing:
     """Task → the number Spark sends there (`shuffle.partition_slots`)."""
 
 
-def route_rows(routing: Routing) -> ArrowMap:
+def route_rows(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Group rows by (partition, bucket), and address each group to the task that writes it."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            context = load(WriteContext, routing.context)
-            check = InputCheck(table=context.table, schema=context.schema)
-            for chunk in _positioned_chunks(batches, routing.source):
-                yield from _route(chunk, context, check, routing)
-
-    return run
+    with encoded_errors():
+        context = load(WriteContext, routing.context)
+        check = InputCheck(table=context.table, schema=context.schema)
+        for chunk in _positioned_chunks(batches, routing.source):
+            rows, positions = _split_positions(chunk, routing.source)
+            rows = check.conform(rows)
+            places = shuffle_buckets(context, rows, routing.buckets)
+            yield from _distribute(rows, positions, places, routing)
 
 
 def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
@@ -150,7 +147,10 @@ def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> 
         if not source.has_positions:
             yield chunk
         elif chunk.batch.num_rows:
-            yield _sorted_by_position(chunk.batch)
+            rows, positions = chunk.batch, take_positions(chunk.batch)[1]
+            if (np.diff(positions) < 0).any():
+                rows = rows.take(np.argsort(positions, kind="stable"))
+            yield Packed(int(positions.min()), rows)
 
 
 def _unpack(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
@@ -171,31 +171,23 @@ def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Pa
         position += chunk.num_rows
 
 
-def _sorted_by_position(rows: pa.RecordBatch) -> Packed:
-    positions = take_positions(rows)[1]
-    if (np.diff(positions) < 0).any():
-        rows = rows.take(np.argsort(positions, kind="stable"))
-    return Packed(int(positions.min()), rows)
-
-
-def _route(
-    chunk: Packed, context: WriteContext, check: InputCheck, routing: Routing
-) -> Iterator[pa.RecordBatch]:
-    """Yield one Spark row for each piece of each group; rows of a group keep their order."""
-    rows, positions = _split_positions(chunk, routing.source)
-    rows = check.conform(rows)
-    places = shuffle_buckets(context, rows, routing.buckets)
-    yield from _dealt(rows, positions, places, routing)
-
-
-def _dealt(
+def _distribute(
     rows: pa.RecordBatch, positions: Positions, places: RowBuckets, routing: Routing
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows by (partition, bucket), as `shuffle_buckets` says, for the task of each."""
+    """Yield rows by (partition, bucket), one Spark row for each piece, for the task of each.
+
+    Rows of a group keep their order.
+    """
     partitions, partition_ids, buckets = places
+    if not len(buckets):
+        return
     if routing.source.has_positions:
         rows = rows.append_column(_POSITION_FIELD, pa.array(positions))
-    for indices in _groups_of(partition_ids, buckets):
+    keys = partition_ids.astype(np.int64) * (int(buckets.max()) + 1) + buckets
+    # Two bytes are sorted by radix: linear.
+    order = np.argsort(keys.astype(np.uint16) if keys.max() < 2**16 else keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order])) + 1
+    for indices in np.split(order, starts):
         first = int(indices[0])
         partition, bucket = partitions[int(partition_ids[first])], int(buckets[first])
         group = rows if len(indices) == rows.num_rows else rows.take(indices)
@@ -215,100 +207,79 @@ def _split_positions(chunk: Packed, source: RowSource) -> tuple[pa.RecordBatch, 
     return chunk.batch, np.arange(chunk.position, end, dtype=np.int64)
 
 
-def _groups_of(partition_ids: Numbers, buckets: Numbers) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the row numbers of every (partition, bucket), in order."""
-    if not len(buckets):
-        return
-    keys = partition_ids.astype(np.int64) * (int(buckets.max()) + 1) + buckets
-    # Two bytes are sorted by radix: linear.
-    order = np.argsort(keys.astype(np.uint16) if keys.max() < 2**16 else keys, kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order])) + 1
-    yield from np.split(order, starts)
-
-
-def assign_routed(routing: Routing) -> ArrowMap:
+def assign_routed(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give rows their dynamic bucket, and address them to the tasks that write those.
 
     They come from `route_rows`, whose buckets are assigners here, sorted by (partition, assigner,
     position): one index at a time is in memory.
     """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            context = load(WriteContext, routing.context)
-            file_io = open_file_io(context.file_io)
-            schema = _table_schema(context, routing.source)
-            for _, group in groupby(_routed(batches), key=lambda item: item[0]):
-                assigner = HashBucketAssigner(context=context, file_io=file_io)
-                for _, position, data in group:
-                    chunk = Packed(position, unpack(data, schema))
-                    rows, positions = _split_positions(chunk, routing.source)
-                    places = assigner.assign(rows)
-                    yield from _dealt(rows, positions, places, routing)
-
-    return run
+    with encoded_errors():
+        context = load(WriteContext, routing.context)
+        file_io = open_file_io(context.file_io)
+        schema = _table_schema(context, routing.source)
+        for _, group in _groups(batches):
+            assigner = HashBucketAssigner(context=context, file_io=file_io)
+            for _, position, data in group:
+                chunk = Packed(position, unpack(data, schema))
+                rows, positions = _split_positions(chunk, routing.source)
+                places = assigner.assign(rows)
+                yield from _distribute(rows, positions, places, routing)
 
 
-def place_routed(routing: Routing, source: RowSource, assigners: int) -> ArrowMap:
+def place_routed(
+    routing: Routing, source: RowSource, assigners: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Assign buckets to rows whose keys may change partition, and route them to its writer.
 
     They come from `route_rows`, all of a key to one assigner, sorted by (assigner, position).
     """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            context = load(WriteContext, routing.context)
-            file_io = open_file_io(context.file_io)
-            schema = _table_schema(context, source)
-            for (_, number), group in groupby(_routed(batches), key=lambda item: item[0]):
-                assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
-                assigner.load(worker.stored_keys(context, file_io, task_threads()))
-                position = 0
-                for rows in _sort(group, schema, source):
-                    placed, kinds, places = assigner.assign(*without_ignored(rows, context.schema))
-                    end = position + placed.num_rows
-                    positions = np.arange(position, end, dtype=np.int64)
-                    yield from _dealt(with_kinds(placed, kinds), positions, places, routing)
-                    position = end
-
-    return run
+    with encoded_errors():
+        context = load(WriteContext, routing.context)
+        file_io = open_file_io(context.file_io)
+        schema = _table_schema(context, source)
+        for (_, number), group in _groups(batches):
+            assigner = KeyAssigner(context=context, assigner=number, assigners=assigners)
+            assigner.load(worker.stored_keys(context, file_io, task_threads()))
+            position = 0
+            for rows in _sort(group, schema, source):
+                own = without_ignored(rows, context.schema)
+                placed, kinds, places = assigner.assign(*own)
+                end = position + placed.num_rows
+                positions = np.arange(position, end, dtype=np.int64)
+                yield from _distribute(with_kinds(placed, kinds), positions, places, routing)
+                position = end
 
 
 def _sort(
-    group: Iterable[tuple[object, int, bytes]], schema: pa.Schema, source: RowSource
+    group: Iterable[Routed], schema: pa.Schema, source: RowSource
 ) -> Iterator[pa.RecordBatch]:
     """Unpack routed rows, in the order of the input, without positions."""
     packed = (Packed(position, unpack(data, schema)) for _, position, data in group)
     return in_position_order(packed) if source.has_positions else (p.batch for p in packed)
 
 
-def write_routed(context_bytes: bytes, source: RowSource) -> ArrowMap:
+def write_routed(
+    context_bytes: bytes, source: RowSource, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write the rows of `route_rows`, one bucket after another.
 
-    It comes sorted by (partition, bucket, position).
+    They come sorted by (partition, bucket, position).
     """
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _answering(batches, lambda: _write_groups(batches, context_bytes, source))
+    def results() -> Iterator[WriteResult]:
+        context = load(WriteContext, context_bytes)
+        file_io, threads = open_file_io(context.file_io), task_threads()
+        schema = _table_schema(context, source)
+        mode = context.schema.bucket_mode
+        if mode is BucketMode.KEY_DYNAMIC:
+            schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
+        waits = mode is BucketMode.POSTPONE and not has_hashed_buckets(context.schema)
+        for (partition, number), group in _groups(batches):
+            bucket = POSTPONE_BUCKET if waits else number
+            rows = _sort(group, schema, source)
+            yield worker.write_bucket(context, partition, bucket, rows, file_io, threads)
 
-    return run
-
-
-def _write_groups(
-    batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
-) -> Iterator[WriteResult]:
-    context = load(WriteContext, context_bytes)
-    file_io = open_file_io(context.file_io)
-    schema = _table_schema(context, source)
-    if context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
-        schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
-    threads = task_threads()
-    postponed = context.schema.bucket_mode is BucketMode.POSTPONE
-    waits = postponed and not has_hashed_buckets(context.schema)
-    for (partition, number), group in groupby(_routed(batches), key=lambda item: item[0]):
-        bucket = POSTPONE_BUCKET if waits else number
-        rows = _sort(group, schema, source)
-        yield worker.write_bucket(context, partition, bucket, rows, file_io, threads)
+    return _answers(batches, results)
 
 
 def _table_schema(context: WriteContext, source: RowSource) -> pa.Schema:
@@ -317,74 +288,74 @@ def _table_schema(context: WriteContext, source: RowSource) -> pa.Schema:
     return schema.append(_POSITION_FIELD) if source.has_positions else schema
 
 
-def _routed(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[bytes, int], int, bytes]]:
-    """Yield ((partition, bucket), position, packed rows); a loop over pieces, not over rows."""
-    for batch in batches:
-        values = (batch["partition"], batch["bucket"], batch["position"], batch["rows"])
-        for partition, bucket, position, rows in zip(*values, strict=True):
-            yield (partition.as_py(), bucket.as_py()), position.as_py(), rows.as_py()
+def _groups(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[tuple[bytes, int], Iterator[Routed]]]:
+    """Group routed rows by partition and bucket; a loop over pieces, not over rows."""
+    routed = (
+        ((partition.as_py(), bucket.as_py()), position.as_py(), rows.as_py())
+        for batch in batches
+        for partition, bucket, position, rows in zip(
+            batch["partition"], batch["bucket"], batch["position"], batch["rows"], strict=True
+        )
+    )
+    return groupby(routed, key=lambda item: item[0])
 
 
-def write_unrouted(context_bytes: bytes, source: RowSource) -> ArrowMap:
+def write_unrouted(
+    context_bytes: bytes, source: RowSource, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write rows into files of this task's own, for tables where any file may hold any row."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _answering(batches, lambda: _write_all(batches, context_bytes, source))
-
-    return run
-
-
-def _write_all(
-    batches: Iterable[pa.RecordBatch], context_bytes: bytes, source: RowSource
-) -> Iterator[WriteResult]:
-    context = load(WriteContext, context_bytes)
-    plain = (
-        take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
-        for chunk in _positioned_chunks(batches, source)
-    )
-    # A task without rows still hands over a schema to check.
-    rows = chain([empty_batch(source.table_schema)], plain)
-    yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
-
-
-def run_tasks(name: str, shared: bytes, file_io: FileIOSpec) -> ArrowMap:
-    """Run tasks one after another, each with an answer of its own; an error ends them."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            storage, threads = open_file_io(file_io), task_threads()
-            failed = False
-            for batch in batches:
-                for number, payload in zip(batch["number"], batch["payload"], strict=True):
-                    if failed:  # Spark gives up a Python worker that leaves input unread.
-                        continue
-                    try:
-                        result = worker.run_task(name, shared, payload.as_py(), storage, threads)
-                    except StorageError:
-                        raise
-                    except PaimonError as error:
-                        failed = True
-                        yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), None, dump_error(error))
-                    else:
-                        yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
-
-    return run
-
-
-def of_slots(payloads: Sequence[bytes], hands: Sequence[int], run: ArrowMap) -> ArrowMap:
-    """Run the tasks of the slots in a partition."""
-
-    def tasks_of(hand: int) -> pa.RecordBatch:
-        numbers = [number for number, given in enumerate(hands) if given == hand]
-        given = pa.array([payloads[number] for number in numbers], pa.binary())
-        return pa.RecordBatch.from_arrays(
-            [pa.array(numbers, pa.int32()), given], schema=TASK_SCHEMA
+    def results() -> Iterator[WriteResult]:
+        context = load(WriteContext, context_bytes)
+        plain = (
+            take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
+            for chunk in _positioned_chunks(batches, source)
         )
+        # A task without rows still hands over a schema to check.
+        rows = chain([empty_batch(source.table_schema)], plain)
+        yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
 
-    def run_slots(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run(tasks_of(int(hand)) for batch in batches for hand in batch["id"].to_numpy())
+    return _answers(batches, results)
 
-    return run_slots
+
+def run_tasks(
+    name: str, shared: bytes, file_io: FileIOSpec, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run tasks one after another, each with an answer of its own; an error ends them."""
+    with encoded_errors():
+        storage, threads = open_file_io(file_io), task_threads()
+        failed = False
+        for batch in batches:
+            for number, payload in zip(batch["number"], batch["payload"], strict=True):
+                if failed:  # Spark gives up a Python worker that leaves input unread.
+                    continue
+                try:
+                    result = worker.run_task(name, shared, payload.as_py(), storage, threads)
+                except StorageError:
+                    raise
+                except PaimonError as error:
+                    failed = True
+                    yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), None, dump_error(error))
+                else:
+                    yield one_row(TASK_ANSWER_SCHEMA, number.as_py(), result, None)
+
+
+def run_slots(
+    payloads: Sequence[bytes],
+    slots: Sequence[int],
+    run: ArrowMap,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Run the tasks of the slots in a Spark partition; `slots` has the slot of each payload."""
+
+    def tasks_of(slot: int) -> pa.RecordBatch:
+        numbers = [number for number, owner in enumerate(slots) if owner == slot]
+        own = pa.array([payloads[number] for number in numbers], pa.binary())
+        return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), own], schema=TASK_SCHEMA)
+
+    return run(tasks_of(int(slot)) for batch in batches for slot in batch["id"].to_numpy())
 
 
 def task_threads() -> Threads:
@@ -400,14 +371,10 @@ def task_threads() -> Threads:
     return Threads(cores)
 
 
-def _answering(
+def _answers(
     batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[WriteResult]]
 ) -> Iterator[pa.RecordBatch]:
-    def answers() -> Iterator[pa.RecordBatch]:
-        for result in work():
-            yield one_row(ANSWER_SCHEMA, dump(result), None)
-
-    return with_errors(batches, answers)
+    return with_errors(batches, lambda: (one_row(ANSWER_SCHEMA, dump(r), None) for r in work()))
 
 
 def with_errors(
@@ -432,47 +399,37 @@ def one_row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-COUNT_SCHEMA = columns(rows=pa.int64())
-
-
-def read_packed(context_bytes: bytes) -> ArrowMap:
+def read_packed(
+    context_bytes: bytes, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Read splits into packed batches of the plan's own Arrow types; errors come as answers.
 
     Behind the batches of each split comes an empty answer.
     """
 
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def answers() -> Iterator[pa.RecordBatch]:
         for split in _read(batches, context_bytes):
             for batch in split:
                 for piece in pieces(batch):
                     yield one_row(ANSWER_SCHEMA, pack(piece), None)
             yield one_row(ANSWER_SCHEMA, None, None)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return with_errors(batches, lambda: read(batches))
-
-    return run
+    return with_errors(batches, answers)
 
 
-def read_rows(context_bytes: bytes, schema: pa.Schema) -> ArrowMap:
+def read_rows(
+    context_bytes: bytes, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Read splits into rows of the Arrow schema `schema`, a DataFrame's or the plan's own."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            yield from chain.from_iterable(_read(batches, context_bytes, schema))
-
-    return run
+    with encoded_errors():
+        yield from chain.from_iterable(_read(batches, context_bytes, schema))
 
 
-def count_rows(context_bytes: bytes) -> ArrowMap:
+def count_rows(context_bytes: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read splits, and give one row with the number of their rows."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded_errors():
-            rows = sum(b.num_rows for split in _read(batches, context_bytes) for b in split)
-            yield one_row(COUNT_SCHEMA, rows)
-
-    return run
+    with encoded_errors():
+        rows = sum(b.num_rows for split in _read(batches, context_bytes) for b in split)
+        yield one_row(COUNT_SCHEMA, rows)
 
 
 def _read(
@@ -501,11 +458,8 @@ def read_split_rows(
     context_bytes: bytes, split_bytes: bytes, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Read one split into batches of the Arrow schema `schema`, as `read_rows` does."""
-    with encoded_errors():
-        context = load(ReadContext, context_bytes)
-        file_io, split = open_file_io(context.file_io), load_split(split_bytes)
-        rows = worker.read_split(context, split, file_io, task_threads())
-        yield from _for_spark(rows, context, split, schema)
+    splits = pa.record_batch([pa.array([split_bytes], pa.binary())], ["split"])
+    return read_rows(context_bytes, schema, [splits])
 
 
 def unseen(look: str) -> str | None:
