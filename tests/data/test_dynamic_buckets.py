@@ -13,7 +13,8 @@ from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.types.data_types import string
-from tests.testkit.write_contexts import FILE_IO, context_of, states, table_schema
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import FILE_IO, context_of, states
 
 COLUMNS = {"p": "STRING", "k": "INT", "v": "INT"}
 

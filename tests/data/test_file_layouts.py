@@ -16,7 +16,8 @@ from paimon_assets.engine.data.write.file_stats import StatsCollector, stats_mod
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
-from tests.testkit.write_contexts import FILE_IO, keyed, table_schema, write
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import FILE_IO, keyed, write
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 COLUMNS = {"a": "INT", "n": {"type": "ARRAY", "element": "INT"}, "s": "STRING"}

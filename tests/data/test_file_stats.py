@@ -21,7 +21,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
 from tests.testkit.strategies import TYPE_TEXTS, values_of
-from tests.testkit.write_contexts import table_schema
+from tests.testkit.tables import table_schema
 
 
 def collect(schema, *tables, mode=None):

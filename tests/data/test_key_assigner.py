@@ -11,7 +11,8 @@ from paimon_assets.engine.data.write.buckets.hash_index import key_hashes
 from paimon_assets.engine.data.write.buckets.key_assigner import UNKNOWN, KeyAssigner, KeyIndex
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import string
-from tests.testkit.write_contexts import context_of, table_schema
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import context_of
 
 COLUMNS = {"k": "INT", "n": "STRING", "p": "STRING", "v": "INT"}
 TYPES = [pa.int32(), pa.string(), pa.string(), pa.int32()]

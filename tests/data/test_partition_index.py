@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.write.buckets.hash_index import BucketRule, PartitionIndex
 from paimon_assets.engine.errors import InvalidInputError
-from tests.testkit.write_contexts import table_schema
+from tests.testkit.tables import table_schema
 
 HASHES = st.lists(st.integers(-60, 60), max_size=60)
 

@@ -14,7 +14,8 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import integer, string
-from tests.testkit.write_contexts import context_of, table_schema
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import context_of
 
 COLUMNS = {"p": "STRING", "q": "INT", "k": "INT"}
 

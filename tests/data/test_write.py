@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.tables import table_schema
 from tests.testkit.write_contexts import (
     FILE_IO,
     context_of,
@@ -32,7 +33,6 @@ from tests.testkit.write_contexts import (
     read_all,
     read_file,
     states,
-    table_schema,
     write,
 )
 

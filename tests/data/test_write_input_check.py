@@ -15,7 +15,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
-from tests.testkit.write_contexts import table_schema
+from tests.testkit.tables import table_schema
 
 EPOCH, MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)
 

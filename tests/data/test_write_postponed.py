@@ -8,7 +8,8 @@ import pytest
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.write.buckets.row_key_extractor import total_buckets
 from paimon_assets.engine.spec.types.data_types import integer
-from tests.testkit.write_contexts import context_of, files_of, table_schema, write
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import context_of, files_of, write
 
 COLUMNS = {"k": "INT", "v": "STRING", "kind": "STRING"}
 WAITING = {"postpone.batch-write-fixed-bucket": "false"}

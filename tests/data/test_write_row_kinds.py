@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from paimon_assets.engine.data.write.row_kinds import refuse_retracts, row_kinds, without_ignored
 from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.model import parse_row_kind
-from tests.testkit.write_contexts import keyed, table_schema
+from tests.testkit.tables import table_schema
+from tests.testkit.write_contexts import keyed
 
 COLUMNS = {"k": "INT", "op": "STRING"}
 
