@@ -23,7 +23,7 @@ Concept → packages, from the format up:
                                 spark.shuffle
     sequence numbers, padding   spec.merge, data.sequence
     merge on read               spec.merge, lsm, data.merge, data.read
-    deletion vectors            codec.bitmaps, control.scan, data.deletion, data.row_change
+    deletion vectors            codec.bitmaps, control.scan, data.read, data.row_change
     time travel, changes        control.scan, data.read, table.read
     commit, conflicts, retry    control.commit, table.write
     delete, update, merge       control.row_change, data.row_change, table.write, spark.dataframes

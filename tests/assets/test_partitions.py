@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
 from paimon_assets.assets.partitions import only_rows_of, run_partitions
-from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.assets.checks.row_checks import find_duplicates
-from paimon_assets.engine.data import repeated_keys
+from paimon_assets.engine.data import analyze
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -40,7 +40,7 @@ def test_it_finds_what_a_count_finds(
 ) -> None:
     table = table_with(tmp_path_factory.mktemp("unique"), rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeated_keys, "ROWS_A_PASS", rows_a_pass)
+        patch.setattr(analyze, "ROWS_A_PASS", rows_a_pass)
         found = find_duplicates(table.new_read_builder(), ["a", "b"], EmbeddedExecutor())
     shared = {key: count for key, count in Counter(rows).items() if count > 1}
     assert (found.rows, found.keys, found.rows_of_keys) == (
@@ -54,7 +54,7 @@ def test_it_finds_what_a_count_finds(
 def test_keys_that_only_share_a_hash_are_no_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeated_keys, "_HASHES", 2)
+    monkeypatch.setattr(analyze, "_HASHES", 2)
     table = table_with(tmp_path, [(number, "x") for number in range(9)])
     found = find_duplicates(table.new_read_builder(), ["a"], EmbeddedExecutor())
     assert (found.rows, found.keys, found.examples) == (9, 0, ())

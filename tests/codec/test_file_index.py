@@ -33,7 +33,7 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
 )
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json
-from paimon_assets.engine.data.arrow_predicate import passing_rows as true_rows
+from paimon_assets.engine.data.read.row_stage import passing_rows as true_rows
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.data.arrow_predicate import passing_rows
+from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.compact.range_merge import Lookup
 from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
-from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
+from paimon_assets.engine.data.read.data_files import POSITION
 
 PLAN = MergePlan(keys=("k",), runs_by_age=True, columns=("k", "v"))
 

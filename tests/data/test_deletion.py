@@ -14,7 +14,7 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, w
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.data.deletion import live_rows
+from paimon_assets.engine.data.read.data_files import live_rows
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec

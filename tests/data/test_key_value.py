@@ -1,4 +1,4 @@
-from paimon_assets.engine.data.key_value import key_value_fields
+from paimon_assets.engine.data.field_mapping import key_value_fields
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 

@@ -9,11 +9,10 @@ Concept → modules:
     rows sorted beyond memory: new clustering, old keys   cluster
     file formats                                          format/
     casts                                                 casting/
-    columns of a file → of a read, by field id            field_mapping
-    keys, kinds, sequence numbers and padding             key_value, key_order, sequence,
-                                                          repeated_keys
+    columns of a file, and of a read by field id          field_mapping
+    order of keys, sequence numbers and padding           key_order, sequence
     columns inside columns                                nested
-    deletion vectors, filters                             deletion, arrow_predicate
-    footers of external files, statistics, lost values    footer, analyze, overflow
+    footers of external files, lost values                footer, overflow
+    statistics of columns, repeated keys                  analyze
     threads and memory                                    threads
 """

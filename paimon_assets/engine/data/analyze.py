@@ -1,5 +1,12 @@
-"""The task `analyze`: read one split, merged and filtered, and summarize its columns."""
+"""The task `analyze`: read one split, merged and filtered, and summarize its columns.
 
+Keys that occur more than once are found in two passes over the key columns: the first collects 32
+bits of each key's hash and finds hashes that occur twice; the second, if there are any, compares
+the few rows that have them. If there are too many rows, the first pass is repeated for parts of the
+hashes: never are all keys in memory.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.arrow.arrow_values import internals, shown_rows
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
+from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, RepeatedKeys
 from paimon_assets.engine.contract.tasks.analyze_task import (
     MOST_HASHES,
     Bound,
@@ -84,24 +93,18 @@ class _Tally:
             return
         if isinstance(present, pa.DictionaryArray):
             present = present.dictionary_decode()
-        self._add_lengths(present)
-        distinct = pc.unique(present)
-        self._add_bounds(distinct)
-        hashes = np.concatenate([self.hashes, _hash(distinct, self.column)])
-        self.hashes = np.unique(hashes)[:MOST_HASHES]
-
-    def _add_lengths(self, values: Any) -> None:
         root = self.column.type.root
         if root in CHARACTER_ROOTS | BINARY_ROOTS:
-            lengths = pc.binary_length(values)
+            lengths = pc.binary_length(present)
             self.total_bytes += pc.sum(lengths).as_py()
             self.longest_bytes = max(self.longest_bytes, pc.max(lengths).as_py())
         else:
             self.longest_bytes = _BYTES.get(root, _LONG_BYTES)
-            self.total_bytes += len(values) * self.longest_bytes
-
-    def _add_bounds(self, distinct: Any) -> None:
-        if self.column.type.root in BINARY_ROOTS:
+            self.total_bytes += len(present) * self.longest_bytes
+        distinct = pc.unique(present)
+        hashes = np.concatenate([self.hashes, _hash(distinct, self.column)])
+        self.hashes = np.unique(hashes)[:MOST_HASHES]
+        if root in BINARY_ROOTS:
             return
         extremes = pc.min_max(distinct)
         if not extremes["min"].is_valid:
@@ -145,3 +148,53 @@ def _hash(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+ROWS_A_PASS = 50_000_000
+"""Rows whose hashes are in memory at once: 200 MB, and twice that while sorting."""
+
+_HASHES = 2**31 - 1
+
+
+def repeated_keys(
+    read: Callable[[], Iterable[pa.RecordBatch]], key: Sequence[DataField], most_rows: int
+) -> RepeatedKeys:
+    """Return the keys that several rows share; nulls count as equal.
+
+    Cost:
+        At most 4 bytes a row of `ROWS_A_PASS` rows, and the rows that share a hash.
+    """
+    names, types = [column.name for column in key], [column.type for column in key]
+    passes = -(-most_rows // ROWS_A_PASS) or 1
+
+    def keys_and_hashes() -> Iterator[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int32]]]]:
+        for batch in read():
+            keys = batch.select(names)
+            yield keys, bucket_numbers(keys.columns, types, _HASHES)
+
+    rows = 0
+    shared = []
+    for number in range(passes):
+        parts = []
+        rows = 0
+        for batch, hashes in keys_and_hashes():
+            rows += batch.num_rows
+            parts.append(hashes[hashes % passes == number] if passes > 1 else hashes)
+        ordered = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int32)
+        shared.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+    suspects = np.concatenate(shared)
+    if not len(suspects):
+        return RepeatedKeys(rows=rows)
+    candidates = pa.Table.from_batches(
+        batch.filter(pa.array(np.isin(hashes, suspects))) for batch, hashes in keys_and_hashes()
+    )
+    counts = (
+        candidates.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, ROWS])
+    )
+    repeated = counts.filter(pc.greater(counts[ROWS], pa.scalar(1)))
+    return RepeatedKeys(
+        rows=rows,
+        keys=repeated.num_rows,
+        rows_of_keys=pc.sum(repeated[ROWS]).as_py() or 0,
+        examples=tuple(shown_rows(repeated.sort_by([(ROWS, "descending")]).slice(0, EXAMPLES))),
+    )

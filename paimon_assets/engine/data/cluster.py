@@ -165,29 +165,10 @@ def key_ranges(
         [batch.take(from_numpy(np.arange(0, batch.num_rows, step))) for batch in read(names)]
     )
     keys = ClusterKeys.of(order, sample)
-    for table in _in_ranges(rows, first.schema, _Ranges.of(keys, sample, ranges)):
+    # Where the ranges but the first begin, so that each has equally many rows of the sample.
+    bounds = _quantiles(_compare(keys, sample), ranges)
+    for table in _in_ranges(rows, first.schema, keys, bounds):
         yield keys, table
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ranges:
-    """Ranges of keys with equally many rows of a sample."""
-
-    keys: ClusterKeys
-    bounds: list[pa.Array[Any]]
-    """The bounds of each column, or of the curve: where the ranges but the first begin."""
-
-    @staticmethod
-    def of(keys: ClusterKeys, sample: pa.Table, count: int) -> _Ranges:
-        return _Ranges(keys=keys, bounds=_quantiles(_compare(keys, sample), count))
-
-    @property
-    def count(self) -> int:
-        return len(self.bounds[0]) + 1
-
-    def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Return the range of each row."""
-        return _ranks(self.bounds, _compare(self.keys, batch)).astype(np.int64)
 
 
 def _compare(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
@@ -198,10 +179,11 @@ def _compare(keys: ClusterKeys, rows: pa.Table | pa.RecordBatch) -> list[Any]:
 
 
 def _in_ranges(
-    rows: Iterator[pa.RecordBatch] | chain[pa.RecordBatch], schema: pa.Schema, ranges: _Ranges
+    rows: Batches, schema: pa.Schema, keys: ClusterKeys, bounds: Sequence[pa.Array[Any]]
 ) -> Iterator[pa.Table]:
+    count_of_ranges = len(bounds[0]) + 1
     with tempfile.TemporaryDirectory(prefix="paimon-cluster-") as directory:
-        paths = [Path(directory) / str(number) for number in range(ranges.count)]
+        paths = [Path(directory) / str(number) for number in range(count_of_ranges)]
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with ExitStack() as stack:
             writers = [
@@ -209,11 +191,11 @@ def _in_ranges(
                 for path in paths
             ]
             for batch in rows:
-                numbers = ranges.numbers(batch)
+                numbers = _ranks(bounds, _compare(keys, batch)).astype(np.int64)
                 by_range = batch.take(from_numpy(np.argsort(numbers, kind="stable")))
                 start = 0
                 for writer, count in zip(
-                    writers, np.bincount(numbers, minlength=ranges.count).tolist(), strict=True
+                    writers, np.bincount(numbers, minlength=count_of_ranges).tolist(), strict=True
                 ):
                     if count:
                         writer.write_batch(by_range.slice(start, count))

@@ -31,7 +31,12 @@ from paimon_assets.engine.spec.predicate.predicate import (
     conjuncts,
     rename,
 )
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import (
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    TableSchema,
+    key_field,
+)
 from paimon_assets.engine.spec.types.cast_rules import (
     cast_refusal,
     holds_integer,
@@ -95,28 +100,26 @@ class FieldMapping:
             ),
         )
         for target, source in zip(fields, sources, strict=True):
-            if source is not None:
-                mapping._check_cast(source, target, file_schema.id)
+            if source is None:
+                continue
+            refusal = cast_refusal(
+                source.type, target.type, float_to_boolean=settings.float_to_boolean
+            )
+            if refusal is not None:
+                raise UnsupportedFeatureError(
+                    f"Column '{target.name}'{mapping._of_table} is {target.type}, but {source.type}"
+                    f" in data file '{path}' (column '{source.name}' of schema {file_schema.id}):"
+                    f" {refusal}.",
+                    kind="type-change",
+                    details={
+                        "table": table,
+                        "column": target.name,
+                        "type": str(target.type),
+                        "file_type": str(source.type),
+                        "path": path,
+                    },
+                )
         return mapping
-
-    def _check_cast(self, source: DataField, target: DataField, schema_id: int) -> None:
-        refusal = cast_refusal(
-            source.type, target.type, float_to_boolean=self.casts.float_to_boolean
-        )
-        if refusal is None:
-            return
-        raise UnsupportedFeatureError(
-            f"Column '{target.name}'{self._of_table} is {target.type}, but {source.type} in data"
-            f" file '{self.path}' (column '{source.name}' of schema {schema_id}): {refusal}.",
-            kind="type-change",
-            details={
-                "table": self.table,
-                "column": target.name,
-                "type": str(target.type),
-                "file_type": str(source.type),
-                "path": self.path,
-            },
-        )
 
     @property
     def _of_table(self) -> str:
@@ -216,7 +219,15 @@ class FieldMapping:
                 column = column.dictionary_decode()
             if column.type.equals(arrow_type):
                 return column
-            self._refuse_shredded(column.type, target, arrow_type)
+            if _holds_shredded(column.type) and not _holds_shredded(arrow_type):
+                # A cast would drop the typed parts silently.
+                raise UnsupportedFeatureError(
+                    f"Data file '{self.path}' stores parts of the VARIANT column '{target.name}' as"
+                    " columns of their own (shredding), which this engine cannot assemble. Leave"
+                    " the column out, or rewrite the table without 'variant.shreddingSchema'.",
+                    kind="variant-shredded",
+                    details={"table": self.table, "path": self.path, "column": target.name},
+                )
             if self.cuts_times:
                 column = _coarsen(column, arrow_type)
             return fit_column(column, arrow_type)
@@ -227,17 +238,6 @@ class FieldMapping:
                 kind="column-type",
                 details={"path": self.path, "column": target.name},
             ) from error
-
-    def _refuse_shredded(self, held: Any, target: DataField, arrow_type: Any) -> None:
-        """Refuse shredded VARIANT values: a cast would drop the typed parts silently."""
-        if _holds_shredded(held) and not _holds_shredded(arrow_type):
-            raise UnsupportedFeatureError(
-                f"Data file '{self.path}' stores parts of the VARIANT column '{target.name}' as"
-                " columns of their own (shredding), which this engine cannot assemble. Leave the"
-                " column out, or rewrite the table without 'variant.shreddingSchema'.",
-                kind="variant-shredded",
-                details={"table": self.table, "path": self.path, "column": target.name},
-            )
 
     def _cast(self, column: Any, source: DataField, target: DataField) -> Any:
         stored = self._stored(column, target, to_arrow_type(source.type))
@@ -315,3 +315,19 @@ def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]
             return all(holds_integer(source, literal) for literal in literals)
         case _:
             return False
+
+
+def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """Return the columns of a primary-key table's data files, in file order.
+
+    Keys are stored twice: as `_KEY_<name>` and among the columns. Thin files lack the first, so
+    readers use the columns.
+
+    >>> from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+    >>> declared = Schema.of({"p": "INT", "id": "INT", "v": "INT"},
+    ...                      primary_keys=["p", "id"], partition_keys=["p"])
+    >>> [field.name for field in key_value_fields(first_table_schema(declared, time_millis=0))]
+    ['_KEY_id', '_SEQUENCE_NUMBER', '_VALUE_KIND', 'p', 'id', 'v']
+    """
+    keys = (key_field(field) for field in schema.key_fields)
+    return (*keys, SEQUENCE_NUMBER, VALUE_KIND, *schema.fields)

@@ -44,10 +44,10 @@ from paimon_assets.engine.contract.tasks.row_change_task import (
     RowChangeTask,
 )
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.data.arrow_predicate import passing_rows
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
-from paimon_assets.engine.data.deletion import POSITION, read_deletion_vector
+from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
+from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows

@@ -36,7 +36,6 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
-from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
@@ -59,6 +58,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     numbers,
     record_order,
 )
+from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import RowKind

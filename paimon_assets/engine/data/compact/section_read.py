@@ -17,12 +17,10 @@ from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserializ
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.data.arrow_predicate import passing_rows
-from paimon_assets.engine.data.deletion import POSITION
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK, MergePlan
-from paimon_assets.engine.data.read.data_files import FileRead, open_ahead
+from paimon_assets.engine.data.read.data_files import POSITION, FileRead, open_ahead
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
-from paimon_assets.engine.data.read.row_stage import RowStage
+from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm.compact_steps import Section

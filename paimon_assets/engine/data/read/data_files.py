@@ -2,7 +2,14 @@
 
 file index (may a row pass?) ─▶ file bytes ─▶ FormatReader (row groups, projection)
     ─▶ live rows (deletion vector) ─▶ FieldMapping (ids, names, types)
+
+Deleted rows are dropped by their position, which counts all rows of the file from 0, also those
+that are not decoded; so before any filter, and before columns are converted: a deleted value need
+not fit.
+Source: `org.apache.paimon.deletionvectors.ApplyDeletionVectorReader`.
 """
+
+from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -11,25 +18,31 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.bitmaps.deletion_vector import (
+    FRAME_BYTES,
+    DeletionVector,
+    decode_vector,
+)
 from paimon_assets.engine.codec.file_index.file_index import damaged_index, has_passing_rows
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.casting import CastSettings
-from paimon_assets.engine.data.deletion import (
-    POSITION,
-    live_rows,
-    read_deletion_vector,
-    with_positions_of,
-)
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.errors import PaimonError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    FormatError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+    storage_failure,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
@@ -165,10 +178,19 @@ class FileRead:
         predicate = mapping.file_predicate(self.predicate)
         if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
             return True
-        index = _file_index(self.file_io, self.split, file)
-        if index is None:
+        path = self.split.path_of(file)
+        names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
+        data = file.embedded_file_index
+        if data is not None:
+            path = f"{path} (in the manifest)"
+        elif not names:
             return True
-        columns, (data, path) = self.context.schemas_by_id[file.schema_id].by_name, index
+        else:
+            path = f"{path.rpartition('/')[0]}/{names[0]}"
+            if len(names) > 1:
+                raise damaged_index(path, f"there is another one beside it, {names[1]}")
+            data = self.file_io.read_bytes(path)
+        columns = self.context.schemas_by_id[file.schema_id].by_name
         return has_passing_rows(data, predicate, columns, path)
 
     @cached_property
@@ -193,11 +215,8 @@ class FileRead:
     def _mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
         columns = None if file.write_cols is None else tuple(file.write_cols)
         key = (file.schema_id, columns, file.file_format, file.external_path is None)
-        if key not in self._mappings:
-            self._mappings[key] = self._new_mapping(file, path)
-        return replace(self._mappings[key], path=path)
-
-    def _new_mapping(self, file: DataFileMeta, path: str) -> FieldMapping:
+        if key in self._mappings:
+            return replace(self._mappings[key], path=path)
         file_schema = file_schema_of(self.context.schemas_by_id, file.schema_id, path)
         held = held_columns(file, file_schema)
         mapping = FieldMapping.of(
@@ -209,7 +228,8 @@ class FileRead:
             casts=CastSettings.of(self.context.schema.typed_options),
         )
         mapping = mapping.without_char_blanks() if file.file_format == "orc" else mapping
-        return replace(mapping, cuts_times=file.external_path is not None)
+        self._mappings[key] = replace(mapping, cuts_times=file.external_path is not None)
+        return self._mappings[key]
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:
         """Refuse files that hold a BLOB column among others: as references, not as values."""
@@ -258,15 +278,96 @@ def _blob_columns(schema: TableSchema) -> set[str]:
     return {field.name for field in schema.fields if field.type.root is TypeRoot.BLOB}
 
 
-def _file_index(file_io: FileIO, split: DataSplit, file: DataFileMeta) -> tuple[bytes, str] | None:
-    """Return (index, its path) of one of the split's files; None without an index."""
-    path = split.path_of(file)
-    if file.embedded_file_index is not None:
-        return file.embedded_file_index, f"{path} (in the manifest)"
-    names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
-    if not names:
-        return None
-    index_path = f"{path.rpartition('/')[0]}/{names[0]}"
-    if len(names) > 1:
-        raise damaged_index(index_path, f"there is another one beside it, {names[1]}")
-    return file_io.read_bytes(index_path), index_path
+RowRange = tuple[int, int]
+"""Positions `[start, stop)` in a file."""
+POSITION = "_POSITION"
+"""Column of the positions of rows."""
+
+
+def read_deletion_vector(
+    file_io: FileIO, deletion: DeletionFile, file: DataFileMeta
+) -> DeletionVector:
+    """Read the deletion vector of a data file. Cost: one read of its bytes."""
+    try:
+        with file_io.open_input(deletion.path) as source:
+            left = source.size() - deletion.offset
+            if deletion.offset < 0 or not 0 <= deletion.length <= left:
+                raise _unfit(
+                    deletion,
+                    f"the table says that it has {deletion.length} bytes at {deletion.offset}, in"
+                    f" a file of {source.size()}",
+                )
+            source.seek(deletion.offset)
+            data = source.read(min(left, deletion.length + FRAME_BYTES))
+    except OSError as error:
+        message = f"Storage failed while reading '{deletion.path}': {error}."
+        raise storage_failure(message, deletion.path, error) from error
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"
+            f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
+            " again.",
+            kind=error.kind,
+            details={"path": deletion.path},
+        ) from error
+    vector = decode_vector(
+        data, deletion.path, length=deletion.length, cardinality=deletion.cardinality
+    )
+    if vector.last >= file.row_count:
+        raise _unfit(
+            deletion,
+            f"it deletes row {vector.last} of '{file.file_name}', which has {file.row_count} rows",
+        )
+    return vector
+
+
+def _unfit(deletion: DeletionFile, what: str) -> FormatError:
+    return FormatError(
+        f"{deletion.path}: wrong deletion vector, {what}.",
+        kind="deletion-vector",
+        details={"path": deletion.path},
+    )
+
+
+def live_rows(
+    batches: Iterable[pa.RecordBatch],
+    vectors: Sequence[DeletionVector],
+    row_ranges: Iterable[RowRange],
+) -> Iterator[pa.RecordBatch]:
+    """Drop deleted rows; batches may become empty."""
+    for batch, ranges in _with_ranges(batches, row_ranges):
+        is_live = np.ones(batch.num_rows, dtype=np.bool_)
+        first_row = 0
+        for start, stop in ranges:
+            for vector in vectors:
+                positions = vector.positions(start, stop).astype(np.int64)
+                is_live[first_row + positions - start] = False
+            first_row += stop - start
+        yield batch if is_live.all() else batch.filter(from_numpy(is_live))
+
+
+def with_positions_of(
+    batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
+) -> Iterator[pa.RecordBatch]:
+    """Add a column `POSITION`."""
+    for batch, ranges in _with_ranges(batches, row_ranges):
+        parts = [np.arange(start, stop, dtype=np.int64) for start, stop in ranges]
+        positions = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        yield batch.append_column(POSITION, from_numpy(positions))
+
+
+def _with_ranges(
+    batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
+) -> Iterator[tuple[pa.RecordBatch, list[RowRange]]]:
+    """Yield each batch with the positions of its rows."""
+    ranges = deque(row_ranges)
+    for batch in batches:
+        parts, missing = [], batch.num_rows
+        while missing:
+            start, stop = ranges.popleft()
+            if stop - start > missing:
+                ranges.appendleft((start + missing, stop))
+                stop = start + missing
+            parts.append((start, stop))
+            missing -= stop - start
+        yield batch, parts

@@ -31,10 +31,17 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.data.deletion import POSITION, live_rows, with_positions_of
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.run_cursor import read_ahead
-from paimon_assets.engine.data.read.data_files import OPENED, FileRead, held_columns, open_ahead
+from paimon_assets.engine.data.read.data_files import (
+    OPENED,
+    POSITION,
+    FileRead,
+    held_columns,
+    live_rows,
+    open_ahead,
+    with_positions_of,
+)
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError

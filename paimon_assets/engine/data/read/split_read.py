@@ -21,10 +21,9 @@ Source: `org.apache.paimon.table.source.splitread`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -115,16 +114,13 @@ class _Difference(MergeFunction):
             kinds = records.kinds.copy()
         kinds[newest[pairs]] = RowKind.UPDATE_AFTER
         differs = np.ones(len(newest), dtype=np.bool_)
-        differs[pairs] = ~self._equal(records.column, order[first[pairs]], newest[pairs])
-        return ChosenRows.of(newest[differs], kinds, keep_retracts=keep_retracts)
-
-    def _equal(self, column: Callable[[str], Any], old: Any, new: Any) -> Any:
-        equal = np.ones(len(old), dtype=np.bool_)
+        old, new = from_numpy(order[first[pairs]]), from_numpy(newest[pairs])
+        equal = np.ones(len(pairs), dtype=np.bool_)
         for name in self.columns:
-            values = column(name)
-            left, right = values.take(from_numpy(old)), values.take(from_numpy(new))
-            equal &= equal_values(left, right)
-        return equal
+            values = records.column(name)
+            equal &= equal_values(values.take(old), values.take(new))
+        differs[pairs] = ~equal
+        return ChosenRows.of(newest[differs], kinds, keep_retracts=keep_retracts)
 
 
 _IDS = (b"PARQUET:field_id", b"paimon.id")
@@ -186,9 +182,6 @@ def _fields_in(
             yield DataField(id=field_id, name=column.name, type=data_type)
 
 
-Read = Callable[[ReadContext, DataSplit, FileIO, Threads], Generator[pa.RecordBatch, None, None]]
-
-
 def read_split(
     context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads = CALLER_ONLY
 ) -> Generator[pa.RecordBatch, None, None]:
@@ -198,10 +191,19 @@ def read_split(
     Decoding and gathering run in `threads` beside the caller; closing the iterator ends them.
     """
     context = context.of(split)
-    _check_supported(context, split)
+    if split.is_streaming and context.schema.has_primary_key and not context.keeps_kinds:
+        raise UnsupportedFeatureError(
+            f"A streaming split of table '{context.table}' keeps the kinds of its rows; ask for"
+            f" the column '{ROW_KIND.name}' to read it.",
+            kind="streaming-split",
+            details={"table": context.table},
+        )
     context = with_file_schemas(context, split, file_io)
     open_ahead(split, file_io)
-    with closing(_choose(context, split)(context, split, file_io, threads)) as batches:
+    read = read_raw if _is_raw(context, split) else read_merged
+    if split.is_difference:
+        read = read_diff
+    with closing(read(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
 
@@ -232,24 +234,8 @@ def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> 
     return sum(map(read.bytes_to_decode, split.data_files))
 
 
-def _choose(context: ReadContext, split: DataSplit) -> Read:
-    if split.is_difference:
-        return read_diff
-    return read_raw if _is_raw(context, split) else read_merged
-
-
 def _is_raw(context: ReadContext, split: DataSplit) -> bool:
     if not context.schema.has_primary_key or split.is_streaming:
         return True
     # A file that may hold retractions must be merged even alone, or they would come out as rows.
     return split.raw_convertible and all(file.delete_row_count == 0 for file in split.data_files)
-
-
-def _check_supported(context: ReadContext, split: DataSplit) -> None:
-    if split.is_streaming and context.schema.has_primary_key and not context.keeps_kinds:
-        raise UnsupportedFeatureError(
-            f"A streaming split of table '{context.table}' keeps the kinds of its rows; ask for"
-            f" the column '{ROW_KIND.name}' to read it.",
-            kind="streaming-split",
-            details={"table": context.table},
-        )

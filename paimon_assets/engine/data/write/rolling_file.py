@@ -33,9 +33,9 @@ from paimon_assets.engine.codec.file_index.file_index_bitmap import (
 from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
+from paimon_assets.engine.data.field_mapping import key_value_fields
 from paimon_assets.engine.data.format.base import FormatWriter, storage_errors
 from paimon_assets.engine.data.format.formats import open_writer
-from paimon_assets.engine.data.key_value import key_value_fields
 from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.data.write.file_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
