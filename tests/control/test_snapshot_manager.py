@@ -15,7 +15,12 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFound
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    BUILT_ON_PROPERTY,
+    CommitKind,
+    Snapshot,
+)
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import snapshot
 from tests.testkit.faulty_fileio import FaultyFileIO
@@ -57,7 +62,7 @@ def test_a_table_without_snapshots_has_no_latest_and_no_earliest(table):
     assert table.manager.latest_id() is None
     assert table.manager.earliest_id() is None
     assert table.manager.at_timestamp(1) is None
-    assert table.manager.latest_of_user("user") is None
+    assert table.manager.find_commit("user", BATCH_COMMIT_IDENTIFIER) is None
 
 
 def test_right_hints_spare_every_listing(table):
@@ -181,7 +186,7 @@ def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
     table.add(*range(1, 21), commit_user="other")
     table.add(7, commit_user="me", commit_identifier=1)
     table.add(9, commit_user="me", commit_identifier=2, commit_kind=CommitKind.COMPACT)
-    assert table.manager.latest_of_user("me").id == 9
+    assert table.manager.find_commit("me", 2).id == 9
     assert table.manager.find_commit("me", 1).id == 7
     assert table.manager.find_commit("me", 2, [CommitKind.APPEND]) is None
     assert table.manager.find_commit("me", 3) is None
@@ -193,25 +198,25 @@ def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
 
 def test_a_history_ends_at_the_first_expired_snapshot(table):
     table.add(50, 51, 52)
-    assert table.manager.latest_of_user("user-50").id == 50
-    assert table.manager.latest_of_user("user-49") is None
+    assert table.manager.find_commit("user-50", BATCH_COMMIT_IDENTIFIER).id == 50
+    assert table.manager.find_commit("user-49", BATCH_COMMIT_IDENTIFIER) is None
     assert table.file_io.count("read_bytes") < 80
 
 
 def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
     table.add(1, 2, 3, commit_user="me")
-    assert table.manager.latest_of_user("me").id == 3
+    assert table.manager.find_commit("me", BATCH_COMMIT_IDENTIFIER).id == 3
     for number in (2, 3):
         LocalFileIO().delete_file(table.paths.snapshot(number))
     table.file_io.exists("x")  # so that the new list has another name
     table.add(2, 3, commit_user="other")
-    assert table.manager.latest_of_user("me").id == 1
+    assert table.manager.find_commit("me", BATCH_COMMIT_IDENTIFIER).id == 1
     table.add(1, commit_user="other")
     LocalFileIO().delete_file(table.paths.snapshot(3))
     LocalFileIO().delete_file(table.paths.snapshot(2))
     table.file_io.exists("x")
     table.add(2, commit_user="other")
-    assert table.manager.latest_of_user("me") is None
+    assert table.manager.find_commit("me", BATCH_COMMIT_IDENTIFIER) is None
 
 
 def test_a_history_is_forgotten_when_the_table_was_made_again(store, tmp_path):

@@ -135,27 +135,22 @@ class FileStore:
         more_reads, more_files = self.snapshots.paths_of_latest(with_break=with_break)
         return self.file_io.ahead(reads=reads + more_reads, files=files + more_files)
 
-    def refuse_newer(self, schema_ids: Iterable[int]) -> None:
-        """Refuse to rewrite rows of files by a schema older than theirs: columns would be lost."""
-        newer = [number for number in schema_ids if number > self.schema.id]
-        if newer:
-            raise CommitConflictError(
-                f"Table '{self.label}': the schema was changed, and files of schema {newer[0]} "
-                f"cannot be rewritten by schema {self.schema.id}. Plan again.",
-                kind="schema-changed",
-                details={"table": self.label, "schema_id": newer[0]},
-            )
-
     def rewrite_context(
         self, schema_ids: Iterable[int], predicate: Predicate | None = None
     ) -> ReadContext:
         """Return how tasks read files of some schemas, to write their rows by the table's."""
-        older = sorted(set(schema_ids) - {self.schema.id})
-        self.refuse_newer(older)
+        others = sorted(set(schema_ids) - {self.schema.id})
+        if others and others[-1] > self.schema.id:
+            raise CommitConflictError(  # columns would be lost
+                f"Table '{self.label}': the schema was changed, and files of schema {others[-1]} "
+                f"cannot be rewritten by schema {self.schema.id}. Plan again.",
+                kind="schema-changed",
+                details={"table": self.label, "schema_id": others[-1]},
+            )
         return ReadContext(
             table=self.label,
             schema=self.schema,
-            file_schemas=tuple(map(self.schemas.schema, older)),
+            file_schemas=tuple(map(self.schemas.schema, others)),
             columns=self.schema.field_names,
             predicate=predicate,
             file_io=self.file_io.spec,

@@ -67,11 +67,6 @@ class _LiveBuckets:
     """(schema of files, schema of a write) whose key types are the same."""
     lock: Lock = field(default_factory=Lock)
 
-    def restart(self) -> None:
-        self.snapshot = None
-        for values in (self.buckets, self.partitions, self.schemas, self.checked):
-            values.clear()
-
     def add(self, entry: ManifestEntry) -> None:
         bucket = self.buckets.setdefault((entry.partition, entry.bucket), _Bucket())
         bucket.files += 1
@@ -217,7 +212,9 @@ def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> No
         if step is not None
     ]
     if len(deltas) < len(steps) or not all(map(kept.apply, deltas)):
-        kept.restart()
+        kept.snapshot = None
+        for values in (kept.buckets, kept.partitions, kept.schemas, kept.checked):
+            values.clear()
         kept.apply(FileStoreScan(store).live_files(snapshot))
     kept.snapshot = snapshot
 

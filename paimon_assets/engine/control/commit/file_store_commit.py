@@ -194,7 +194,7 @@ class FileStoreCommit:
         return changes_of(messages, kind, default_buckets=schema.typed_options.get(BUCKET))
 
     def _until_done(self, request: CommitRequest) -> Snapshot:
-        files = CommitFiles(store=self._store, names=ManifestNames.fresh(), limits=self._limits)
+        files = CommitFiles(store=self._store, names=ManifestNames(), limits=self._limits)
         began_ms = self._clock.now_millis()
         lost = 0
         while True:

@@ -90,20 +90,14 @@ class Retention:
     @classmethod
     def of_changelogs(cls, options: Options) -> Self:
         """Read the retention of a table's changelogs."""
-        base = cls.of_snapshots(options)
+        base, time_ms = cls.of_snapshots(options), options.get(CHANGELOG_TIME_RETAINED)
+        fewest = options.get(CHANGELOG_NUM_RETAINED_MIN)
+        most = options.get(CHANGELOG_NUM_RETAINED_MAX)
         return cls(
-            min_count=_or(options.get(CHANGELOG_NUM_RETAINED_MIN), base.min_count),
-            max_count=_or(options.get(CHANGELOG_NUM_RETAINED_MAX), base.max_count),
-            time_ms=_or(options.get(CHANGELOG_TIME_RETAINED), base.time_ms),
+            min_count=base.min_count if fewest is None else fewest,
+            max_count=base.max_count if most is None else most,
+            time_ms=base.time_ms if time_ms is None else time_ms,
             limit=base.limit,
-        )
-
-    def outlives(self, other: "Retention") -> bool:
-        """Whether something may stay by these rules that goes by the other ones."""
-        return (
-            self.max_count > other.max_count
-            or self.min_count > other.min_count
-            or self.time_ms > other.time_ms
         )
 
     def first_retained(
@@ -147,11 +141,12 @@ class Retention:
 
 def changelogs_live_longer(options: Options) -> bool:
     """Whether an expired snapshot leaves its changelog behind."""
-    return Retention.of_changelogs(options).outlives(Retention.of_snapshots(options))
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
+    changelogs, snapshots = Retention.of_changelogs(options), Retention.of_snapshots(options)
+    return (
+        changelogs.max_count > snapshots.max_count
+        or changelogs.min_count > snapshots.min_count
+        or changelogs.time_ms > snapshots.time_ms
+    )
 
 
 @dataclass(slots=True, kw_only=True)

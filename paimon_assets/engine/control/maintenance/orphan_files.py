@@ -104,15 +104,6 @@ def clean_orphan_files(
     return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
 
 
-def needed_names(store: FileStore, names: Iterable[str], *, besides: Container[str]) -> set[str]:
-    """Return which names of files a table needs.
-
-    Cost: reads every manifest of every snapshot and tag that counts, once.
-    """
-    wanted = frozenset(names)
-    return {name for name in _needed_by_all(store, set(), besides=besides) if name in wanted}
-
-
 def _candidates(store: FileStore) -> Iterator[FileStatus]:
     """Yield the files of a table that may be deleted if nothing needs them."""
     list_directory = store.file_io.list_tree(store.paths.table)
@@ -295,7 +286,8 @@ def drop_rejected(
             for entry in entries:
                 paths = data_file_paths(branch, entry)
                 data |= {path: entry.file.file_size * (not n) for n, path in enumerate(paths)}
-    needed = needed_names(store, {_name(path) for path in (*data, *metadata)}, besides=old)
+    names = frozenset(_name(path) for path in (*data, *metadata))
+    needed = {name for name in _needed_by_all(store, set(), besides=old) if name in names}
     going = [path for path in (*data, *sorted(metadata)) if _name(path) not in needed]
     if not dry_run:
         for name in old:

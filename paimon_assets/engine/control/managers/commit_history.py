@@ -28,8 +28,6 @@ class _Seen:
     anchor: Snapshot | None = None
     commits: dict[tuple[str, int], dict[CommitKind, int]] = field(default_factory=dict)
     """(user, identifier) → kind → snapshot id."""
-    users: dict[str, int] = field(default_factory=dict)
-    """User → id of the newest snapshot."""
     since_ms: int = 0
     """No older snapshot was read, in epoch milliseconds."""
     lock: Lock = field(default_factory=Lock)
@@ -38,7 +36,6 @@ class _Seen:
         """Clear the history."""
         self.anchor = None
         self.commits.clear()
-        self.users.clear()
 
 
 @lru_cache(maxsize=64)
@@ -114,19 +111,11 @@ class CommitHistory:
         since_ms = commit_user.since_ms if isinstance(commit_user, RecentUser) else 0
         by_kind = self._up_to(latest, since_ms).commits.get((commit_user, commit_identifier), {})
         ids = [snapshot_id for kind, snapshot_id in by_kind.items() if kind in kinds]
-        return self._one(latest, max(ids)) if ids else None
-
-    def latest_of_user(self, latest: Snapshot | None, commit_user: str) -> Snapshot | None:
-        """Return the newest snapshot of a user, None if there is none."""
-        if latest is None:
+        if not ids:
             return None
-        snapshot_id = self._up_to(latest).users.get(commit_user)
-        return None if snapshot_id is None else self._one(latest, snapshot_id)
+        return latest if max(ids) == latest.id else self._read(max(ids))
 
-    def _one(self, latest: Snapshot, snapshot_id: int) -> Snapshot | None:
-        return latest if latest.id == snapshot_id else self._read(snapshot_id)
-
-    def _up_to(self, latest: Snapshot, since_ms: int = 0) -> _Seen:
+    def _up_to(self, latest: Snapshot, since_ms: int) -> _Seen:
         seen = _seen_of(self._table)
         with seen.lock:
             is_stale = seen.anchor is not None and not self._still_true(seen.anchor, latest)
@@ -142,7 +131,6 @@ class CommitHistory:
             for snapshot in reversed(list(newer)):
                 key = (snapshot.commit_user, snapshot.commit_identifier)
                 seen.commits.setdefault(key, {})[snapshot.commit_kind] = snapshot.id
-                seen.users[snapshot.commit_user] = snapshot.id
             seen.anchor = latest
         return seen
 

@@ -237,13 +237,6 @@ class SnapshotManager:
                 best, high = candidate, middle - 1
         return best
 
-    def latest_of_user(self, commit_user: str) -> Snapshot | None:
-        """Return the newest snapshot a user committed, None if there is none.
-
-        Cost: every snapshot is read once a process; after that only new ones.
-        """
-        return self._history.latest_of_user(self.latest(), commit_user)
-
     def find_commit(
         self,
         commit_user: str,
@@ -254,7 +247,7 @@ class SnapshotManager:
     ) -> Snapshot | None:
         """Return the snapshot of one commit of a user, None if it did not happen (or expired).
 
-        Cost: as `latest_of_user`.
+        Cost: every snapshot is read once a process; after that only new ones.
         """
         newest = latest or self.latest()
         return self._history.find(newest, commit_user, commit_identifier, frozenset(kinds))

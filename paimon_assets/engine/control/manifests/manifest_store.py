@@ -89,14 +89,9 @@ SHARED_CACHE = ManifestCache(256 * 1024 * 1024)
 class ManifestNames:
     """Fresh names of one commit: one uuid, then a counter, as Paimon names manifests."""
 
-    unique: str
+    unique: str = field(default_factory=lambda: str(uuid4()))
     issued: list[str] = field(default_factory=list)
-    """Every name given out, whether its file was written in full, in part, or not."""
-
-    @classmethod
-    def fresh(cls) -> "ManifestNames":
-        """Begin with a random uuid."""
-        return cls(str(uuid4()))
+    """All names, whether their files were written in full, in part, or not."""
 
     def next(self, prefix: str) -> str:
         """Name the next `manifest`, `manifest-list` or `index-manifest`."""
@@ -137,14 +132,9 @@ class ManifestStore:
         return found
 
     def read(
-        self, meta: ManifestFileMeta, keep: KeepEntry | None = None
+        self, meta: ManifestFileMeta, keep: KeepEntry | None = None, *, data: bytes | None = None
     ) -> Sequence[ManifestEntry]:
-        """Read a manifest, or take it from the cache."""
-        return self._read(meta, keep, None)
-
-    def _read(
-        self, meta: ManifestFileMeta, keep: KeepEntry | None, data: bytes | None
-    ) -> Sequence[ManifestEntry]:
+        """Read a manifest, or take it from the cache; `data` is its content, if it was fetched."""
         key = self._key(meta.file_name)
         found: Sequence[ManifestEntry] | None = self._cache.get(key)
         if found is None:
@@ -187,7 +177,7 @@ class ManifestStore:
                     fetched = ahead.pop(meta.file_name, None)
                     data = None if fetched is None else fetched.result()
                     fetch(0 if fetched is None else 1)
-                    yield from self._read(meta, keep, data)
+                    yield from self.read(meta, keep, data=data)
             finally:
                 pool.shutdown(cancel_futures=True)
 

@@ -17,7 +17,6 @@ from paimon_assets.engine.control.segments.segment_registry import (
     commit_of,
     external_entries,
     is_refreshed_between,
-    known_files,
     live_text_segments,
     registered_text_segments,
 )
@@ -154,7 +153,11 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     foreign = external_entries(store, entries)
     if not foreign:
         return
-    known = known_files(SegmentRegistry(store=store).load().segments)
+    known = {
+        plain_path(segment.path_of(file)): (segment, position)
+        for segment in SegmentRegistry(store=store).load().segments
+        for position, file in enumerate(segment.files)
+    }
     needed = {}
     for entry in foreign:
         path = plain_path(entry.file.external_path or "")

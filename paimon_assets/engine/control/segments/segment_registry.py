@@ -333,12 +333,3 @@ def registered_text_segments(store: FileStore) -> list[Segment]:
     listed = SegmentRegistry(store=store).load().segments
     texts = [segment for segment in listed if not segment.is_visible_to_paimon]
     return resolve(_main_of(store), texts) if texts else []
-
-
-def known_files(segments: Iterable[Segment]) -> dict[str, tuple[Segment, int]]:
-    """Return plain path → (segment, position of the file in it); later segments win."""
-    return {
-        plain_path(segment.path_of(file)): (segment, position)
-        for segment in segments
-        for position, file in enumerate(segment.files)
-    }
