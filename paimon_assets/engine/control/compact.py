@@ -202,9 +202,6 @@ def files_of_size(total_bytes: int, target_bytes: int) -> int:
     return -(-total_bytes // max(1, target_bytes))
 
 
-_SMALL_FILES = "small-files"
-_DELETED_ROWS = "deleted-rows"
-_REWRITE = "rewrite"
 _FEWEST_FILES = 2
 
 
@@ -230,9 +227,6 @@ class AppendPlanner:
 
     def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
         """Yield the units of a bucket (a partition, where there are no buckets)."""
-        return (self._plan(bucket, files) for files in self._groups(bucket))
-
-    def _groups(self, bucket: LiveBucket) -> list[list[DataFileMeta]]:
         options = self.schema.typed_options
         min_files = _FEWEST_FILES if self.is_full else options.get(COMPACTION_MIN_FILE_NUM)
         rules = AppendCompaction(
@@ -241,28 +235,35 @@ class AppendPlanner:
             min_files=1 if self.rewrites_all else min_files,
             is_full=self.is_full,
         )
+        ordered: Sequence[DataFileMeta] = bucket.files
         if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             index_of = {
                 vector.data_file_name: index.file_name
                 for index in bucket.index_files
                 for vector in index.deletion_vectors or ()
             }
-            candidates = [file for file in bucket.files if self._is_candidate(file, bucket)]
-            return rules.in_any_order(candidates, lambda file: index_of.get(file.file_name))
-        groups = rules.in_order(
-            self._in_order(bucket),
-            lambda file: self._is_candidate(file, bucket),
-            lambda file: self._has_many_deletes(file, bucket),
-        )
-        if bucket.index_files and groups:
-            # The index file of a bucket is replaced as a whole, so by one task.
-            return [max(groups, key=len)]
-        return groups
-
-    def _in_order(self, bucket: LiveBucket) -> Sequence[DataFileMeta]:
-        if self.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
-            return bucket.files
-        return sorted(bucket.files, key=lambda file: file.min_sequence_number)
+            candidates = [file for file in ordered if self._is_candidate(file, bucket)]
+            groups = rules.in_any_order(candidates, lambda file: index_of.get(file.file_name))
+        else:
+            ordered = sorted(ordered, key=lambda file: file.min_sequence_number)
+            groups = rules.in_order(
+                ordered,
+                lambda file: self._is_candidate(file, bucket),
+                lambda file: self._has_many_deletes(file, bucket),
+            )
+            if bucket.index_files and groups:
+                # The index file of a bucket is replaced as a whole, so by one task.
+                groups = [max(groups, key=len)]
+        for group in groups:
+            names = {file.file_name for file in group}
+            touched = tuple(
+                index
+                for index in bucket.index_files
+                if any(vector.data_file_name in names for vector in index.deletion_vectors or ())
+            )
+            reason = "deleted-rows" if touched else "small-files"
+            files = [file for file in ordered if file.file_name in names]
+            yield _rewriting(bucket, files, touched, "rewrite" if self.rewrites_all else reason)
 
     def _is_candidate(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
         if file.external_path is not None or file.file_name in self.compacted_files:
@@ -279,25 +280,24 @@ class AppendPlanner:
         ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
         return vector.cardinality is None or vector.cardinality > file.row_count * ratio
 
-    def _plan(self, bucket: LiveBucket, files: Sequence[DataFileMeta]) -> PlannedUnit:
-        names = {file.file_name for file in files}
-        touched = tuple(
-            index
-            for index in bucket.index_files
-            if any(vector.data_file_name in names for vector in index.deletion_vectors or ())
-        )
-        ordered = [file for file in self._in_order(bucket) if file.file_name in names]
-        task = CompactTask(
-            split=bucket.split(ordered), index_files=touched, index_directory=bucket.index_directory
-        )
-        expected = files_of_size(sum(file.file_size for file in files), self.target_bytes)
-        return PlannedUnit(
-            task=task,
-            reason=_REWRITE if self.rewrites_all else _DELETED_ROWS if touched else _SMALL_FILES,
-            runs_before=len(bucket.files),
-            runs_after=len(bucket.files) - len(files) + expected,
-            expected_files=expected,
-        )
+
+def _rewriting(
+    bucket: LiveBucket, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta], reason: str
+) -> PlannedUnit:
+    """Return the unit that writes files of a table without key again."""
+    target = target_bytes_of(bucket.store.schema)
+    expected = files_of_size(sum(file.file_size for file in files), target)
+    return PlannedUnit(
+        task=CompactTask(
+            split=bucket.split(files),
+            index_files=tuple(indexes),
+            index_directory=bucket.index_directory,
+        ),
+        reason=reason,
+        runs_before=len(bucket.files),
+        runs_after=len(bucket.files) - len(files) + expected,
+        expected_files=expected,
+    )
 
 
 _HOUR_MS = 3_600_000
@@ -409,7 +409,6 @@ class KeyedPlanner:
         )
 
 
-_CLUSTERING = "clustering"
 _MOST_COLUMNS = 16
 _UNORDERED = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
@@ -437,9 +436,8 @@ def check_order(table: str, schema: TableSchema, order: ClusterOrder | None) -> 
             raise refused(f"values of column '{name}' ({column.type}) have no order")
 
 
-def clustering_units(schema: TableSchema, buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
+def clustering_units(buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
     """Yield a unit for each partition that has files of its own."""
-    target = target_bytes_of(schema)
     for bucket in buckets:
         files = [file for file in bucket.files if file.external_path is None]
         if not files:
@@ -453,21 +451,7 @@ def clustering_units(schema: TableSchema, buckets: Iterable[LiveBucket]) -> Iter
                     kind="cluster-order",
                     details={"table": bucket.store.label, "file": index.file_name},
                 )
-        expected = files_of_size(sum(file.file_size for file in files), target)
-        yield PlannedUnit(
-            task=CompactTask(
-                split=bucket.split(files),
-                index_files=bucket.index_files,
-                index_directory=bucket.index_directory,
-            ),
-            reason=_CLUSTERING,
-            runs_before=len(bucket.files),
-            runs_after=len(bucket.files) - len(files) + expected,
-            expected_files=expected,
-        )
-
-
-_WAITING_ROWS = "waiting-rows"
+        yield _rewriting(bucket, files, bucket.index_files, "clustering")
 
 
 class CompactStrategy(StrEnum):
@@ -556,7 +540,7 @@ def _units(
     store: FileStore, scope: CompactScope, buckets: Iterable[LiveBucket], now_ms: int
 ) -> Iterator[PlannedUnit]:
     if scope.strategy is CompactStrategy.SORT:
-        yield from clustering_units(store.schema, buckets)
+        yield from clustering_units(buckets)
         return
     is_full = scope.strategy is CompactStrategy.FULL
     if not store.schema.has_primary_key:
@@ -602,7 +586,7 @@ def _postponed(
         )
         yield PlannedUnit(
             task=CompactTask(split=split),
-            reason=_WAITING_ROWS,
+            reason="waiting-rows",
             runs_before=0,
             runs_after=0,
             expected_files=1,

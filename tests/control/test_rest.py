@@ -1,0 +1,674 @@
+"""Requests of the REST client against a real server that fails as it is told."""
+
+import datetime as dt
+import json
+import socket
+
+import pytest
+
+from paimon_assets.engine.codec.rest.documents import (
+    CommitRequest,
+    CommitResponse,
+    ConfigResponse,
+    ListDatabasesResponse,
+    ListTablesResponse,
+    SnapshotResponse,
+    TableResponse,
+    TagResponse,
+    TokenResponse,
+)
+from paimon_assets.engine.control.catalog.data_tokens import TableStorage
+from paimon_assets.engine.control.rest.auth import (
+    BearerAuth,
+    DefaultSigner,
+    DlfAuth,
+    DlfToken,
+    OpenApiSigner,
+    SignedRequest,
+    auth_of,
+)
+from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, Request, checked_uri
+from paimon_assets.engine.control.rest.rest_api import RestApi
+from paimon_assets.engine.errors import (
+    ACCESS_DENIED,
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import current_spec, open_file_io
+from paimon_assets.engine.fileio.renewed import RenewedFileIO
+from tests.testkit.builders import snapshot as a_snapshot
+from tests.testkit.http_servers import Say, ScriptedServer
+
+SECRET = "very-secret-token"  # noqa: S105
+TABLES = ("databases", "db", "tables")
+T = (*TABLES, "t")
+GOOD = Say(body={"success": True})
+LOST = Say(silent=True)
+CUT = Say(body={"success": True}, cut=True)
+
+
+class NotedClock:
+    """Time that passes only where somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+        self.waited: list[float] = []
+
+    def now_millis(self) -> int:
+        return self.now
+
+    def sleep_millis(self, millis: float) -> None:
+        self.waited.append(millis / 1000)
+        self.now += int(millis)
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer().running() as running:
+        yield running
+
+
+@pytest.fixture
+def pacing():
+    return NotedClock()
+
+
+@pytest.fixture
+def api(server, pacing):
+    pace = Pace(clock=pacing, random_fraction=lambda: 0.0, timeout_s=0.3)
+    client = HttpClient(server.uri, BearerAuth(SECRET), secrets=(SECRET,), pace=pace)
+    return RestApi(client, "p")
+
+
+def databases(api):
+    return api.listed(("databases",), ListDatabasesResponse, "databases")
+
+
+def commit(api):
+    request = CommitRequest(
+        table_id="u", base_snapshot_uuid=None, snapshot=a_snapshot(id=1), statistics=()
+    )
+    return api.post((*T, "commit"), request, CommitResponse).success
+
+
+def error(status, kind=None, **headers):
+    body = {"message": "no", "resourceType": kind, "resourceName": "x", "code": status}
+    return Say(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def test_a_busy_server_is_asked_again_as_it_says(api, server, pacing):
+    server.will(error(429, Retry_After="7"), error(503), error(503), GOOD)
+    assert commit(api)
+    assert pacing.waited == [7, 2, 4]
+    assert len({asked.body for asked in server.asked}) == 1
+
+
+def test_a_date_may_say_when_to_come_again(api, server, pacing):
+    soon = dt.datetime.fromtimestamp(pacing.now / 1000 + 5, tz=dt.UTC)
+    server.will(error(503, Retry_After=soon.strftime("%a, %d %b %Y %H:%M:%S GMT")))
+    server.will(error(503, Retry_After="soon"), GOOD)
+    assert commit(api)
+    assert pacing.waited == [5, 2]
+
+
+def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
+    server.will(*[error(429)] * 6)
+    with pytest.raises(StorageError, match="429"):
+        commit(api)
+    assert pacing.waited == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "kind"),
+    [
+        (400, InvalidInputError, "refused"),
+        (401, AccessDeniedError, "unauthorized"),
+        (403, AccessDeniedError, "forbidden"),
+        (404, NotFoundError, "not-found"),
+        (409, AlreadyExistsError, "exists"),
+        (501, UnsupportedFeatureError, "server-unsupported"),
+    ],
+)
+def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
+    server.will(error(status), Say(status, b"<html>a proxy's page"), Say(status))
+    for _ in range(3):
+        with pytest.raises(expected) as refused:
+            commit(api)
+        assert refused.value.kind == kind
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "resource", "kind"),
+    [(404, "TABLE", "table-not-found"), (404, "TAG", "tag-not-found"), (409, "TAG", "tag-exists")],
+)
+def test_the_resource_makes_the_kind(api, server, status, resource, kind):
+    server.will(error(status, resource))
+    with pytest.raises(InvalidInputError) as refused:
+        api.get((*T, "tags", "x"), TagResponse)
+    assert refused.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [LOST, CUT, error(500), error(502), Say(body=b"{}"), Say(body=b"<html>"), Say(hangs=True)],
+    ids=["lost", "cut", "500", "502", "nothing said", "no JSON", "silence"],
+)
+def test_a_commit_without_an_answer_is_unknown_and_not_sent_again(api, server, answer):
+    server.will(answer, GOOD)
+    with pytest.raises(CommitUnknownError):
+        commit(api)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("last", [error(503), error(404, "TABLE")], ids=["503", "404"])
+def test_a_commit_that_may_have_been_done_before_is_unknown_whatever_comes_later(api, server, last):
+    server.will(*[error(503)] * 5, last)
+    with pytest.raises(CommitUnknownError):
+        commit(api)
+
+
+def test_a_lost_race_is_no_error(api, server):
+    server.will(Say(body={"success": False}))
+    assert not commit(api)
+
+
+def test_what_only_reads_is_asked_again(api, server, pacing):
+    server.will(LOST, Say(body={"databases": ["a"]}, cut=True), Say(body={"databases": ["a"]}))
+    assert databases(api) == ["a"]
+    assert pacing.waited == [1, 2]
+
+
+def test_a_read_that_fails_is_a_storage_error(api, server):
+    server.will(error(500), Say(hangs=True), Say(body=b"{"))
+    for expected in (StorageError, StorageError, FormatError):
+        with pytest.raises(expected):
+            databases(api)
+
+
+def test_a_deletion_that_finds_nothing_the_second_time_has_done_its_work(api, server):
+    server.will(LOST, error(404, "TABLE"))
+    api.delete(T)
+    server.will(error(404, "TABLE"))
+    with pytest.raises(NotFoundError):
+        api.delete(T)
+
+
+def test_nobody_there_is_sure(pacing):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    api = RestApi(HttpClient(f"127.0.0.1:{port}", pace=Pace(clock=pacing)))
+    with pytest.raises(StorageError, match="no connection") as failed:
+        commit(api)
+    assert failed.value.kind == "server-unreachable"
+    assert pacing.waited == []
+
+
+def test_what_is_missing_is_said(api, server):
+    server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
+    for kind in ("snapshot-not-found", "table-not-found", "not-found"):
+        with pytest.raises(NotFoundError) as missing:
+            api.get((*T, "snapshot"), SnapshotResponse)
+        assert missing.value.kind == kind
+
+
+def test_pages_are_asked_for_until_there_is_none(api, server):
+    server.will(
+        Say(body={"tables": ["a"], "nextPageToken": "a"}),
+        Say(body={"tables": ["b"], "nextPageToken": "b"}),
+        Say(body={"tables": None, "nextPageToken": ""}),
+    )
+    assert api.listed(TABLES, ListTablesResponse, "tables") == ["a", "b"]
+    assert [asked.target for asked in server.asked] == [
+        "/v1/p/databases/db/tables",
+        "/v1/p/databases/db/tables?pageToken=a",
+        "/v1/p/databases/db/tables?pageToken=b",
+    ]
+    server.will(*[Say(body={"databases": ["a"], "nextPageToken": "a"})] * 2)
+    with pytest.raises(StorageError, match="circle"):
+        databases(api)
+
+
+def test_names_go_on_the_wire_as_java_writes_them(api, server):
+    server.will(Say(404))
+    with pytest.raises(NotFoundError):
+        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), TableResponse)
+    (asked,) = server.asked
+    assert asked.target == "/v1/p/databases/d+b/tables/x%7E*%252F%2F%C3%A9%24branch_b"
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
+    with pytest.raises(InvalidInputError, match="no name"):
+        api.get((*T, "tags", name), TagResponse)
+    assert server.asked == []
+
+
+def test_who_asks_is_said_and_nothing_else_is(api, server, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.will(Say(body={"databases": []}, headers={"Set-Cookie": "a=b"}))
+    server.will(Say(body={"databases": []}))
+    databases(api)
+    databases(api)
+    for asked in server.asked:
+        assert asked.headers["Authorization"] == f"Bearer {SECRET}"
+        assert "Cookie" not in asked.headers
+
+
+def test_a_redirect_is_not_followed(api, server):
+    with ScriptedServer().running() as other:
+        server.will(Say(307, headers={"Location": f"{other.uri}/v1/p/databases"}))
+        with pytest.raises(StorageError, match="307"):
+            databases(api)
+        assert other.asked == []
+
+
+def test_no_message_shows_a_secret(api, server):
+    leaking = f"bad token {SECRET} at https://u:pw@h/x?Signature=abc"
+    server.will(Say(400, {"message": leaking}, {"x-request-id": f"r-{SECRET}"}))
+    with pytest.raises(InvalidInputError) as refused:
+        databases(api)
+    shown = f"{refused.value} {refused.value.details} {refused.value.__cause__!r}"
+    assert SECRET not in shown
+    assert "pw" not in shown
+    assert "Signature=abc" not in shown
+    assert "request r-******" in shown
+
+
+def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
+    client = HttpClient(f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"})
+    server.will(Say(body={}), Say(body={}))
+    RestApi(client).config("w h")
+    client.with_headers({"X-Theirs": "2"}).ask(Request(method="GET", path="/x"), ConfigResponse)
+    first, second = server.asked
+    assert first.target == "/at/v1/config?warehouse=w%20h"
+    assert (first.headers["X-Mine"], second.headers["X-Theirs"]) == ("1", "2")
+    assert first.headers["User-Agent"] == "paimon-assets"
+    assert SECRET not in repr(client)
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "ftp://h", "http://u:p@h", "http://u@h", "http://h?a=b", "http://h:x", "http://"]
+)
+def test_what_is_no_uri_of_a_catalog_is_refused_without_showing_it(uri):
+    with pytest.raises(InvalidInputError, match="'uri'") as refused:
+        checked_uri(uri)
+    assert "u:p" not in str(refused.value)
+
+
+NOW = dt.datetime(2025, 3, 6, 13, 11, 44, tzinfo=dt.UTC)
+NOW_MS = int(NOW.timestamp() * 1000)
+HOUR_MS = 3_600_000
+KEY = DlfToken(access_key_id="AKID", access_key_secret="AKSECRET")  # noqa: S106
+STS = DlfToken(access_key_id="AKID", access_key_secret="AKSECRET", security_token="STS-TOKEN")  # noqa: S106
+CREATE = SignedRequest(
+    method="POST",
+    path="/v1/paimon/databases",
+    query={"maxResults": "10"},
+    body=b'{"name":"db1","options":{}}',
+    host="dlfnext.cn-hangzhou.aliyuncs.com",
+)
+LIST = SignedRequest(method="GET", path="/v1/paimon/databases", query={}, host=CREATE.host)
+ODD = SignedRequest(
+    method="GET",
+    path="/v1/paimon/databases/my+db%2F%E4%BD%A0",
+    query={"tableNamePattern": "a b%", "pageToken": "", "maxResults": "5"},
+    host=CREATE.host,
+)
+"""Signed by Java 1.4.2's `DLFDefaultSigner` and `DLFOpenApiSigner`."""
+
+
+class Clock:
+    def __init__(self, now: int = NOW_MS) -> None:
+        self.now = now
+
+    def now_millis(self) -> int:
+        return self.now
+
+    def sleep_millis(self, millis: float) -> None:
+        raise AssertionError
+
+
+def nothing(url):
+    raise AssertionError(url)
+
+
+@pytest.mark.parametrize(
+    ("request_", "token", "signature"),
+    [
+        (CREATE, STS, "54948f26e82152e6052980024ee85457201e1c59bff7c11f6041a9a74fe72d5d"),
+        (LIST, KEY, "112bcf7ddc4962ca02d470dc83f5fcb45501ed7dc7e446dc273513618a3e35df"),
+        (ODD, KEY, "2127a8735c8bdada0bb514e70265b13f7939a550d11b217ae4eb8250a6b11618"),
+    ],
+)
+def test_the_default_signature_is_javas(request_, token, signature):
+    headers = DefaultSigner("cn-hangzhou").headers(request_, token, NOW)
+    scope = "20250306/cn-hangzhou/DlfNext/aliyun_v4_request"
+    assert headers["Authorization"] == (
+        f"DLF4-HMAC-SHA256 Credential=AKID/{scope},Signature={signature}"
+    )
+    assert headers["x-dlf-date"] == "20250306T131144Z"
+    has_body = request_.body is not None
+    assert headers.get("Content-MD5") == ("Rs+25PQC+FJtNEZhyqUSkQ==" if has_body else None)
+    assert headers.get("x-dlf-security-token") == token.security_token
+
+
+@pytest.mark.parametrize(
+    ("request_", "token", "signature"),
+    [
+        (CREATE, STS, "LAGk8hwXfeRv05a49AFDbHNxFEw="),
+        (ODD, KEY, "bdxl3FRha9xsFxACyaOcE+EifwM="),
+        (LIST, KEY, "O8IA14mW5cgV38/FNghwslqXXpk="),
+    ],
+)
+def test_the_openapi_signature_is_javas(request_, token, signature):
+    headers = OpenApiSigner(lambda: "nonce").headers(request_, token, NOW)
+    assert headers["Authorization"] == f"acs AKID:{signature}"
+    assert headers["Date"] == "Thu, 06 Mar 2025 13:11:44 GMT"
+    assert headers["Host"] == "dlfnext.cn-hangzhou.aliyuncs.com"
+
+
+def test_each_openapi_request_has_a_nonce_of_its_own():
+    first, second = (OpenApiSigner().headers(LIST, KEY, NOW) for _ in range(2))
+    assert first["x-acs-signature-nonce"] != second["x-acs-signature-nonce"]
+
+
+def dlf(**options):
+    options = {key.replace("_", "-"): value for key, value in options.items()}
+    return {"token.provider": "dlf", **{f"dlf.{key}": value for key, value in options.items()}}
+
+
+KEYS = {"access_key_id": "AKID", "access_key_secret": "AKSECRET"}
+
+
+def test_the_uri_says_region_and_signer_unless_the_options_do():
+    def signer(uri, **options):
+        found = auth_of({"uri": uri, **dlf(**KEYS, **options)}, Clock(), nothing)
+        assert isinstance(found, DlfAuth)
+        return found.signer
+
+    assert signer("http://pre-cn-beijing-vpc.dlf.example") == DefaultSigner("cn-beijing")
+    assert signer("http://h", region="eu-1") == DefaultSigner("eu-1")
+    assert isinstance(signer("http://DlfNext.cn-hangzhou.example"), OpenApiSigner)
+    named = signer("http://dlfnext.cn-hangzhou.example", signing_algorithm="default")
+    assert named == DefaultSigner("cn-hangzhou")
+
+
+def test_a_token_alone_is_a_bearer_token():
+    for provider in ({}, {"token.provider": "bear"}):
+        found = auth_of({"token": "abc", **provider}, Clock(), nothing)
+        assert found == BearerAuth("abc")
+        assert found.headers(LIST) == {"Authorization": "Bearer abc"}
+        assert "abc" not in repr(found)
+
+
+def test_without_provider_and_token_requests_carry_no_credentials():
+    assert auth_of({"uri": "http://h"}, Clock(), nothing) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"token.provider": "kerberos"}, "kerberos is not known"),
+        ({"token.provider": "bear"}, "'token' is missing"),
+        ({"token": "a\nb"}, "'token' holds a character"),
+        (dlf(region="r-1"), "'dlf.access-key-id' is missing"),
+        (dlf(region="r-1", access_key_id="a"), "'dlf.access-key-secret' is missing"),
+        ({"uri": "http://h", **dlf(**KEYS)}, "'dlf.region' is missing"),
+        (dlf(**KEYS, region="r", signing_algorithm="v9"), "v9 is not known"),
+        (dlf(region="r", token_loader="vault"), "vault is not known"),  # noqa: S106
+        (dlf(region="r", token_loader="local_file"), "'dlf.token-path' is missing"),  # noqa: S106
+    ],
+)
+def test_what_says_too_little_is_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        auth_of(options, Clock(), nothing)
+
+
+def written(key, ends=None):
+    members = {"AccessKeyId": key, "AccessKeySecret": "s", "SecurityToken": "t"}
+    return json.dumps({**members, "Expiration": ends} if ends else members)
+
+
+def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(written("first", "2025-03-06T15:00:00Z"))
+    clock = Clock()
+    auth = auth_of(dlf(region="r", token_path=str(path)), clock, nothing)
+
+    def key():
+        return auth.headers(LIST)["Authorization"].split("Credential=")[1].split("/")[0]
+
+    assert key() == "first"
+    path.write_text(written("second"))
+    assert key() == "first"
+    clock.now += HOUR_MS
+    assert key() == "second"
+    path.unlink()
+    clock.now += 100 * HOUR_MS
+    assert key() == "second"  # has no end
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"AccessKeyId":"a"}', written("SECRET", "soon"), "[" * 100_000],
+    ids=range(6),
+)
+def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
+    path = tmp_path / "token"
+    path.write_text(text)
+    auth = auth_of(dlf(region="r", token_path=str(path)), Clock(), nothing)
+    with pytest.raises(InvalidInputError, match=f"{path}.*AccessKeyId") as refused:
+        auth.headers(LIST)
+    assert "SECRET" not in f"{refused.value}{refused.value.__cause__}"
+    path.unlink()
+    with pytest.raises(InvalidInputError, match=f"{path}"):
+        auth.headers(LIST)
+
+
+def test_the_role_of_the_machine_says_its_keys():
+    asked = []
+
+    def fetch(url):
+        asked.append(url)
+        return b"my-role\n" if url.endswith("/") else written("AKID").encode()
+
+    options = dlf(region="r", token_loader="ecs", token_ecs_metadata_url="http://m/x/")  # noqa: S106
+    auth = auth_of(options, Clock(), fetch)
+    assert asked == []
+    assert "Credential=AKID/" in auth.headers(LIST)["Authorization"]
+    auth.headers(LIST)
+    assert asked == ["http://m/x/", "http://m/x/my-role"]
+    named = auth_of({**options, "dlf.token-ecs-role-name": "other"}, Clock(), fetch)
+    named.headers(LIST)
+    assert asked[2:] == ["http://m/x/other"]
+
+
+def test_a_machine_without_a_role_says_so():
+    def fetch(url):
+        raise StorageError("404")
+
+    options = dlf(region="r", token_loader="ecs")  # noqa: S106
+    with pytest.raises(StorageError):
+        auth_of(options, Clock(), fetch).headers(LIST)
+    with pytest.raises(InvalidInputError, match="no role"):
+        auth_of(options, Clock(), lambda _: b"<html> no").headers(LIST)
+
+
+class Issuer:
+    """Hands out one token after the other; `lives_ms` says how long they serve."""
+
+    def __init__(self, clock, **token) -> None:
+        self.clock, self.token, self.asked, self.lives_ms = clock, token, 0, 12 * HOUR_MS
+
+    def __call__(self) -> TokenResponse:
+        self.asked += 1
+        token = {key: f"{value}{self.asked}" for key, value in self.token.items()}
+        return TokenResponse(token=token, expires_at_millis=self.clock.now + self.lives_ms)
+
+
+@pytest.fixture
+def clock():
+    return Clock(1_000 * HOUR_MS)
+
+
+def storage(path, options, issuer):
+    opened = TableStorage(path, options, issuer, issuer.clock)
+    return RenewedFileIO(opened.opened)
+
+
+def test_a_token_is_kept_until_an_hour_before_its_end(tmp_path, clock):
+    issuer = Issuer(clock, any="value")
+    file_io = storage(str(tmp_path), {}, issuer)
+    assert issuer.asked == 0
+    file_io.write_bytes(f"{tmp_path}/a", b"1")
+    clock.now += 11 * HOUR_MS
+    assert file_io.read_bytes(f"{tmp_path}/a") == b"1"
+    assert issuer.asked == 1
+    clock.now += 1
+    assert file_io.exists(f"{tmp_path}/a")
+    assert issuer.asked == 2
+
+
+def test_a_token_of_less_than_an_hour_is_asked_for_each_time(tmp_path, clock):
+    issuer = Issuer(clock)
+    issuer.lives_ms = HOUR_MS - 1
+    file_io = storage(str(tmp_path), {}, issuer)
+    assert (file_io.exists("/a"), file_io.exists("/a"), issuer.asked) == (False, False, 2)
+
+
+def test_work_elsewhere_gets_the_token_and_its_end_and_no_key_of_the_catalog(clock):
+    token = {
+        "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s", "fs.s3a.session.token": "t",
+    }  # fmt: skip
+    of_catalog = {
+        "s3.access-key": "CATALOG",
+        "s3.secret-key": "CATALOG",
+        "fs.s3a.session.token": "CATALOG",
+        "s3.endpoint": "http://e",
+        "token": "CATALOG",
+        "dlf.access-key-secret": "CATALOG",
+    }
+    issuer = Issuer(clock, **token)
+    spec = storage("s3://bucket/t", of_catalog, issuer).spec
+    assert spec.expires_ms == clock.now + 12 * HOUR_MS
+    assert spec.options == {
+        "s3.endpoint": "http://e",
+        "s3.access-key": "k1",
+        "s3.secret-key": "s1",
+        "s3.session-token": "t1",
+    }
+    assert "k1" not in repr(spec)
+
+
+def test_work_that_begins_after_the_end_says_so(tmp_path, clock):
+    clock.now = 0  # long ago
+    spec = storage(str(tmp_path), {}, Issuer(clock)).spec
+    with pytest.raises(StorageError) as expired:
+        open_file_io(spec)
+    assert expired.value.kind == "token-expired"
+
+
+def test_the_endpoint_of_the_options_comes_before_that_of_the_token(clock):
+    issuer = Issuer(clock, **{"fs.oss.endpoint": "theirs", "fs.oss.accessKeyId": "k"})
+    opened = TableStorage(f"memory:/{id(clock)}", {"dlf.oss-endpoint": "ours"}, issuer, clock)
+    assert opened.options_with(issuer())["oss.endpoint"] == "ours"
+    opened = TableStorage(f"memory:/{id(clock)}", {}, issuer, clock)
+    assert opened.options_with(issuer()) == {"oss.endpoint": "theirs2", "oss.key": "k2"}
+
+
+def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
+    def refuse():
+        raise StorageError("no token")
+
+    file_io = RenewedFileIO(TableStorage(str(tmp_path), {}, refuse, clock).opened)
+    with pytest.raises(StorageError, match="no token"):
+        file_io.read_bytes(f"{tmp_path}/a")
+
+
+def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, clock):
+    issuer, is_down = Issuer(clock, **{"fs.s3a.access.key": "k"}), [False]
+
+    def ask():
+        if is_down[0]:
+            issuer.asked += 1
+            raise StorageError("not there", kind="server-unreachable")
+        return issuer()
+
+    file_io = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
+    first, is_down[0] = file_io.spec, True
+    clock.now += 11 * HOUR_MS + 1
+    assert [file_io.spec, file_io.spec, issuer.asked] == [first, first, 2]
+    clock.now += 60_000
+    assert [file_io.spec, issuer.asked] == [first, 3]
+    with pytest.raises(StorageError, match="not there"):
+        file_io.renewed_spec(first)  # the storage takes it no more
+    clock.now += HOUR_MS
+    with pytest.raises(StorageError, match="not there"):
+        _ = file_io.spec
+    is_down[0] = False
+    assert file_io.spec != first
+
+
+class Guarded(LocalFileIO):
+    """A storage that refuses some credentials, as object stores do before a token's end."""
+
+    def __init__(self, spec, refused) -> None:
+        self.own, self.refused = spec, refused
+
+    @property
+    def spec(self):
+        return self.own
+
+    def read_bytes(self, path):
+        if self.own.options["s3.access-key"] in self.refused:
+            raise StorageError("refused", kind=ACCESS_DENIED)
+        return super().read_bytes(path)
+
+
+def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
+    refused, given = {"k1", "k3"}, []
+
+    def opened(spec):
+        if spec is not None or not given:
+            given.append(f"k{len(given) + 1}")
+        return Guarded(FileIOSpec(options={"s3.access-key": given[-1]}), refused), 1
+
+    file_io, path = RenewedFileIO(opened), tmp_path / "a"
+    path.write_bytes(b"content")
+    assert file_io.read_bytes(str(path)) == b"content"
+    assert given == ["k1", "k2"]
+    refused.add("k2")
+    with pytest.raises(StorageError, match="refused"):
+        file_io.read_bytes(str(path))
+    assert given == ["k1", "k2", "k3"]
+
+
+def test_work_elsewhere_gets_another_token_than_the_refused_one(clock):
+    issuer = Issuer(clock, **{"fs.s3a.access.key": "k"})
+    file_io = storage("s3://bucket/t", {}, issuer)
+    first = file_io.spec
+    assert (current_spec(first), issuer.asked) == (first, 1)
+    other = current_spec(first, is_refused=True)
+    assert other.options == {"s3.access-key": "k2"}
+    assert current_spec(first, is_refused=True) == other  # another thread has asked already
+    assert issuer.asked == 2
+
+
+def test_a_catalog_that_gives_the_refused_token_again_opens_nothing_anew(clock):
+    opened = TableStorage("s3://bucket/t", {}, issuer := Issuer(clock), clock)
+    first, ends = opened.opened()
+    clock.now += 1
+    again, later = opened.opened(first.spec)
+    assert again is first
+    assert (later - ends, issuer.asked) == (1, 2)
