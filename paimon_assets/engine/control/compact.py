@@ -500,10 +500,7 @@ class CompactionPlan:
 
 
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
-    """Plan a compaction of the newest snapshot.
-
-    Cost: reads the manifests of the chosen partitions.
-    """
+    """Plan a compaction of the newest snapshot. Cost: the manifests of the chosen partitions."""
     check_writable(store.label, store.schema)
     if scope.strategy is CompactStrategy.SORT:
         check_order(store.label, store.schema, scope.order)

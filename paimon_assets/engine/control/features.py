@@ -109,10 +109,7 @@ def visible_entries(
 def check_key_types(
     table: str, schema: TableSchema, file_schema: TableSchema, verb: str = "read"
 ) -> None:
-    """Refuse operations on files that hold a key column in another type.
-
-    Such files are in the order of the old type, and lie in the buckets of its values.
-    """
+    """Refuse files whose key column has another type: their order and buckets are those of it."""
     column = first_retyped(schema.key_fields, file_schema.by_id)
     if column is not None:
         old = file_schema.by_id[column.id].type

@@ -119,10 +119,7 @@ class FileStore:
         }
 
     def current(self) -> Self:
-        """Return the table with its newest schema, and the same dynamic options.
-
-        Cost: one read, and a look for the next schema.
-        """
+        """Return the table with its newest schema. Cost: a read, and a look for the next one."""
         newest = self.schemas.latest_id(self.schema)
         if newest == self.schema.id:
             return self

@@ -36,10 +36,7 @@ def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
 
 
 def pointed_ledger(store: FileStore, key: str) -> str | None:
-    """Return the ledger that counts if no snapshot has a property; None if none ever had.
-
-    To give up a source, its ledger is deleted.
-    """
+    """Return the ledger that counts if no snapshot names one; deleting it gives up the source."""
     pointer = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
     newest = store.snapshots.latest()
     if pointer is None or newest is None or pointer[2] > newest.id:

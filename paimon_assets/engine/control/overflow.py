@@ -83,10 +83,7 @@ def overflow_tasks(
 
 
 def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None) -> OverflowPlan:
-    """Judge the live files of a snapshot by their metadata.
-
-    Cost: metadata of the snapshot, and one schema file for each schema of its files.
-    """
+    """Judge the live files of a snapshot by their metadata."""
     old = store.schemas.schema(new.id - 1)
     before = {column.id: column.type for column in old.fields}
     forbidding = {

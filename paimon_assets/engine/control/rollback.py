@@ -100,10 +100,7 @@ def _through_catalog(
 
 
 def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
-    """Undo the schemas after one; nothing that stays may have been written with them.
-
-    Cost: reads every snapshot, tag and changelog once, or one request.
-    """
+    """Undo the schemas after one, if no snapshot, tag or changelog was written with them."""
     if store.managed is not None:
         store.managed.catalog.rollback_schema(store.managed.identifier, schema_id)
         return store.schemas.schema(schema_id)

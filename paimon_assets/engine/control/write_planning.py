@@ -140,10 +140,7 @@ class WriterState:
 
 
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
-    """Return the schema for rewriting stored rows, which must not change.
-
-    A null does not become the default, and times that new rows may not have stay.
-    """
+    """Return the schema for rewriting stored rows: no default for nulls, no check of times."""
     fields = tuple(replace(field, default_value=None) for field in schema.fields)
     options = {WRITE_CHECK_TIMES.key: "false", **(options or {})}
     return replace(schema, fields=fields).with_dynamic_options(options)
@@ -220,10 +217,7 @@ def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> No
 
 
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
-    """Return the live hash index of each bucket; nothing, if the table's buckets are not dynamic.
-
-    Cost: one entry a bucket; the index manifest is decoded once a process.
-    """
+    """Return the live hash index of each dynamic bucket. Cost: one entry a bucket."""
     dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC
     if not dynamic or snapshot is None or snapshot.index_manifest is None:
         return ()

@@ -44,7 +44,7 @@ def create_database(service: Service, request: Request) -> Answer:
     if not existed:
         service.catalog.create_database(name, ignore_if_exists=True)
     by = request.principal.name
-    service.catalog.databases.create(name, asked.options, existed=existed, by=by)
+    service.catalog.describe_database(name, asked.options, existed=existed, by=by)
     return None
 
 
@@ -53,7 +53,7 @@ def get_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    found = service.catalog.databases.get(name)
+    found = service.catalog.get_database(name)
     if not request.principal.may(Action.DESCRIBE, name):
         found = replace(found, options={}, owner="", created_by="", updated_by="")
     return found.to_json()
@@ -64,7 +64,7 @@ def alter_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     request.require(Action.ALTER, name)
     asked = request.read(AlterDatabaseRequest)
-    return service.catalog.databases.alter(
+    return service.catalog.alter_database(
         name, removals=asked.removals, updates=asked.updates, by=request.principal.name
     ).to_json()
 

@@ -82,10 +82,7 @@ class NumberedDocument:
         self._prefix = f"{name}-"
 
     def read(self) -> Members:
-        """Return the newest members; none if nothing was published yet.
-
-        Cost: one listing and one read.
-        """
+        """Return the newest members, or none. Cost: one listing and one read."""
         return self._newest().members
 
     def change(self, changed: Callable[[Members], Members]) -> Members:
@@ -295,10 +292,7 @@ class CatalogState:
         return new_identity(self._file_io, path, by=by, now_millis=self.clock.now_millis())
 
     def read(self, database: str, kind: str) -> Members:
-        """Return one document of a database, empty if there is none.
-
-        Cost: two reads, one listing, and whether the database exists.
-        """
+        """Return one document of a database, or none. Cost: two reads, two listings."""
         found = self.identity(database)
         return {} if found is None else self.document(found, kind).read()
 

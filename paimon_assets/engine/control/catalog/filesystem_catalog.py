@@ -58,72 +58,6 @@ _LOCATION = "location"
 _OPTIONS = "options"
 
 
-class CatalogDatabases:
-    """The properties of databases; the directory of one says whether there is such a database."""
-
-    def __init__(self, state: CatalogState) -> None:
-        self._state = state
-
-    def get(self, name: str) -> DatabaseResponse:
-        """Return a database and its properties; its id if a change gave it one."""
-        state = self._state
-        identity = state.identity(name)
-        members = state.read(name, PROPERTIES)
-        by = "" if identity is None else identity.created_by
-        made = 0 if identity is None else identity.created_at
-        return DatabaseResponse(
-            id=None if identity is None else identity.id,
-            name=name,
-            location=state.catalog.database_path(name),
-            options=cast("dict[str, str]", members.get(_OPTIONS, {})),
-            owner=by,
-            created_at=made,
-            created_by=by,
-            updated_at=cast("int", members.get("updatedAt", made)),
-            updated_by=cast("str", members.get("updatedBy", by)),
-        )
-
-    def create(self, name: str, options: Mapping[str, str], *, existed: bool, by: str = "") -> None:
-        """Note the properties of a database that has just been made."""
-        refuse_location(name, options)
-
-        def first(members: Members) -> Members:
-            if existed or members:
-                raise AlreadyExistsError(
-                    f"Database '{name}' exists already.",
-                    kind="database-exists",
-                    details={"database": name},
-                )
-            return self._noted({**options}, by)
-
-        self._state.change(name, PROPERTIES, first, by=by)
-
-    def alter(
-        self, name: str, *, removals: Sequence[str], updates: Mapping[str, str], by: str = ""
-    ) -> AlterDatabaseResponse:
-        """Remove and set properties."""
-        refuse_location(name, updates)
-        removed = set[str]()
-
-        def changed(members: Members) -> Members:
-            options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
-            removed.clear()
-            removed.update(key for key in removals if key in options)
-            kept = {key: value for key, value in options.items() if key not in removed}
-            after: Members = {**kept, **updates}
-            return members if after == options else self._noted(after, by)
-
-        self._state.change(name, PROPERTIES, changed, by=by)
-        return AlterDatabaseResponse(
-            removed=tuple(key for key in removals if key in removed),
-            updated=tuple(updates),
-            missing=tuple(key for key in removals if key not in removed),
-        )
-
-    def _noted(self, options: Members, by: str) -> Members:
-        return {_OPTIONS: options, "updatedAt": self._state.clock.now_millis(), "updatedBy": by}
-
-
 def refuse_location(name: str, options: Mapping[str, str]) -> None:
     """Refuse a property that says where a database lies."""
     if _LOCATION in options:
@@ -181,26 +115,75 @@ class FilesystemCatalog:
             )
         self.file_io.make_directory(path)
         if options:
-            self.databases.create(name, options, existed=False)
+            self.describe_database(name, options, existed=False)
+
+    def describe_database(
+        self, name: str, options: Mapping[str, str], *, existed: bool, by: str = ""
+    ) -> None:
+        """Store the properties of a new database."""
+        refuse_location(name, options)
+
+        def first(members: Members) -> Members:
+            if existed or members:
+                raise AlreadyExistsError(
+                    f"Database '{name}' exists already.",
+                    kind="database-exists",
+                    details={"database": name},
+                )
+            return self._properties({**options}, by)
+
+        self._state.change(name, PROPERTIES, first, by=by)
+
+    def _properties(self, options: Members, by: str) -> Members:
+        return {_OPTIONS: options, "updatedAt": self._clock.now_millis(), "updatedBy": by}
 
     @property
     def _state(self) -> CatalogState:
         return CatalogState(self, clock=self._clock)
 
-    @property
-    def databases(self) -> CatalogDatabases:
-        """The databases and their properties."""
-        return CatalogDatabases(self._state)
-
     def get_database(self, name: str) -> DatabaseResponse:
-        """Return a database, with its properties and owner."""
-        return self.databases.get(name)
+        """Return a database, with its properties and owner; its id if a change gave it one."""
+        identity, members = self._state.identity(name), self._state.read(name, PROPERTIES)
+        by = "" if identity is None else identity.created_by
+        made = 0 if identity is None else identity.created_at
+        return DatabaseResponse(
+            id=None if identity is None else identity.id,
+            name=name,
+            location=self.database_path(name),
+            options=cast("dict[str, str]", members.get(_OPTIONS, {})),
+            owner=by,
+            created_at=made,
+            created_by=by,
+            updated_at=cast("int", members.get("updatedAt", made)),
+            updated_by=cast("str", members.get("updatedBy", by)),
+        )
 
     def alter_database(
-        self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        removals: Sequence[str] = (),
+        updates: Mapping[str, str] | None = None,
+        by: str = "",
     ) -> AlterDatabaseResponse:
         """Remove and set properties of a database."""
-        return self.databases.alter(name, removals=removals, updates=updates or {})
+        updates, removed = updates or {}, set[str]()
+        refuse_location(name, updates)
+
+        def changed(members: Members) -> Members:
+            options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
+            removed.clear()
+            removed.update(key for key in removals if key in options)
+            kept = {key: value for key, value in options.items() if key not in removed}
+            after: Members = {**kept, **updates}
+            return members if after == options else self._properties(after, by)
+
+        self._state.change(name, PROPERTIES, changed, by=by)
+        return AlterDatabaseResponse(
+            removed=tuple(key for key in removals if key in removed),
+            updated=tuple(updates),
+            missing=tuple(key for key in removals if key not in removed),
+        )
 
     @property
     def functions(self) -> NamedItems:
@@ -278,10 +261,7 @@ class FilesystemCatalog:
         return list(self.table_names(database))
 
     def table_names(self, database: str) -> Iterator[str]:
-        """Yield the names of a database's tables, sorted, as far as they are asked for.
-
-        Cost: one listing, and one of each table that is yielded.
-        """
+        """Yield the names of a database's tables, sorted. Cost: a listing, and one for each."""
         names = self.directory_names(database)
         return (name for name in names if self.has_table(Identifier(database, name)))
 

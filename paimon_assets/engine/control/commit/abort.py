@@ -33,10 +33,7 @@ def deleted_on_definite_failure(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def abort(store: FileStore, messages: Iterable[CommitMessage]) -> int:
-    """Delete the files of a write that was not committed.
-
-    External files stay, and files that a compaction only moved to another level.
-    """
+    """Delete the files of a write that was not committed; external and moved files stay."""
     return _delete(store, made_paths(store, messages))
 
 

@@ -102,10 +102,7 @@ class PartitionFilter:
     def live_files(
         self, snapshot: Snapshot | None, buckets: frozenset[tuple[bytes, int]] | None = None
     ) -> list[ManifestEntry]:
-        """Return the live files of these partitions, in manifest order.
-
-        Cost: manifests whose partition bounds rule them out are not read.
-        """
+        """Return their live files, in manifest order; reads manifests whose bounds may match."""
         if snapshot is None:
             return []
         takes = cache(self.takes)

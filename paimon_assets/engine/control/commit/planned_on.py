@@ -47,10 +47,7 @@ class PlannedOn:
     def check(
         self, store: FileStore, latest: Snapshot | None, buckets: frozenset[tuple[bytes, int]]
     ) -> None:
-        """Check that the change still holds.
-
-        Cost: reads the delta manifests of the snapshots between.
-        """
+        """Check that the change still holds. Cost: the delta manifests of the snapshots between."""
         for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]

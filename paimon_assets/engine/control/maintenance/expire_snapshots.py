@@ -85,10 +85,7 @@ def expire_snapshots(
     clock: Clock | None = None,
     dry_run: bool = False,
 ) -> ExpiredSnapshots:
-    """Let the snapshots of a branch expire that are old enough.
-
-    Cost: see `plan_expiry`; at most `snapshot.expire.limit` snapshots.
-    """
+    """Let the snapshots of a branch expire that are old enough. Cost: see `plan_expiry`."""
     now_ms, read = (clock or SystemClock()).now_millis(), store.snapshots.snapshot_or_none
     options = store.schema.typed_options
     keep = retention or Retention.of_snapshots(options)

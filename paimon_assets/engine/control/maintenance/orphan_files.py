@@ -153,10 +153,7 @@ def _data_files(
 
 
 def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
-    """Whether a file is a ledger of a source of which no snapshot names any.
-
-    The snapshots that did have expired; without these ledgers rows would be ingested twice.
-    """
+    """Whether a file is a ledger whose source no snapshot names: without it rows come twice."""
     if not (name.startswith("ledger-") and name.endswith(".json")):
         return False
     try:
@@ -257,10 +254,7 @@ class RejectedBatches:
 def drop_rejected(
     store: FileStore, *, before_millis: int, dry_run: bool = False
 ) -> RejectedBatches:
-    """Drop the batches of a table that were staged before a time, with the files only they have.
-
-    Cost: a listing, and a snapshot a batch; if one is old, every manifest of the table, once.
-    """
+    """Drop the batches that were staged before a time, with the files that only they have."""
     old: dict[str, FileStore] = {}
     for name in staged_names(store.branches.list()):
         branch = store.with_options({BRANCH.key: name})

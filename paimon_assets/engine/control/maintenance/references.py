@@ -64,10 +64,7 @@ def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
 
 
 def metadata_paths(store: FileStore, snapshot: Snapshot) -> set[str]:
-    """Return manifest lists, manifests, index files, statistics and ledgers of a snapshot.
-
-    Its changelog is not among them; see `changelog_paths`.
-    """
+    """Return manifests, lists, index files, statistics and ledgers of a snapshot; no changelog."""
     lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
     names = {*lists, *(meta.file_name for meta in store.manifests.manifests_of(snapshot))}
     paths = {store.paths.manifest(name) for name in names}

@@ -98,10 +98,7 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
 
 
 def readable_segments(store: FileStore) -> set[int]:
-    """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them.
-
-    Cost: that of `forget_removed` without hold tags.
-    """
+    """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them."""
     watch = Watch.of(store)
     listed = SegmentRegistry(store=store).load().segments
     newest = store.snapshots.latest()

@@ -62,10 +62,7 @@ class DeletedTag:
 
 
 def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> DeletedTag:
-    """Delete a tag with the files that only it kept.
-
-    Cost: reads the manifests of the tag and of its neighbours, and those of other branches.
-    """
+    """Delete a tag with the files that only it kept. Cost: its manifests, and its neighbours'."""
     tag = store.tags.get(name)
     if name.startswith(HOLD_TAG_PREFIX):
         raise InvalidInputError(

@@ -43,10 +43,7 @@ class BranchManager:
         self._paths = paths
 
     def list(self) -> dict[str, int]:
-        """Return branch → epoch milliseconds of its last change, by name; main is not listed.
-
-        Cost: one listing.
-        """
+        """Return branch → epoch milliseconds of its last change; main is not listed."""
         found = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
         return {name: status.modified_ms for name, status in found.items() if status.is_directory}
 
@@ -62,10 +59,7 @@ class BranchManager:
         snapshot_id: int | None = None,
         ignore_if_exists: bool = False,
     ) -> None:
-        """Make a branch: empty, or with the state of a tag or a snapshot.
-
-        The branch appears whole or not at all (on object stores: as whole as a renamed directory).
-        """
+        """Make a branch, whole or not at all: empty, or with the state of a tag or a snapshot."""
         _check_new_name(name)
         if tag is not None and snapshot_id is not None:
             raise InvalidInputError(

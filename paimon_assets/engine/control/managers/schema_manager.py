@@ -74,10 +74,7 @@ class SchemaManager:
         return self.schema(ids[-1]) if ids else None
 
     def is_same(self, known: TableSchema) -> bool:
-        """Whether the table is still the one that was opened with a schema. Cost: one read.
-
-        A table that is created again at the same place has a schema of another time.
-        """
+        """Whether the table is still the one that was opened, by its schema. Cost: one read."""
         path = self._paths.schema(known.id)
         data = read_or_none(self._file_io, path)
         if data is None:
@@ -86,10 +83,7 @@ class SchemaManager:
         return (stored.time_millis, stored.fields) == (known.time_millis, known.fields)
 
     def latest_id(self, known: TableSchema) -> int:
-        """Return the newest id, given a schema that a writer opened the table with.
-
-        Ids are contiguous, so this asks for the next ones instead of listing.
-        """
+        """Return the newest id, after a known one: asks for the next ones, without listing."""
         reads, files = self.paths_of_latest(known)
         with self._file_io.ahead(reads=reads, files=files):
             if not self.is_same(known):

@@ -56,10 +56,7 @@ It raises NotFoundError if there is no such table or branch, StorageError if it 
 
 
 class SnapshotManager:
-    """Finds and reads snapshots; keeps none, because a rollback may rewrite them.
-
-    `newest_of` knows the newest one; without it hints and listings say.
-    """
+    """Finds and reads snapshots; keeps none, because a rollback may rewrite them."""
 
     def __init__(
         self, file_io: FileIO, paths: TablePaths, *, newest_of: NewestOf | None = None
@@ -219,10 +216,7 @@ class SnapshotManager:
         return None
 
     def at_watermark(self, watermark: int) -> Snapshot | None:
-        """Return the first snapshot with at least a watermark, None if there is none.
-
-        Cost: O(log n) snapshots read: a table's watermark never goes back.
-        """
+        """Return the first snapshot with at least a watermark, or None. Cost: O(log n) are read."""
         latest = self.latest()
         if latest is None or not _reaches(latest, watermark):
             return None

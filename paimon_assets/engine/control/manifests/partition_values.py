@@ -89,10 +89,7 @@ class PartitionValues:
         return may_match(predicate, self.bounds(meta.partition_stats, count).__getitem__)
 
     def stats(self, partitions: Iterable[bytes]) -> SimpleStats:
-        """Summarise partitions for a manifest list, one for each entry of a manifest.
-
-        Values that have no order (NaN) make a column's bounds unknown.
-        """
+        """Summarise partitions for a manifest list; with NaN, bounds are unknown."""
         if not self._types:
             return EMPTY_STATS
         columns = list(zip(*(self.values(partition) for partition in partitions), strict=True))

@@ -21,10 +21,7 @@ DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
 def deletion_files(
     store: FileStore, snapshot: Snapshot, buckets: Container[tuple[bytes, int]]
 ) -> DeletionFiles:
-    """Return the deletion vectors of a snapshot's data files in some buckets.
-
-    Cost: one entry a vector of these buckets; the index manifest is decoded once a process.
-    """
+    """Return the deletion vectors of a snapshot's data files in some buckets."""
     found: dict[tuple[bytes, int, str], DeletionFile] = {}
     if snapshot.index_manifest is None:
         return found

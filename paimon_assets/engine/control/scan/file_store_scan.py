@@ -137,10 +137,7 @@ class FileStoreScan:
         self._store = store
 
     def live_files(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """Return every live file of a snapshot, in manifest order, whatever its features.
-
-        Cost: O(n) for n entries; manifests already in the cache are not decoded.
-        """
+        """Return every live file of a snapshot, in manifest order, whatever its features."""
         manifests = self._store.manifests
         with without_collector():
             return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))

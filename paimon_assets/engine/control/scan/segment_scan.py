@@ -48,10 +48,7 @@ def text_entries(
 def text_segments(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None
 ) -> list[Segment]:
-    """Return the segments of text formats that a snapshot has.
-
-    Cost: a listing for append tables without buckets, nothing for others.
-    """
+    """Return the segments of text formats that a snapshot has. Cost: a listing, for some tables."""
     return _matching(store, live_text_segments(store, snapshot), predicate)
 
 
@@ -107,18 +104,12 @@ def how_written(store: FileStore, segment: Segment) -> TextOptions:
 
 
 def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """Return all live files a read of a snapshot may open, those of text formats among them.
-
-    Cost: the snapshot's manifests, and that of `text_entries`.
-    """
+    """Return all live files a read of a snapshot may open, those of text formats among them."""
     return [*FileStoreScan(store).live_files(snapshot), *text_entries(store, snapshot, None)]
 
 
 def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
-    """Return the rows of a snapshot before merging, those of text formats among them.
-
-    Cost: that of `text_entries`; no manifest.
-    """
+    """Return the rows of a snapshot before merging, text formats too. Cost: no manifest."""
     texts = live_text_segments(store, snapshot)
     return snapshot.total_record_count + sum(segment.row_count for segment in texts)
 

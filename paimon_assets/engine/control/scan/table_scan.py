@@ -190,10 +190,7 @@ def _spelling(path: str) -> str:
 
 
 def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
-    """Return splits with their readers' context: schemas, and the format of text files.
-
-    Cost: a read of each schema; a listing of each folder of foreign files.
-    """
+    """Return splits with their readers' context. Cost: each schema; a listing a folder outside."""
     entries = [
         ManifestEntry(
             kind=FileKind.ADD,

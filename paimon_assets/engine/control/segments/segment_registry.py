@@ -200,10 +200,7 @@ def commit_of(snapshot: Snapshot) -> SegmentCommit:
 
 
 def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
-    """Whether a snapshot has a segment that stands in the registry alone.
-
-    Cost: reads the snapshots that added and removed it, unless they have expired.
-    """
+    """Whether a snapshot has a segment that stands in the registry alone."""
     return _reached(store, segment.added, snapshot) and not _reached(
         store, segment.removed, snapshot
     )
@@ -239,10 +236,7 @@ def _main_of(store: FileStore) -> FileStore:
 
 
 def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
-    """Whether a branch began with a state of main that has a commit.
-
-    It holds the snapshot it began with, or a tag of it, and so does main.
-    """
+    """Whether main and a branch both hold a snapshot or tag that has a commit."""
     main = _main_of(branch)
     earliest = branch.snapshots.earliest_id()
     first = None if earliest is None else branch.snapshots.snapshot_or_none(earliest)
