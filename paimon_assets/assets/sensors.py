@@ -15,7 +15,7 @@ import dagster as dg
 
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.words import printable
 

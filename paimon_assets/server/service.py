@@ -28,7 +28,7 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
+from paimon_assets.engine.control.segments import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path

@@ -20,7 +20,7 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.files.ledger import load_ledger, property_of, write_ledger
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema

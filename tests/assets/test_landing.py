@@ -19,7 +19,7 @@ from paimon_assets.assets import (
     build_new_files_sensor,
     build_quarantine_check,
 )
-from paimon_assets.engine.control.segments.segment_folder import walk
+from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema

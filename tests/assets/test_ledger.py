@@ -19,7 +19,7 @@ from paimon_assets.assets.files.ledger import (
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema

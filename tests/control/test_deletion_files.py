@@ -13,8 +13,8 @@ from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
-from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
+from paimon_assets.engine.control.scan.split_generator import deletion_files
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO

@@ -13,13 +13,15 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
+from paimon_assets.engine.control.maintenance.expire_partitions import (
+    compact_manifests,
+    expire_partitions,
+)
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    Retention,
     expire_changelogs,
     expire_snapshots,
 )
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import (
     create_auto_tags,

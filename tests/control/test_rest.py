@@ -17,7 +17,7 @@ from paimon_assets.engine.codec.rest.documents import (
     TagResponse,
     TokenResponse,
 )
-from paimon_assets.engine.control.catalog.data_tokens import TableStorage
+from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
 from paimon_assets.engine.control.rest.auth import (
     BearerAuth,
     DefaultSigner,

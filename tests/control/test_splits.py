@@ -397,7 +397,7 @@ def test_the_past_is_read_with_its_own_schema_and_today_s_dynamic_options(timed)
 
 FALLBACK = {"scan.fallback-branch": "test"}
 PARTITIONED = Schema.of({"p": "STRING", "x": "INT"}, partition_keys=["p"])
-KEYED = Schema.of(
+KEYED_PARTS = Schema.of(
     {"p": "STRING", "x": "INT"},
     partition_keys=["p"],
     primary_keys=["p", "x"],
@@ -536,7 +536,7 @@ def test_a_branch_with_other_columns_is_refused(tmp_path, columns, difference):
 @pytest.mark.parametrize(
     ("declared", "changes", "difference"),
     [
-        (KEYED, {"primary_keys": ()}, r"the primary key \(\)"),
+        (KEYED_PARTS, {"primary_keys": ()}, r"the primary key \(\)"),
         (PARTITIONED, {"partition_keys": ()}, "the partition keys"),
     ],
 )

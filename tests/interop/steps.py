@@ -15,9 +15,8 @@ from typing import Protocol
 
 from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.contract.executor import Curve
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.maintenance.expire_partitions import compact_manifests
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.model import ModelTable, Row

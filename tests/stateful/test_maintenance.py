@@ -17,12 +17,12 @@ import pytest
 from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
+from paimon_assets.engine.control.maintenance.expire_partitions import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    Retention,
     expire_changelogs,
     expire_snapshots,
 )
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import (
     changelog_entries,

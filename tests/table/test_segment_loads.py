@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
-from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
+from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -52,7 +52,7 @@ from paimon_assets.assets.tables.table_write import (
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import (
     CommitConflictError,
     FormatError,

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as papq
 
 from paimon_assets.assets.metadata import snapshot_or_none
-from paimon_assets.engine.control.segments.segment_folder import FolderFile
+from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name

@@ -36,7 +36,7 @@ from paimon_assets.assets.translator import (
     resource_key_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.segments.segment_folder import walk
+from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for

@@ -15,7 +15,7 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.control.segments.segment_folder import FolderFile, walk
+from paimon_assets.engine.control.segments import FolderFile, walk
 from paimon_assets.engine.data.format.external_files import (
     ExternalFormat,
     FileKind,

@@ -9,7 +9,7 @@ Concept → modules:
     the state that a writer starts from                           write_planning
     messages → a snapshot                                         commit/, publishing
     plans of other work                                           compact, maintenance/, row_change
-    the registry of segments                                      segments/
+    the registry of segments, and their folders                   segments
     values that a change of schema would lose                     overflow
     ledgers of ingested files                                     ledgers
     how old partitions are, and which have expired                partition_age

@@ -33,9 +33,8 @@ from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
-from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.control.scan.split_generator import by_bucket
+from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.lsm.append_compaction import AppendCompaction
 from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps

@@ -23,16 +23,12 @@ from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged
-from paimon_assets.engine.control.scan.split_generator import pack, skips_level_0
+from paimon_assets.engine.control.scan.split_generator import deletion_files, pack, skips_level_0
 from paimon_assets.engine.control.scan.table_scan import scan_table
-from paimon_assets.engine.control.segments.segment_registry import (
-    check_row_changes,
-    may_have_segments,
-)
+from paimon_assets.engine.control.segments import check_row_changes, may_have_segments
 from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_schema, writer_state
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of

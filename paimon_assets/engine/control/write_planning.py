@@ -21,8 +21,8 @@ from paimon_assets.engine.contract.context import (
     ReadContext,
 )
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import index_path
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of

@@ -31,7 +31,7 @@ from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import overflow_tasks, plan_overflow
-from paimon_assets.engine.control.segments.segment_registry import check_own_folders
+from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     CommitConflictError,

@@ -400,7 +400,7 @@ class Table:
         Raises:
             InvalidInputError: A folder of `roots` is blank.
         """
-        from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
+        from paimon_assets.engine.control.segments import SegmentRoots
         from paimon_assets.engine.table.segments.segments import Segments
 
         allowed = None if roots is None else SegmentRoots.of(roots)

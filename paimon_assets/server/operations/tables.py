@@ -25,7 +25,7 @@ from paimon_assets.engine.control.catalog.catalog_state import (
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.segments.segment_registry import check_own_folders
+from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import Schema, SegmentSource, Table
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
+from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import Compact, Empty, JavaSide, OurSide, Write
 from tests.testkit.foreign import states, write

@@ -8,13 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table, TableCatalog, add_column
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
+from paimon_assets.engine.control.maintenance.expire_partitions import (
+    compact_manifests,
+    expire_partitions,
+)
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    Retention,
     expire_changelogs,
     expire_snapshots,
 )
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder

@@ -17,8 +17,7 @@ from paimon_assets import (
 )
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind

@@ -3,6 +3,6 @@
 Concept → modules:
     the protocols                               catalog
     on a file system, documents beside tables   filesystem_catalog, catalog_state
-    behind a REST server                        rest_catalog, data_tokens
+    behind a REST server                        rest_catalog
     who keeps a table's schemas and versions    managed
 """

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import index_path
+from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta

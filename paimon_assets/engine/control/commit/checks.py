@@ -30,7 +30,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 from paimon_assets.engine.control.commit.planned_on import check_known_keys, check_strict_mode
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segments.segment_registry import (
+from paimon_assets.engine.control.segments import (
     external_entries,
     hold_external,
     live_text_segments,

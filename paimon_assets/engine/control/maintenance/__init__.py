@@ -2,11 +2,10 @@
 
 Concept → modules:
     what a snapshot needs            references
-    snapshots and changelogs         expire_snapshots, expiry_plan
+    snapshots and changelogs         expire_snapshots
     tags, by hand and by period      tag_files
-    old partitions                   expire_partitions
+    old partitions, manifests        expire_partitions
     segments                         removed_segments
-    manifests                        compact_manifests
     orphans and rejected batches     orphan_files
 
 Two rules hold for all that deletes. A file goes after the last snapshot that needs it, so a crash

@@ -16,7 +16,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named
 from paimon_assets.engine.control.rollback import rolled_back_to
-from paimon_assets.engine.control.scan.deletion_files import index_path
+from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry

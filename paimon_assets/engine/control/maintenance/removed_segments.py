@@ -27,7 +27,7 @@ from paimon_assets.engine.control.maintenance.references import (
 )
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments.segment_registry import (
+from paimon_assets.engine.control.segments import (
     HOLD_TAG_PREFIX,
     SegmentRegistry,
     external_entries,

@@ -23,8 +23,11 @@ from typing import NamedTuple, Self
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
-from paimon_assets.engine.control.maintenance.expiry_plan import ExpiryStep, Holders
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    ExpiryStep,
+    Holders,
+    delete_files,
+)
 from paimon_assets.engine.control.maintenance.references import (
     Watch,
     existing_changelogs,
@@ -33,7 +36,7 @@ from paimon_assets.engine.control.maintenance.references import (
     metadata_paths,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments.segment_registry import HOLD_TAG_PREFIX
+from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.options.maintenance_options import (

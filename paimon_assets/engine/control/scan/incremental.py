@@ -24,12 +24,12 @@ from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
 from paimon_assets.engine.control.scan.split_generator import (
     SplitGenerator,
     by_bucket,
+    deletion_files,
     pack,
     skips_level_0,
 )

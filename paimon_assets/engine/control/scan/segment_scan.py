@@ -1,35 +1,50 @@
-"""Segments in a scan: files that stand in the registry alone, and files that changed.
+"""Segments in a scan: files that stand in the registry alone, files that changed, and loads.
 
 An external file may be replaced or removed by its owner at any time. Its rows and bounds, taken at
 import, would then be wrong, so a scan compares size and time of each file it needs with the
 registry, by one listing a folder, before anything is read.
+
+A load is the table's own files that one snapshot added, by a write, a rewrite, or a compaction,
+numbered along with segments. A file that a snapshot only moves to another level stays with its
+load; files older than the oldest snapshot are one load. A list that ends at a snapshot that was
+rolled back, or expired, is brought up to date from the oldest snapshot on, with the same ids.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 
+from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments.segment_folder import SegmentRoots
-from paimon_assets.engine.control.segments.segment_registry import (
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
+from paimon_assets.engine.control.segments import (
     SegmentRegistry,
+    SegmentRoots,
     commit_of,
     external_entries,
     is_refreshed_between,
     live_text_segments,
     registered_text_segments,
+    settled,
+    spec_text,
 )
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, instant_ms
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, live_entries
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
 from paimon_assets.engine.spec.segments.segment import (
+    RETENTION_MS,
     TEXT_FORMATS,
+    Load,
+    LoadFile,
     Segment,
+    SegmentCommit,
     SegmentFile,
+    is_external,
     plain_path,
 )
 from paimon_assets.engine.spec.segments.text_options import TextOptions, text_options_of
@@ -188,3 +203,193 @@ def _difference(known: SegmentFile, found: FileStatus | None) -> str | None:
     if 0 not in (known.modified_ms, found.modified_ms) and found.modified_ms != known.modified_ms:
         return "was written again since it was imported"
     return None
+
+
+_TRIES = 5
+_DAY_MS = 86_400_000
+_READ_AT_ONCE = 16
+"""Snapshots whose manifests are fetched at once, and held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFiles:
+    """The changes of one snapshot to the table's own files."""
+
+    snapshot: Snapshot
+    before: Sequence[ManifestEntry] = ()
+    """Files from before it, if the snapshot before it was not seen."""
+    added: Sequence[ManifestEntry] = ()
+    removed: frozenset[str] = frozenset()
+
+
+def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
+    """Return a list with the loads of all snapshots there are.
+
+    A branch's loads are numbered behind the segments and are not those of the list, which belongs
+    to the main branch. Cost: the delta manifests of the snapshots since the list's newest; without
+    one, those of all snapshots, and the manifests of the oldest.
+    """
+    if store.paths.branch != MAIN_BRANCH:
+        listed = replace(listed, loads=(), mark=None)
+    for tries_left in reversed(range(_TRIES)):
+        ids, mark = store.snapshots.list_ids(), listed.mark
+        marked = None if mark is None else store.snapshots.snapshot_or_none(mark.snapshot_id)
+        if marked is None or commit_of(marked) != mark:
+            mark = None
+        else:
+            ids = [number for number in ids if number > marked.id]
+        if not ids:
+            return listed
+        try:
+            return fold(listed, _seen(store, ids, mark), store, anew=mark is None)
+        except NotFoundError:
+            has_expired = store.snapshots.snapshot_or_none(ids[0]) is None
+            if not (has_expired and tries_left):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def keep_ids(store: FileStore, now_ms: int) -> None:
+    """Store the loads and segments of snapshots that are about to expire, if there is a registry.
+
+    Loads that have been over for `RETENTION_MS` are forgotten, or the list would grow for ever.
+    """
+    registry = SegmentRegistry(store=store)
+    if store.paths.branch != MAIN_BRANCH or not registry.is_kept:
+        return
+    limit_ms = now_ms - RETENTION_MS
+
+    def known(listed: SegmentList) -> SegmentList:
+        segments = tuple(settled(store, listed.segments))
+        listed = with_loads(store, replace(listed, segments=segments))
+        past = [
+            load
+            for load in listed.loads
+            if load.removed_ms is not None and load.removed_ms < limit_ms
+        ]
+        latest = store.snapshots.latest() if past else None
+        if latest is None:
+            return listed
+        live = {entry.file.file_name for entry in FileStoreScan(store).live_files(latest)}
+        over = {load.id for load in past if not any(file.file_name in live for file in load.files)}
+        return replace(listed, loads=tuple(load for load in listed.loads if load.id not in over))
+
+    registry.update(known)
+
+
+def _seen(
+    store: FileStore, ids: Sequence[int], mark: SegmentCommit | None
+) -> Iterator[SnapshotFiles]:
+    """Yield the changes of snapshots after a mark, in order; a few are read ahead."""
+    previous = None if mark is None else mark.snapshot_id
+
+    def read(number: int, previous: int | None) -> SnapshotFiles | None:
+        snapshot = store.snapshots.snapshot_or_none(number)
+        if snapshot is None:
+            return None
+        return _files_of(store, snapshot, whole=previous != number - 1)
+
+    with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="segment-loads") as pool:
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            chunk = ids[start : start + _READ_AT_ONCE]
+            yield from filter(None, pool.map(read, chunk, [previous, *chunk[:-1]]))
+            previous = chunk[-1]
+
+
+def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotFiles:
+    options, manifests = store.schema.typed_options, store.manifests
+    with without_collector():
+        delta = [
+            entry
+            for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
+            if not is_external(options, entry.file)
+        ]
+        before: list[ManifestEntry] = []
+        if whole:
+            base = manifests.read_all(manifests.read_list(snapshot.base_manifest_list))
+            before = [entry for entry in live_entries(base) if not is_external(options, entry.file)]
+    come = {entry.file.file_name for entry in delta if entry.kind is FileKind.ADD}
+    go = {entry.file.file_name for entry in delta if entry.kind is FileKind.DELETE}
+    return SnapshotFiles(
+        snapshot=snapshot,
+        before=before,
+        added=[entry for entry in delta if entry.file.file_name in come - go],
+        removed=frozenset(go - come),
+    )
+
+
+def fold(
+    listed: SegmentList, seen: Iterable[SnapshotFiles], store: FileStore, *, anew: bool
+) -> SegmentList:
+    """Return a list with the loads of further snapshots; nothing is read but `seen`."""
+    next_id, history = listed.next_id, list[SegmentCommit]()
+    loads = {load.id: load for load in listed.loads}
+    owners = {file.file_name: load.id for load in listed.loads for file in load.files}
+    by_list = {
+        load.added.delta_manifest_list: load.id for load in listed.loads if load.added is not None
+    }
+    for files in seen:
+        snapshot, commit = files.snapshot, commit_of(files.snapshot)
+        history.append(commit)
+        for entries, added in ((files.before, None), (files.added, commit)):
+            new = [entry for entry in entries if entry.file.file_name not in owners]
+            if new:
+                load = loads[next_id] = _load(store, next_id, new, added, snapshot)
+                next_id += 1
+                owners.update((file.file_name, load.id) for file in load.files)
+                if added is not None:
+                    by_list[added.delta_manifest_list] = load.id
+        is_compaction = snapshot.commit_kind is CommitKind.COMPACT
+        into = by_list.get(commit.delta_manifest_list) if is_compaction else None
+        for number in {owners[name] for name in files.removed if name in owners}:
+            loads[number] = replace(
+                loads[number], compacted_into=into, removed_ms=snapshot.time_millis
+            )
+    if not history:
+        return listed
+    undone = {
+        load.id
+        for load in loads.values()
+        if anew and load.added is not None and load.added.snapshot_id >= history[0].snapshot_id
+    } - {by_list.get(commit.delta_manifest_list) for commit in history}
+    return replace(
+        listed,
+        next_id=next_id,
+        loads=tuple(
+            replace(load, compacted_into=None)
+            if load.id in undone or load.compacted_into in undone
+            else load
+            for load in loads.values()
+        ),
+        mark=history[-1],
+    )
+
+
+def _load(
+    store: FileStore,
+    number: int,
+    entries: Sequence[ManifestEntry],
+    commit: SegmentCommit | None,
+    snapshot: Snapshot,
+) -> Load:
+    times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
+    latest = snapshot.time_millis
+    # Wall clock times, taken for this machine's.
+    moments = [min(instant_ms(min(max(time, 0), latest + _DAY_MS)), latest) for time in times]
+    start = min(moments, default=latest)
+    # The newest file says when older rows were complete.
+    end = latest if commit is not None else max(moments, default=start)
+    return Load(
+        id=number,
+        added=commit,
+        partition_text=spec_text(store.partitions.spec(entries[0].partition)),
+        partition_count=len({entry.partition for entry in entries}),
+        files=tuple(
+            LoadFile(entry.file.file_name, entry.file.file_size, entry.file.row_count)
+            for entry in entries
+        ),
+        format=", ".join(sorted({entry.file.file_format for entry in entries})),
+        schema_id=max(entry.file.schema_id for entry in entries),
+        load_start_ms=start,
+        load_end_ms=end,
+    )

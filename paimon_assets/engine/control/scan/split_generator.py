@@ -1,33 +1,90 @@
-"""Entries → DataSplits: the files read together, and whether they must be merged.
+"""Entries → DataSplits: the files read together, their deletion vectors, and which must be merged.
 
 Append tables: files of a bucket, in order, packed up to the target size; files that hold columns of
 the same rows stay together. Primary-key tables, bucket by bucket: if no two files share a key and
 none holds deletes they are packed likewise; else whole sections, which share no key, are packed. A
 partition with files whose key columns have another type is one split: newer rows of their keys may
 lie in other buckets. With deletion vectors, or if the first row of a key stays, a compaction
-settles each key before its file leaves level 0, and level 0 is not read.
+settles each key before its file leaves level 0, and level 0 is not read. Vectors count whatever the
+options of the table are: a deleted row stays deleted.
 Source: `org.apache.paimon.table.source.MergeTreeSplitGenerator`, `AppendOnlySplitGenerator`,
-`DataEvolutionSplitGenerator`, `org.apache.paimon.CoreOptions.batchScanSkipLevel0`.
+`DataEvolutionSplitGenerator`, `org.apache.paimon.CoreOptions.batchScanSkipLevel0`,
+`org.apache.paimon.index.IndexFileHandler`, `IndexFilePathFactories`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import DeletionFiles
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.lsm.sorted_runs import interval_partition, num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_ENABLED,
     DELETION_VECTORS_MERGE_ON_READ,
+    INDEX_FILE_IN_DATA_DIRECTORY,
     SPLIT_OPEN_FILE_COST,
     SPLIT_TARGET_SIZE,
 )
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+
+_ARITY_BYTES = 4
+DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
+"""(partition, bucket, data file name) → its deletion vector."""
+
+
+def deletion_files(
+    store: FileStore, snapshot: Snapshot, buckets: Container[tuple[bytes, int]]
+) -> DeletionFiles:
+    """Return the deletion vectors of a snapshot's data files in some buckets."""
+    found: dict[tuple[bytes, int, str], DeletionFile] = {}
+    if snapshot.index_manifest is None:
+        return found
+    fields = len(store.schema.partition_keys)
+    for entry in store.manifests.read_index(snapshot.index_manifest):
+        if int.from_bytes(entry.partition[:_ARITY_BYTES], "big") != fields:
+            raise FormatError(  # its vectors would be passed over
+                f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' has an entry"
+                f" of a partition that has not {fields} columns.",
+                kind="index-manifest",
+                details={"table": store.label},
+            )
+        is_needed = (entry.partition, entry.bucket) in buckets
+        if entry.file.index_type != DELETION_VECTORS_INDEX or not is_needed:
+            continue
+        path = index_path(store, entry)
+        for vector in entry.file.deletion_vectors or ():
+            key = (entry.partition, entry.bucket, vector.data_file_name)
+            if key in found:
+                raise FormatError(
+                    f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' gives"
+                    f" data file '{vector.data_file_name}' two deletion vectors.",
+                    kind="index-manifest",
+                    details={"table": store.label, "file": vector.data_file_name},
+                )
+            found[key] = DeletionFile(
+                path=path,
+                offset=vector.offset,
+                length=vector.length,
+                cardinality=vector.cardinality,
+            )
+    return found
+
+
+def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
+    """Return the path of an index file."""
+    if entry.file.external_path is not None:
+        return entry.file.external_path
+    if store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+        return f"{directory}/{entry.file.file_name}"
+    return store.paths.index(entry.file.file_name)
 
 
 def settles_keys(schema: TableSchema) -> bool:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.deletion_files import deletion_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.control.scan.segment_scan import (
     check_unchanged,
@@ -22,9 +21,13 @@ from paimon_assets.engine.control.scan.segment_scan import (
     how_written,
     text_segments,
 )
-from paimon_assets.engine.control.scan.split_generator import SplitGenerator, top_level
+from paimon_assets.engine.control.scan.split_generator import (
+    SplitGenerator,
+    deletion_files,
+    top_level,
+)
 from paimon_assets.engine.control.scan.time_travel import schema_at, time_travel_keys
-from paimon_assets.engine.control.segments.segment_registry import SegmentRegistry
+from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry

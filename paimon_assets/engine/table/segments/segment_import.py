@@ -23,16 +23,16 @@ from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segments.segment_folder import (
+from paimon_assets.engine.control.segments import (
     FolderFile,
     PartitionFolder,
     SegmentRoots,
     check_exists,
+    may_have_segments,
     partition_folders,
     segment_root,
     walk,
 )
-from paimon_assets.engine.control.segments.segment_registry import may_have_segments
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,

@@ -11,7 +11,7 @@ from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments.segment_registry import is_live_in, resolve
+from paimon_assets.engine.control.segments import is_live_in, resolve
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,

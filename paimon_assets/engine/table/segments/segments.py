@@ -24,12 +24,13 @@ from paimon_assets.engine.control.commit.file_store_commit import Condition, Fil
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.scan.segment_loads import with_loads
-from paimon_assets.engine.control.segments.segment_folder import SegmentRoots, walk
-from paimon_assets.engine.control.segments.segment_registry import (
+from paimon_assets.engine.control.scan.segment_scan import with_loads
+from paimon_assets.engine.control.segments import (
     SegmentRegistry,
+    SegmentRoots,
     commit_of,
     resolve,
+    walk,
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError

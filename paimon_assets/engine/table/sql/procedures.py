@@ -21,8 +21,10 @@ from paimon_assets.engine.codec.rest.documents import (
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.compact import CompactStrategy
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
+from paimon_assets.engine.control.maintenance.expire_partitions import (
+    compact_manifests,
+    expire_partitions,
+)
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags

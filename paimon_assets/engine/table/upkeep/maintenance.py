@@ -18,14 +18,16 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.data_version import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.compact_manifests import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_partitions import expire_partitions
+from paimon_assets.engine.control.maintenance.expire_partitions import (
+    compact_manifests,
+    expire_partitions,
+)
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     ExpiredSnapshots,
+    Retention,
     expire_changelogs,
     expire_snapshots,
 )
-from paimon_assets.engine.control.maintenance.expiry_plan import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import (
     DAY_MS,
     DEFAULT_RETENTION_MS,

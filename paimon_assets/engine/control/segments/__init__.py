@@ -1,1 +1,0 @@
-"""The registry of segments, their folders, and where folders may lie."""
