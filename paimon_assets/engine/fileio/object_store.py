@@ -33,7 +33,7 @@ from paimon_assets.engine.fileio.object_clients import (
     client_of,
     os_error,
 )
-from paimon_assets.engine.fileio.parallel_requests import Together, send
+from paimon_assets.engine.fileio.parallel_requests import Question, Together, send
 from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
 
 _MARKER = ".directory"
@@ -45,6 +45,11 @@ _ENDS_HELD = 64
 """Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
 _PAGE = 1_000
 """Names in a request of a listing."""
+_LEAST_LISTED = 3
+"""Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
+_SHORT = 100
+"""Files of a directory that is listed in place of requests."""
+_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
 _PART_BYTES = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 4
 _WHOLE_BYTES = 64 * 1024 * 1024
@@ -113,6 +118,10 @@ class ObjectFileIO(FileIO):
         self._together = Together()
         self._ends: dict[tuple[str, int], Future[bytes]] = {}
         """(path, bytes) → the end of the file, on its way."""
+        self._small: dict[str, tuple[str, bytes]] = {}
+        """Path → (tag of the object, content): small files that were read or written."""
+        self._long: set[str] = set()
+        """Directories of too many files for a listing in place of requests."""
 
     @property
     def spec(self) -> FileIOSpec:
@@ -123,8 +132,58 @@ class ObjectFileIO(FileIO):
         self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
     ) -> AbstractContextManager[None]:
         """Ask for the content and the existence of files, all at once."""
-        questions: list[tuple[Callable[[str], Any], str]] = [(self._read, path) for path in reads]
-        return self._together.ahead([*questions, *((self._is_file, path) for path in files)])
+        questions: list[Question] = [(self._read, path) for path in reads]
+        questions += [(self._is_file, path) for path in files]
+        return self._together.ahead(questions, self._ask)
+
+    def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
+        """Send requests; one listing in place of three or more about a small directory.
+
+        It says which files there are, and which are still the ones that were read or written here.
+        """
+        sent: dict[Question, Future[Any]] = {}
+        for question in questions:
+            directory = question[1].rpartition("/")[0]
+            group = [each for each in questions if each[1].rpartition("/")[0] == directory]
+            unread = [path for ask, path in group if ask == self._read and path not in self._small]
+            if question in sent:
+                continue
+            if len(group) < _LEAST_LISTED + len(unread) or directory in self._long:
+                sent[question] = send(*question)
+                continue
+            tags = send(self._tags, directory)
+            sent |= {each: send(self._told, tags, *each) for each in group}
+        return sent
+
+    def _tags(self, directory: str) -> dict[str, str] | None:
+        """Return the files of a directory with their tags; None if there are many."""
+        with self._errors(directory):
+            store, key = self._at(directory)
+            page: list[dict[str, Any]] = next(iter(store.list(key, chunk_size=_PAGE)), [])
+            if len(page) > _SHORT:
+                self._long.add(directory)
+                return None
+            return {f"{_root(directory)}/{each['path']}": each["e_tag"] or "" for each in page}
+
+    def _told(
+        self, tags: Future[dict[str, str] | None], ask: Callable[[str], Any], path: str
+    ) -> Any:
+        """Answer a question by a listing, as far as that tells."""
+        found = tags.result()
+        if found is None or (ask == self._read and path in found):
+            tag, data = self._small.get(path, ("", b""))
+            return data if found and tag and found[path] == tag else ask(path)
+        if ask == self._is_file:
+            return path in found
+        raise self._named(path, FileNotFoundError(errno.ENOENT, "it is not listed"))
+
+    def _keep(self, path: str, tag: str | None, data: bytes) -> None:
+        """Remember a small file, to read it once as long as listings show it unchanged."""
+        if tag and len(data) <= _SMALL_BYTES:
+            self._small.pop(path, None)
+            self._small[path] = tag, data
+            for oldest in list(self._small)[:-_SMALL_FILES]:
+                self._small.pop(oldest, None)
 
     def at_once(self) -> AbstractContextManager[None]:
         """Let the small files that a block writes go up side by side."""
@@ -137,7 +196,10 @@ class ObjectFileIO(FileIO):
     def _read(self, path: str) -> bytes:
         with self._errors(path):
             store, key = self._at(path)
-            return bytes(store.get(key).bytes())
+            result = store.get(key)
+            data = bytes(result.bytes())
+            self._keep(path, result.meta["e_tag"], data)
+            return data
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
@@ -175,7 +237,8 @@ class ObjectFileIO(FileIO):
     def _write(self, path: str, data: bytes) -> None:
         with self._errors(path):
             store, key = self._at(path)
-            store.put(key, data, chunk_size=_WHOLE_BYTES)
+            result = store.put(key, data, chunk_size=_WHOLE_BYTES)
+            self._keep(path, result["e_tag"], data)
 
     replace = write_hint = write_bytes
 
@@ -194,9 +257,10 @@ class ObjectFileIO(FileIO):
             self._prove(path, store, key)
             mark = uuid4().hex
             try:
-                store.put(key, data, mode="create", attributes={_MARK: mark})
+                result = store.put(key, data, mode="create", attributes={_MARK: mark})
             except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
                 return self._looked_up(path, mark, os_error(error))
+            self._keep(path, result["e_tag"], data)
             return True
 
     def _looked_up(self, path: str, mark: str, error: OSError) -> bool:

@@ -30,6 +30,16 @@ def send(ask: Callable[..., T], *arguments: Any) -> Future[T]:
     return _pool(os.getpid()).submit(ask, *arguments)
 
 
+Question = tuple[Callable[[str], Any], str]
+"""(the request, the path it is about)."""
+Ask = Callable[[list[Question]], dict[Question, Future[Any]]]
+"""Sends requests."""
+
+
+def _each(questions: list[Question]) -> dict[Question, Future[Any]]:
+    return {question: send(*question) for question in questions}
+
+
 class Together(local):
     """The requests of one thread that were sent ahead, or are not waited for yet."""
 
@@ -38,15 +48,16 @@ class Together(local):
         self._writes: list[Future[Any]] | None = None
 
     @contextmanager
-    def ahead(self, questions: Iterable[tuple[Callable[[str], Any], str]]) -> Iterator[None]:
+    def ahead(self, questions: Iterable[Question], ask: Ask = _each) -> Iterator[None]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
         What an outer block has asked is not asked twice; its other answers wait for its own code.
         """
-        outer = self._answers
+        outer, listed = self._answers, list(questions)
+        fresh = ask([question for question in listed if question not in outer])
         self._answers = {
-            question: outer.pop(question) if question in outer else send(*question)
-            for question in questions
+            question: fresh[question] if question in fresh else outer.pop(question)
+            for question in dict.fromkeys(listed)
         }
         try:
             yield

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -92,9 +91,14 @@ class FileRead:
         """Yield a file's rows in file order; the file is open while the iterator lives."""
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
-        if not self._may_match(file, mapping):
+        if path not in self._prepared:
+            self._prepared[path] = self._opened(file, mapping, path)
+        prepared = self._prepared.pop(path)
+        if isinstance(prepared, PaimonError):
+            raise prepared
+        if prepared is None:
             return
-        with self._prepared.pop(path, None) or self._open(file, mapping, path) as reader:
+        with prepared as reader:
             self._check_blobs(file, reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
@@ -125,16 +129,22 @@ class FileRead:
                 return
             if file.file_format == "parquet" and path not in self._prepared:
                 mapping = self._mapping(file, path)
-                with suppress(PaimonError):  # raised again where its rows are due
-                    if self._may_match(file, mapping):
-                        reader = self._open(file, mapping, path)
+                try:
+                    reader = self._opened(file, mapping, path)
+                    if reader is not None:
                         predicate = mapping.file_predicate(self.predicate)
                         reader.prepare(mapping.file_columns, predicate, self._batch_bytes)
-                        self._prepared[path] = reader
+                    self._prepared[path] = reader
+                except PaimonError as error:
+                    self._prepared[path] = error
 
     @cached_property
-    def _prepared(self) -> dict[str, FormatReader]:
+    def _prepared(self) -> dict[str, FormatReader | PaimonError | None]:
+        """Open files; None where no row may pass; errors to raise where the rows are due."""
         return {}
+
+    def _opened(self, file: DataFileMeta, mapping: FieldMapping, path: str) -> FormatReader | None:
+        return self._open(file, mapping, path) if self._may_match(file, mapping) else None
 
     def bytes_to_decode(self, file: DataFileMeta) -> int:
         """Estimate the bytes of a file that hold rows that may pass; reads its footer."""
