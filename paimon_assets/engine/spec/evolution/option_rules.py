@@ -14,54 +14,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.all_options import (
-    AGGREGATION_REMOVE_ON_DELETE,
-    ALL_OPTIONS,
-    BLOB_VIEW_FIELD,
-    BUCKET,
-    BUCKET_FUNCTION,
-    BUCKET_KEY,
-    CHANGELOG_FILE_COMPRESSION,
-    CHANGELOG_FILE_FORMAT,
-    CHANGELOG_FILE_STATS_MODE,
-    CHANGELOG_NUM_RETAINED_MAX,
-    CHANGELOG_NUM_RETAINED_MIN,
-    CHANGELOG_PRODUCER,
-    COLUMN_STATS_MODE,
-    DATA_EVOLUTION_ENABLED,
-    DATA_FILE_DIRECTORY,
-    DELETION_VECTORS_ENABLED,
-    DELETION_VECTORS_MODIFIABLE,
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    FILE_INDEX_COLUMNS,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    INDEX_FILE_IN_DATA_DIRECTORY,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
-    PK_CLUSTERING_OVERRIDE,
-    PRIMARY_KEY_NULLABLE,
-    RECORD_LEVEL_TIME_FIELD,
-    ROW_TRACKING_ENABLED,
-    ROWKIND_FIELD,
-    SEQUENCE_FIELD,
-    SEQUENCE_PADDING_FIELD,
-    SNAPSHOT_EXPIRE_LIMIT,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_ORDERING,
-    STATS_MODE,
-    STATS_MODE_PER_LEVEL,
-    TABLE_TYPE,
-    ChangelogProducer,
-    Option,
-    Options,
-    parse_names,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_INITIAL
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -78,17 +31,17 @@ _CODECS = (
 )
 _STATS = re.compile(r"none|counts|full|truncate\(0*[1-9]\d*\)|")
 _STATS_MODES = "expected none, counts, full or truncate(n)"
-_RETAINED: Mapping[Option[Any], Option[int]] = {
-    SNAPSHOT_NUM_RETAINED_MIN: SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_NUM_RETAINED_MAX: SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_EXPIRE_LIMIT: SNAPSHOT_EXPIRE_LIMIT,
-    CHANGELOG_NUM_RETAINED_MIN: SNAPSHOT_NUM_RETAINED_MIN,
-    CHANGELOG_NUM_RETAINED_MAX: SNAPSHOT_NUM_RETAINED_MAX,
+_RETAINED: Mapping[opt.Option[Any], opt.Option[int]] = {
+    opt.SNAPSHOT_NUM_RETAINED_MIN: opt.SNAPSHOT_NUM_RETAINED_MIN,
+    opt.SNAPSHOT_NUM_RETAINED_MAX: opt.SNAPSHOT_NUM_RETAINED_MAX,
+    opt.SNAPSHOT_EXPIRE_LIMIT: opt.SNAPSHOT_EXPIRE_LIMIT,
+    opt.CHANGELOG_NUM_RETAINED_MIN: opt.SNAPSHOT_NUM_RETAINED_MIN,
+    opt.CHANGELOG_NUM_RETAINED_MAX: opt.SNAPSHOT_NUM_RETAINED_MAX,
 }
 """Numbers of at least 1 → the option that says them where they are not set."""
 _LEAST_AND_MOST = (
-    (SNAPSHOT_NUM_RETAINED_MIN, SNAPSHOT_NUM_RETAINED_MAX),
-    (CHANGELOG_NUM_RETAINED_MIN, CHANGELOG_NUM_RETAINED_MAX),
+    (opt.SNAPSHOT_NUM_RETAINED_MIN, opt.SNAPSHOT_NUM_RETAINED_MAX),
+    (opt.CHANGELOG_NUM_RETAINED_MIN, opt.CHANGELOG_NUM_RETAINED_MAX),
 )
 _FIELDS = "fields."
 
@@ -107,22 +60,30 @@ def _one_of(names: Collection[str]) -> Callable[[str], str | None]:
 _CHECKS: Mapping[str, Callable[[str], str | None]] = {
     option.key: problem
     for problem, options in (
-        (_one_of(_FORMATS), (FILE_FORMAT, CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL)),
+        (
+            _one_of(_FORMATS),
+            (opt.FILE_FORMAT, opt.CHANGELOG_FILE_FORMAT, opt.FILE_FORMAT_PER_LEVEL),
+        ),
         (
             _one_of(_CODECS),
-            (FILE_COMPRESSION, CHANGELOG_FILE_COMPRESSION, FILE_COMPRESSION_PER_LEVEL),
+            (opt.FILE_COMPRESSION, opt.CHANGELOG_FILE_COMPRESSION, opt.FILE_COMPRESSION_PER_LEVEL),
         ),
         (
             lambda text: None if _STATS.fullmatch(text) else _STATS_MODES,
-            (STATS_MODE, CHANGELOG_FILE_STATS_MODE, STATS_MODE_PER_LEVEL, COLUMN_STATS_MODE),
+            (
+                opt.STATS_MODE,
+                opt.CHANGELOG_FILE_STATS_MODE,
+                opt.STATS_MODE_PER_LEVEL,
+                opt.COLUMN_STATS_MODE,
+            ),
         ),
     )
     for option in options
 }
 """Key of an option of texts → what is wrong with one of them, None if nothing."""
 
-_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
-_PATTERNS = tuple(option for option in ALL_OPTIONS if "<" in option.key)
+_BY_KEY = {key: option for option in opt.ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
+_PATTERNS = tuple(option for option in opt.ALL_OPTIONS if "<" in option.key)
 _OTHERS = frozenset({"compaction.max.file-num"})
 """Keys of others that differ from one of ours as little as a slip does."""
 _SLIP = 2
@@ -172,12 +133,12 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     return hints
 
 
-def _named(key: str, pattern: Option[Any]) -> Option[Any]:
+def _named(key: str, pattern: opt.Option[Any]) -> opt.Option[Any]:
     """Return the option of a pattern with the name that `key` has in the pattern's place."""
     return pattern.of(key.removeprefix(pattern.key.partition("<")[0]).rpartition(".")[0])
 
 
-def _declare(key: str) -> tuple[Option[Any], Option[Any]] | None:
+def _declare(key: str) -> tuple[opt.Option[Any], opt.Option[Any]] | None:
     """Return the option of a key, with its column's name and as it is declared."""
     if key in _BY_KEY:
         return _BY_KEY[key], _BY_KEY[key]
@@ -197,21 +158,21 @@ def _refuse(message: str, key: str, **details: str) -> NoReturn:
 
 
 _WRITTEN_INDEXES = frozenset(
-    FILE_INDEX_COLUMNS.of(index_type).key for index_type in ("bloom-filter", "bitmap")
+    opt.FILE_INDEX_COLUMNS.of(index_type).key for index_type in ("bloom-filter", "bitmap")
 )
 
 
 def _check_columns(key: str, schema: TableSchema) -> None:
     """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
-    if key == _named(key, FILE_INDEX_COLUMNS).key:
+    if key == _named(key, opt.FILE_INDEX_COLUMNS).key:
         if key not in _WRITTEN_INDEXES:
             _refuse(
                 f"'{key}' names an index that is not written here; take bloom-filter or bitmap", key
             )
-        names = [name.partition("[")[0] for name in parse_names(schema.options[key])]
+        names = [name.partition("[")[0] for name in opt.parse_names(schema.options[key])]
     elif key.startswith(_FIELDS) and key not in _BY_KEY:
         whole = key.removeprefix(_FIELDS).rpartition(".")[0]
-        names = [whole] if whole in schema.by_name else [*parse_names(whole.partition(".")[0])]
+        names = [whole] if whole in schema.by_name else [*opt.parse_names(whole.partition(".")[0])]
     else:
         return
     for name in names:
@@ -220,8 +181,8 @@ def _check_columns(key: str, schema: TableSchema) -> None:
             _refuse(f"'{key}' names column '{name}'; the table has {there}", key, column=name)
 
 
-def _check_together(options: Options, changed: set[str]) -> None:
-    limits = dict[Option[Any], int]()
+def _check_together(options: opt.Options, changed: set[str]) -> None:
+    limits = dict[opt.Option[Any], int]()
     for option, general in _RETAINED.items():
         own: int | None = options.get(option)
         limits[option] = options.get(general) if own is None else own
@@ -235,44 +196,48 @@ def _check_together(options: Options, changed: set[str]) -> None:
                 " set both",
                 most.key,
             )
-    producers = (ChangelogProducer.NONE, ChangelogProducer.INPUT, ChangelogProducer.LOOKUP)
+    producers = (
+        opt.ChangelogProducer.NONE,
+        opt.ChangelogProducer.INPUT,
+        opt.ChangelogProducer.LOOKUP,
+    )
     if (
-        not changed.isdisjoint({DELETION_VECTORS_ENABLED.key, CHANGELOG_PRODUCER.key})
-        and options.get(DELETION_VECTORS_ENABLED)
-        and options.get(CHANGELOG_PRODUCER) not in producers
+        not changed.isdisjoint({opt.DELETION_VECTORS_ENABLED.key, opt.CHANGELOG_PRODUCER.key})
+        and options.get(opt.DELETION_VECTORS_ENABLED)
+        and options.get(opt.CHANGELOG_PRODUCER) not in producers
     ):
         _refuse(
-            f"'{DELETION_VECTORS_ENABLED.key}' goes with the changelog producers none, input and"
-            f" lookup, not with {options.get(CHANGELOG_PRODUCER)}",
-            DELETION_VECTORS_ENABLED.key,
+            f"'{opt.DELETION_VECTORS_ENABLED.key}' goes with the changelog producers none, input"
+            f" and lookup, not with {options.get(opt.CHANGELOG_PRODUCER)}",
+            opt.DELETION_VECTORS_ENABLED.key,
         )
-    evolves = DATA_EVOLUTION_ENABLED.key
-    if not changed.isdisjoint({evolves, ROW_TRACKING_ENABLED.key}) and (
-        options.get(DATA_EVOLUTION_ENABLED) and not options.get(ROW_TRACKING_ENABLED)
+    evolves = opt.DATA_EVOLUTION_ENABLED.key
+    if not changed.isdisjoint({evolves, opt.ROW_TRACKING_ENABLED.key}) and (
+        options.get(opt.DATA_EVOLUTION_ENABLED) and not options.get(opt.ROW_TRACKING_ENABLED)
     ):
-        _refuse(f"'{evolves}' needs '{ROW_TRACKING_ENABLED.key}' = true", evolves)
+        _refuse(f"'{evolves}' needs '{opt.ROW_TRACKING_ENABLED.key}' = true", evolves)
 
 
 IMMUTABLE_OPTIONS = frozenset(
     {
-        AGGREGATION_REMOVE_ON_DELETE.key,
-        BLOB_VIEW_FIELD.key,
-        BUCKET_FUNCTION.key,
-        BUCKET_KEY.key,
-        DATA_EVOLUTION_ENABLED.key,
-        DATA_FILE_DIRECTORY.key,
+        opt.AGGREGATION_REMOVE_ON_DELETE.key,
+        opt.BLOB_VIEW_FIELD.key,
+        opt.BUCKET_FUNCTION.key,
+        opt.BUCKET_KEY.key,
+        opt.DATA_EVOLUTION_ENABLED.key,
+        opt.DATA_FILE_DIRECTORY.key,
         DYNAMIC_BUCKET_INITIAL.key,
         FORCE_LOOKUP.key,
-        INDEX_FILE_IN_DATA_DIRECTORY.key,
-        MERGE_ENGINE.key,
-        PARTIAL_UPDATE_REMOVE_ON_DELETE.key,
-        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
-        PK_CLUSTERING_OVERRIDE.key,
-        PRIMARY_KEY_NULLABLE.key,
-        ROW_TRACKING_ENABLED.key,
-        ROWKIND_FIELD.key,
-        SNAPSHOT_ORDERING.key,
-        TABLE_TYPE.key,
+        opt.INDEX_FILE_IN_DATA_DIRECTORY.key,
+        opt.MERGE_ENGINE.key,
+        opt.PARTIAL_UPDATE_REMOVE_ON_DELETE.key,
+        opt.PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
+        opt.PK_CLUSTERING_OVERRIDE.key,
+        opt.PRIMARY_KEY_NULLABLE.key,
+        opt.ROW_TRACKING_ENABLED.key,
+        opt.ROWKIND_FIELD.key,
+        opt.SNAPSHOT_ORDERING.key,
+        opt.TABLE_TYPE.key,
         "blob-descriptor-field",
         "blob-field",
         "partition",
@@ -284,17 +249,17 @@ IMMUTABLE_OPTIONS = frozenset(
 _KEY_LISTS = frozenset({"partition", "primary-key"})
 _CLUSTERING_COLUMNS = "clustering.columns"
 _GROUP = "sequence-group"
-_FOLLOW_RENAME = (BUCKET_KEY, SEQUENCE_FIELD, PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP)
+_FOLLOW_RENAME = (opt.BUCKET_KEY, opt.SEQUENCE_FIELD, opt.PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP)
 _NAME_COLUMNS = frozenset(
     {
         *(option.key for option in _FOLLOW_RENAME),
-        ROWKIND_FIELD.key,
-        SEQUENCE_PADDING_FIELD.key,
-        BLOB_VIEW_FIELD.key,
+        opt.ROWKIND_FIELD.key,
+        opt.SEQUENCE_PADDING_FIELD.key,
+        opt.BLOB_VIEW_FIELD.key,
         _CLUSTERING_COLUMNS,
         "blob-descriptor-field",
         "blob-field",
-        RECORD_LEVEL_TIME_FIELD.key,
+        opt.RECORD_LEVEL_TIME_FIELD.key,
     }
 )
 """Options whose value is a column, or a comma list of columns."""
@@ -314,31 +279,31 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
     _check_changeable(key, has_snapshots=has_snapshots)
     if not has_snapshots:
         return
-    options, wanted = old.typed_options, Options({key: value})
-    if key == BUCKET.key:
-        if options.get(BUCKET) == -1:
+    options, wanted = old.typed_options, opt.Options({key: value})
+    if key == opt.BUCKET.key:
+        if options.get(opt.BUCKET) == -1:
             _refuse_change(key, "it is -1, and the rows there are lie in no fixed buckets")
-        if wanted.get(BUCKET) == -1:
+        if wanted.get(opt.BUCKET) == -1:
             _refuse_change(key, "the rows there are lie in fixed buckets, so it cannot become -1")
-    switched = options.get(DELETION_VECTORS_ENABLED) != wanted.get(DELETION_VECTORS_ENABLED)
-    may_switch = not switched or options.get(DELETION_VECTORS_MODIFIABLE)
-    if key == DELETION_VECTORS_ENABLED.key and not may_switch:
+    switched = options.get(opt.DELETION_VECTORS_ENABLED) != wanted.get(opt.DELETION_VECTORS_ENABLED)
+    may_switch = not switched or options.get(opt.DELETION_VECTORS_MODIFIABLE)
+    if key == opt.DELETION_VECTORS_ENABLED.key and not may_switch:
         _refuse_change(
             key,
             "without a full compaction rows would be read twice. If you are sure, set "
-            f"'{DELETION_VECTORS_MODIFIABLE.key}' to true first",
+            f"'{opt.DELETION_VECTORS_MODIFIABLE.key}' to true first",
         )
-    for switch in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
+    for switch in (opt.IGNORE_DELETE, opt.IGNORE_UPDATE_BEFORE):
         if key == switch.key and options.get(switch) and not wanted.get(switch):
             _refuse_change(key, "records were dropped that nobody can bring back; it stays true")
-    if key == _CLUSTERING_COLUMNS and options.has(PK_CLUSTERING_OVERRIDE):
-        _refuse_change(key, f"'{PK_CLUSTERING_OVERRIDE.key}' is set")
+    if key == _CLUSTERING_COLUMNS and options.has(opt.PK_CLUSTERING_OVERRIDE):
+        _refuse_change(key, f"'{opt.PK_CLUSTERING_OVERRIDE.key}' is set")
 
 
 def check_option_removed(key: str, *, has_snapshots: bool) -> None:
     """Refuse to reset an option that must stay as it is."""
     _check_changeable(key, has_snapshots=has_snapshots)
-    if has_snapshots and key == BUCKET.key:
+    if has_snapshots and key == opt.BUCKET.key:
         _refuse_change(key, "the rows there are lie in the buckets it counts")
 
 
@@ -358,7 +323,7 @@ def options_naming(options: Mapping[str, str], column: str) -> list[str]:
         names, suffix = _split(key)
         is_index = key.startswith(_INDEX) and key.endswith(_COLUMNS)
         listed = key in _NAME_COLUMNS or is_index or suffix == _GROUP
-        if column in names or (listed and column in parse_names(value)):
+        if column in names or (listed and column in opt.parse_names(value)):
             naming.append(key)
     return naming
 
@@ -368,7 +333,7 @@ def _split(key: str) -> tuple[tuple[str, ...], str]:
     if not key.startswith(_FIELDS):
         return (), ""
     names, dot, suffix = key.removeprefix(_FIELDS).rpartition(".")
-    return (parse_names(names), suffix) if dot else ((), "")
+    return (opt.parse_names(names), suffix) if dot else ((), "")
 
 
 def options_after_rename(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
@@ -377,7 +342,7 @@ def options_after_rename(options: Mapping[str, str], name: str, new_name: str) -
     That is `bucket-key`, `sequence.field`, sequence groups and every `fields.<name>.*`;
     `rowkind.field` keeps the old name, so that a rename of its column is refused.
     """
-    follow = {option.key for option in (*_FOLLOW_RENAME, SEQUENCE_PADDING_FIELD)}
+    follow = {option.key for option in (*_FOLLOW_RENAME, opt.SEQUENCE_PADDING_FIELD)}
 
     def renamed(names: tuple[str, ...]) -> str:
         return ",".join(new_name if item == name else item for item in names)
@@ -386,7 +351,7 @@ def options_after_rename(options: Mapping[str, str], name: str, new_name: str) -
     for key, value in options.items():
         names, suffix = _split(key)
         new_key = f"{_FIELDS}{renamed(names)}.{suffix}" if name in names else key
-        listed = parse_names(value)
+        listed = opt.parse_names(value)
         follows = key in follow or suffix == _GROUP
         result[new_key] = renamed(listed) if follows and name in listed else value
     return result

@@ -13,24 +13,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
-from paimon_assets.engine.spec.options.all_options import (
-    ALL_OPTIONS,
-    BUCKET,
-    BUCKET_KEY,
-    CHANGELOG_FILE_FORMAT,
-    CHANGELOG_PRODUCER,
-    DELETION_VECTORS_ENABLED,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    IGNORE_DELETE,
-    PARTITION_LEGACY_NAME,
-    PRIMARY_KEY_NULLABLE,
-    ROW_TRACKING_ENABLED,
-    ROWKIND_FIELD,
-    SEQUENCE_FIELD,
-    ChangelogProducer,
-    Option,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.merge_options import (
     RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
@@ -69,7 +52,7 @@ def _refuse(message: str) -> NoReturn:
 
 def validate_schema(schema: TableSchema) -> None:
     """Check a schema as Java does at creation, and the rules of sequence padding."""
-    for option in ALL_OPTIONS:
+    for option in opt.ALL_OPTIONS:
         schema.typed_options.get(option)
     _validate_columns(schema)
     _validate_keys(schema)
@@ -95,8 +78,8 @@ def _validate_columns(schema: TableSchema) -> None:
 
 
 def _validate_keys(schema: TableSchema) -> None:
-    if schema.typed_options.get(PRIMARY_KEY_NULLABLE) and not schema.has_primary_key:
-        _refuse(f"Option '{PRIMARY_KEY_NULLABLE.key}' needs a primary key.")
+    if schema.typed_options.get(opt.PRIMARY_KEY_NULLABLE) and not schema.has_primary_key:
+        _refuse(f"Option '{opt.PRIMARY_KEY_NULLABLE.key}' needs a primary key.")
     for kind, names in (("Primary key", schema.primary_keys), ("Partition", schema.partition_keys)):
         _refuse_repeated(f"{kind} column", names)
         for name in names:
@@ -108,9 +91,9 @@ def _validate_keys(schema: TableSchema) -> None:
     for field in schema.partition_fields:
         # Java names the folders of instants by the zone of each process.
         is_instant = field.type.root is TypeRoot.TIMESTAMP_LTZ
-        if is_instant and not schema.typed_options.get(PARTITION_LEGACY_NAME):
+        if is_instant and not schema.typed_options.get(opt.PARTITION_LEGACY_NAME):
             _refuse(
-                f"'{PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
+                f"'{opt.PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
                 f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
                 "and others do not find them. Leave the option true, or take a TIMESTAMP."
             )
@@ -124,12 +107,12 @@ def _validate_keys(schema: TableSchema) -> None:
 def _validate_formats(schema: TableSchema) -> None:
     """Refuse multisets in Avro files: Java takes those of other than texts for arrays and fails."""
     options = schema.typed_options
-    logs = options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE
-    formats: tuple[tuple[Option[Any], bool], ...] = (
-        (FILE_FORMAT, options.get(FILE_FORMAT) == "avro"),
-        (FILE_FORMAT_PER_LEVEL, "avro" in options.get(FILE_FORMAT_PER_LEVEL).values()),
-        (CHANGELOG_FILE_FORMAT, logs and options.get(CHANGELOG_FILE_FORMAT) == "avro"),
-        (BUCKET, options.get(BUCKET) == -2),
+    logs = options.get(opt.CHANGELOG_PRODUCER) is not opt.ChangelogProducer.NONE
+    formats: tuple[tuple[opt.Option[Any], bool], ...] = (
+        (opt.FILE_FORMAT, options.get(opt.FILE_FORMAT) == "avro"),
+        (opt.FILE_FORMAT_PER_LEVEL, "avro" in options.get(opt.FILE_FORMAT_PER_LEVEL).values()),
+        (opt.CHANGELOG_FILE_FORMAT, logs and options.get(opt.CHANGELOG_FILE_FORMAT) == "avro"),
+        (opt.BUCKET, options.get(opt.BUCKET) == -2),
     )
     avro = next((option for option, is_avro in formats if is_avro), None)
     if avro is None:
@@ -146,7 +129,7 @@ def _validate_formats(schema: TableSchema) -> None:
 
 def _validate_buckets(schema: TableSchema) -> None:
     options = schema.typed_options
-    buckets, keys = options.get(BUCKET), options.get(BUCKET_KEY)
+    buckets, keys = options.get(opt.BUCKET), options.get(opt.BUCKET_KEY)
     if buckets == 0 or buckets < -2 or (buckets == -2 and not schema.has_primary_key):
         _refuse(f"Option 'bucket' must be -1, or at least 1, or -2 with a primary key: {buckets}.")
     if keys and buckets == -1:
@@ -172,29 +155,34 @@ def _validate_buckets(schema: TableSchema) -> None:
 
 def _validate_merging(schema: TableSchema) -> None:
     options, traits = schema.typed_options, EngineTraits.of(schema)
-    producer = options.get(CHANGELOG_PRODUCER)
-    if producer is not ChangelogProducer.NONE and not schema.has_primary_key:
+    producer = options.get(opt.CHANGELOG_PRODUCER)
+    if producer is not opt.ChangelogProducer.NONE and not schema.has_primary_key:
         _refuse(f"Option 'changelog-producer' = {producer} needs a primary key.")
-    if traits.first_stays and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+    if traits.first_stays and producer not in (
+        opt.ChangelogProducer.NONE,
+        opt.ChangelogProducer.LOOKUP,
+    ):
         _refuse(
             f"Merge engine {traits.engine} supports only the changelog producers none and lookup."
         )
-    if options.get(DELETION_VECTORS_ENABLED) and traits.first_stays:
+    if options.get(opt.DELETION_VECTORS_ENABLED) and traits.first_stays:
         _refuse(f"Merge engine {traits.engine} does not go with deletion vectors.")
-    if options.get(ROW_TRACKING_ENABLED) and (schema.has_primary_key or options.get(BUCKET) != -1):
+    if options.get(opt.ROW_TRACKING_ENABLED) and (
+        schema.has_primary_key or options.get(opt.BUCKET) != -1
+    ):
         _refuse("Row tracking needs a table without primary key and with 'bucket' = -1.")
     outside = schema.partition_keys_outside_key
-    if outside and traits.newest_wins and options.get(IGNORE_DELETE):
+    if outside and traits.newest_wins and options.get(opt.IGNORE_DELETE):
         _refuse(
-            f"'{IGNORE_DELETE.key}' = true does not go with keys that may change partition: the "
-            "delete that a move leaves behind would be ignored, and a key would have two rows. Add "
-            f"the partition column '{outside[0]}' to the primary key."
+            f"'{opt.IGNORE_DELETE.key}' = true does not go with keys that may change partition:"
+            " the delete that a move leaves behind would be ignored, and a key would have two rows."
+            f" Add the partition column '{outside[0]}' to the primary key."
         )
     _validate_sequence(schema, traits)
     expired_rows(schema, now_ms=0)
     if schema.has_primary_key:
         _validate_aggregates(schema)
-    row_kind = options.get(ROWKIND_FIELD)
+    row_kind = options.get(opt.ROWKIND_FIELD)
     if row_kind:
         if row_kind not in schema.by_name:
             _refuse(f"Rowkind field: '{row_kind}' can not be found in table schema.")
@@ -231,7 +219,7 @@ def _validate_aggregates(schema: TableSchema) -> None:
 
 
 def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:
-    names = schema.typed_options.get(SEQUENCE_FIELD)
+    names = schema.typed_options.get(opt.SEQUENCE_FIELD)
     if not names:
         return
     for name in names:

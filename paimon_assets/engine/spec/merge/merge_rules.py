@@ -17,24 +17,7 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
-from paimon_assets.engine.spec.options.all_options import (
-    AGGREGATE_FUNCTION,
-    COUNT_LIMIT,
-    DEFAULT_AGGREGATE_FUNCTION,
-    DISTINCT,
-    IGNORE_DELETE,
-    IGNORE_RETRACT,
-    LIST_AGG_DELIMITER,
-    NESTED_KEY,
-    NESTED_KEY_NULLS,
-    NESTED_SEQUENCE,
-    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
-    SEQUENCE_FIELD,
-    TIME_FIELD,
-    NestedKeyNulls,
-    Options,
-    parse_names,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
@@ -95,10 +78,10 @@ class FieldAggregation:
     """listagg and collect keep each text or element once."""
     nested_key: tuple[str, ...] = ()
     """Fields that identify a nested row."""
-    nested_key_nulls: NestedKeyNulls = NestedKeyNulls.MERGE
+    nested_key_nulls: opt.NestedKeyNulls = opt.NestedKeyNulls.MERGE
     nested_sequence: tuple[str, ...] = ()
     """Fields that order nested rows of one nested key."""
-    count_limit: int = COUNT_LIMIT.default
+    count_limit: int = opt.COUNT_LIMIT.default
     """Nested rows beyond this number are not added."""
     time_field: str = ""
     """Field of a map's values by which merge_map_with_keytime orders them."""
@@ -106,7 +89,7 @@ class FieldAggregation:
     @property
     def has_limit(self) -> bool:
         """Whether nested rows are limited at all."""
-        return self.count_limit < COUNT_LIMIT.default
+        return self.count_limit < opt.COUNT_LIMIT.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +123,7 @@ def merge_rules_of(schema: TableSchema) -> MergeRules:
     options, traits = schema.typed_options, EngineTraits.of(schema)
     rules = MergeRules(
         traits=traits,
-        ignore_delete=options.get(IGNORE_DELETE),
+        ignore_delete=options.get(opt.IGNORE_DELETE),
         remove_on_delete=traits.delete_option is not None and options.get(traits.delete_option),
     )
     match traits.columns:
@@ -165,11 +148,11 @@ def _delete_key(rules: MergeRules) -> str:
 
 
 def _of_aggregation(schema: TableSchema, column: DataField) -> FieldAggregation:
-    if column.name in schema.typed_options.get(SEQUENCE_FIELD):
+    if column.name in schema.typed_options.get(opt.SEQUENCE_FIELD):
         return FieldAggregation(
             column=column.name,
             function=AggregateFunction.LAST_VALUE,
-            ignore_retract=schema.typed_options.get(IGNORE_RETRACT.of(column.name)),
+            ignore_retract=schema.typed_options.get(opt.IGNORE_RETRACT.of(column.name)),
         )
     if column.name in schema.primary_keys:
         return FieldAggregation(column=column.name, function=AggregateFunction.PRIMARY_KEY)
@@ -200,11 +183,11 @@ def _with_groups(rules: MergeRules, schema: TableSchema) -> MergeRules:
     ignore_delete, remove = rules.ignore_delete, rules.remove_on_delete
     removing = any(group.removes_record for group in groups)
     for both, first, second in (
-        (remove and ignore_delete, _delete_key(rules), IGNORE_DELETE.key),
+        (remove and ignore_delete, _delete_key(rules), opt.IGNORE_DELETE.key),
         (
             removing and ignore_delete,
-            PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
-            IGNORE_DELETE.key,
+            opt.PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
+            opt.IGNORE_DELETE.key,
         ),
         (remove and groups, _delete_key(rules), "sequence groups"),
     ):
@@ -214,14 +197,14 @@ def _with_groups(rules: MergeRules, schema: TableSchema) -> MergeRules:
 
 
 def _groups(schema: TableSchema) -> Iterator[SequenceGroup]:
-    removing = schema.typed_options.get(PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP)
+    removing = schema.typed_options.get(opt.PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP)
     owner: dict[str, str] = {}
     unused = set(removing)
     for key, value in schema.options.items():
         if not (key.startswith(_FIELDS) and key.endswith(_GROUP)):
             continue
-        fields = parse_names(key[len(_FIELDS) : -len(_GROUP)])
-        columns = tuple(name for name in parse_names(value) if name not in fields)
+        fields = opt.parse_names(key[len(_FIELDS) : -len(_GROUP)])
+        columns = tuple(name for name in opt.parse_names(value) if name not in fields)
         for name in (*fields, *columns):
             if name not in schema.by_name:
                 _refuse(f"Option '{key}': column '{name}' can not be found in table schema.")
@@ -235,14 +218,16 @@ def _groups(schema: TableSchema) -> Iterator[SequenceGroup]:
         yield SequenceGroup(fields=fields, columns=columns, removes_record=removes)
     if unused:
         _refuse(
-            f"'{PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key}' names '{min(unused)}', which is no "
-            "sequence field of a group."
+            f"'{opt.PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key}' names '{min(unused)}', which is"
+            " no sequence field of a group."
         )
 
 
-def _named_function(options: Options, column: str) -> AggregateFunction | None:
+def _named_function(options: opt.Options, column: str) -> AggregateFunction | None:
     """Return the function an option names for a column; its own option before the default."""
-    name = options.get(AGGREGATE_FUNCTION.of(column)) or options.get(DEFAULT_AGGREGATE_FUNCTION)
+    name = options.get(opt.AGGREGATE_FUNCTION.of(column)) or options.get(
+        opt.DEFAULT_AGGREGATE_FUNCTION
+    )
     if not name:
         return None
     try:
@@ -257,7 +242,7 @@ def _named_function(options: Options, column: str) -> AggregateFunction | None:
 
 
 def _aggregation(
-    options: Options, column: DataField, function: AggregateFunction
+    options: opt.Options, column: DataField, function: AggregateFunction
 ) -> FieldAggregation:
     """Read the settings of one column's function, and check that it takes the column's type."""
     name = column.name
@@ -266,14 +251,14 @@ def _aggregation(
     result = FieldAggregation(
         column=name,
         function=function,
-        ignore_retract=options.get(IGNORE_RETRACT.of(name)),
-        delimiter=options.get(LIST_AGG_DELIMITER.of(name)),
-        distinct=options.get(DISTINCT.of(name)),
-        nested_key=options.get(NESTED_KEY.of(name)),
-        nested_key_nulls=options.get(NESTED_KEY_NULLS.of(name)),
-        nested_sequence=options.get(NESTED_SEQUENCE.of(name)),
-        count_limit=options.get(COUNT_LIMIT.of(name)),
-        time_field=options.get(TIME_FIELD.of(name)),
+        ignore_retract=options.get(opt.IGNORE_RETRACT.of(name)),
+        delimiter=options.get(opt.LIST_AGG_DELIMITER.of(name)),
+        distinct=options.get(opt.DISTINCT.of(name)),
+        nested_key=options.get(opt.NESTED_KEY.of(name)),
+        nested_key_nulls=options.get(opt.NESTED_KEY_NULLS.of(name)),
+        nested_sequence=options.get(opt.NESTED_SEQUENCE.of(name)),
+        count_limit=options.get(opt.COUNT_LIMIT.of(name)),
+        time_field=options.get(opt.TIME_FIELD.of(name)),
     )
     taken, takes = _TAKES.get(function, ("every type", lambda _: True))
     if not takes(column.type):

@@ -18,18 +18,7 @@ from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.options.all_options import (
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-    SEQUENCE_PADDING_FIELD,
-    SEQUENCE_PADDING_LAYOUT,
-    SEQUENCE_PADDING_LEGACY_COUNTER,
-    SEQUENCE_PADDING_LEGACY_OVERFLOW,
-    SEQUENCE_SORT_ORDER,
-    PaddingLayout,
-    SequencePadding,
-    SortOrder,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -56,7 +45,7 @@ class PaddingConfig:
     """The padding of a table's sequence numbers."""
 
     field: DataField
-    steps: tuple[SequencePadding, ...]
+    steps: tuple[opt.SequencePadding, ...]
     """Applied left to right; may be empty under the layout sequence-number."""
     legacy_overflow: bool
     """Wrap around in 64 bits instead of raising."""
@@ -67,7 +56,7 @@ class PaddingConfig:
     def counter_place(self) -> int:
         """The place in `steps` of the first that holds a counter; behind the last if none does."""
         places = (
-            n for n, step in enumerate(self.steps) if step is not SequencePadding.ROW_KIND_FLAG
+            n for n, step in enumerate(self.steps) if step is not opt.SequencePadding.ROW_KIND_FLAG
         )
         return next(places, len(self.steps))
 
@@ -85,19 +74,19 @@ class PaddingConfig:
 def padding_of(schema: TableSchema) -> PaddingConfig | None:
     """Return the table's padding, or None if its sequence number is the plain counter."""
     options = schema.typed_options
-    steps = options.get(SEQUENCE_AUTO_PADDING)
-    if options.get(SEQUENCE_PADDING_LAYOUT) is PaddingLayout.SEQUENCE_NUMBER:
-        name = options.get(SEQUENCE_PADDING_FIELD)
+    steps = options.get(opt.SEQUENCE_AUTO_PADDING)
+    if options.get(opt.SEQUENCE_PADDING_LAYOUT) is opt.PaddingLayout.SEQUENCE_NUMBER:
+        name = options.get(opt.SEQUENCE_PADDING_FIELD)
     else:
-        names = options.get(SEQUENCE_FIELD)
+        names = options.get(opt.SEQUENCE_FIELD)
         name = names[0] if steps and names else ""
     if not name:
         return None
     return PaddingConfig(
         field=schema.column(name),
         steps=steps,
-        legacy_overflow=options.get(SEQUENCE_PADDING_LEGACY_OVERFLOW),
-        legacy_counter=options.get(SEQUENCE_PADDING_LEGACY_COUNTER),
+        legacy_overflow=options.get(opt.SEQUENCE_PADDING_LEGACY_OVERFLOW),
+        legacy_counter=options.get(opt.SEQUENCE_PADDING_LEGACY_COUNTER),
     )
 
 
@@ -108,20 +97,20 @@ def _refuse(message: str) -> NoReturn:
 def validate_padding(schema: TableSchema) -> None:
     """Check the padding options of a schema."""
     options = schema.typed_options
-    steps = options.get(SEQUENCE_AUTO_PADDING)
-    own_layout = options.get(SEQUENCE_PADDING_LAYOUT) is PaddingLayout.SEQUENCE_NUMBER
+    steps = options.get(opt.SEQUENCE_AUTO_PADDING)
+    own_layout = options.get(opt.SEQUENCE_PADDING_LAYOUT) is opt.PaddingLayout.SEQUENCE_NUMBER
     if own_layout:
-        name = options.get(SEQUENCE_PADDING_FIELD)
+        name = options.get(opt.SEQUENCE_PADDING_FIELD)
         if not name:
             _refuse("'sequence.padding.layout' = sequence-number needs 'sequence.padding-field'.")
-        if options.get(SEQUENCE_FIELD):
+        if options.get(opt.SEQUENCE_FIELD):
             _refuse(
                 "'sequence.padding.layout' = sequence-number excludes 'sequence.field': other"
                 " engines would compare it first."
             )
         if name not in schema.by_name:
             _refuse(f"Sequence padding field '{name}' can not be found in table schema.")
-    elif options.has(SEQUENCE_PADDING_FIELD):
+    elif options.has(opt.SEQUENCE_PADDING_FIELD):
         _refuse("'sequence.padding-field' needs 'sequence.padding.layout' = sequence-number.")
     if not steps and not own_layout:
         return
@@ -130,9 +119,13 @@ def validate_padding(schema: TableSchema) -> None:
     traits = EngineTraits.of(schema)
     if traits.first_stays:
         _refuse(f"'sequence.auto-padding' does not go with merge engine {traits.engine}.")
-    if options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING:
+    if options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING:
         _refuse("'sequence.auto-padding' needs 'sequence.field.sort-order' = ascending.")
-    names = (options.get(SEQUENCE_PADDING_FIELD),) if own_layout else options.get(SEQUENCE_FIELD)
+    names = (
+        (options.get(opt.SEQUENCE_PADDING_FIELD),)
+        if own_layout
+        else options.get(opt.SEQUENCE_FIELD)
+    )
     if len(names) != 1:
         _refuse(f"'sequence.auto-padding' needs exactly one sequence field, not {list(names)}.")
     field = schema.column(names[0])
@@ -152,7 +145,7 @@ def validate_padding(schema: TableSchema) -> None:
 
 
 def _refusal(
-    field: DataField, steps: tuple[SequencePadding, ...], *, own_layout: bool
+    field: DataField, steps: tuple[opt.SequencePadding, ...], *, own_layout: bool
 ) -> str | None:
     """Return why a column may not be padded, and the way out; None if it may."""
     root = field.type.root
@@ -179,13 +172,13 @@ def _refusal(
 
 
 def _counter_refusal(
-    digits: int, steps: tuple[SequencePadding, ...], *, is_timestamp: bool
+    digits: int, steps: tuple[opt.SequencePadding, ...], *, is_timestamp: bool
 ) -> str | None:
     """Return why a counter would not order records as promised; None if it does."""
-    counters = [step for step in steps if step is not SequencePadding.ROW_KIND_FLAG]
+    counters = [step for step in steps if step is not opt.SequencePadding.ROW_KIND_FLAG]
     if not counters:
         return None
-    seconds = SequencePadding.SECOND_TO_MICRO in counters
+    seconds = opt.SequencePadding.SECOND_TO_MICRO in counters
     allowed = _MILLIS_DIGITS if is_timestamp and not seconds else 0
     if digits > allowed:
         unit = "second" if seconds else "millisecond"
@@ -193,8 +186,8 @@ def _counter_refusal(
             f"arrival is to decide within a {unit}, but readers order by the column first, which "
             f"is finer than a {unit}. Use a coarser column, or row-kind-flag alone"
         )
-    flag_first = steps[0] is SequencePadding.ROW_KIND_FLAG
-    if is_timestamp and flag_first and counters[0] is SequencePadding.SECOND_TO_MICRO:
+    flag_first = steps[0] is opt.SequencePadding.ROW_KIND_FLAG
+    if is_timestamp and flag_first and counters[0] is opt.SequencePadding.SECOND_TO_MICRO:
         return (
             "the step from milliseconds to seconds divides the flag away. Use row-kind-flag "
             "alone, or row-kind-flag,millis-to-micro"
