@@ -1,5 +1,8 @@
 """Commit messages of Java: each version is read as what it is, and the newest is written."""
 
+import base64
+import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from tests.testkit.builders import data_file
 from tests.testkit.index_file_row import IndexRowLayout, index_from_row, index_to_row
 from tests.testkit.java_messages import JAVA_MESSAGE_VERSION, dump_java_messages, load_java_messages
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 VECTORS = IndexFileMeta(
     index_type="DELETION_VECTORS",
@@ -67,13 +71,13 @@ MESSAGE = CommitMessage(
 )
 
 
-@pytest.mark.parametrize("version", [JAVA_MESSAGE_VERSION, 13])
+@pytest.mark.parametrize("version", [JAVA_MESSAGE_VERSION, 13, 14])
 def test_what_is_written_is_read_again(version):
     messages = (MESSAGE, CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=None))
     assert load_java_messages(dump_java_messages(messages, version), version) == messages
 
 
-@pytest.mark.parametrize("version", [0, 2, 14])
+@pytest.mark.parametrize("version", [0, 2, 15])
 def test_other_versions_are_refused_by_number(version):
     with pytest.raises(UnsupportedFeatureError, match=f"version {version}") as caught:
         load_java_messages(dump_java_messages([MESSAGE]), version)
@@ -155,3 +159,16 @@ def test_java_committed_the_files_its_messages_name(path):
                 file.value_stats,
                 file.value_stats_cols,
             )
+
+
+def test_messages_of_pypaimon_are_read():
+    """Of an append and a keyed table, by pypaimon 2.1.0: version 14, one message a line."""
+    lines = (GOLDEN / "commit_messages_v14_pypaimon_2_1_0.jsonl").read_text().splitlines()
+    for line in map(json.loads, lines):
+        data = struct.pack(">i", 1) + base64.b64decode(line["bytes"])
+        [message] = load_java_messages(data, 14)
+        [file] = message.data_increment.new_files
+        assert (file.file_name, file.row_count) == (line["file"], line["rows"])
+        assert (file.file_size, file.max_sequence_number) == (line["size"], line["max_sequence"])
+        assert (message.bucket, message.total_buckets) == (line["bucket"], line["total_buckets"])
+        assert dump_java_messages([message], 14)[4:] == base64.b64decode(line["bytes"])

@@ -11,6 +11,7 @@ Their version is not in the bytes: whoever passes them on must say it.
     11        1.4        20              7
     12        2.0        20              7, global indexes of 6
     13        2.1        21              7
+    14        2.1, pypaimon 2.1: as 13, then the snapshot that a check of conflicts begins at
 
 Source: `org.apache.paimon.table.sink.CommitMessageSerializer`.
 """
@@ -37,6 +38,7 @@ JAVA_MESSAGE_VERSION = 12
 _NAME_SLOT = struct.Struct("<8xQ")
 _BUCKET_COUNT_SINCE = 7
 _INDEXES_IN_PLACE_SINCE = 10
+_CHECK_SINCE = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ _LAYOUTS: Mapping[int, _Layout] = {
     11: _Layout(20, IndexRowLayout(global_arity=5)),
     12: _Layout(20),
     13: _Layout(21),
+    14: _Layout(21),
 }
 
 
@@ -80,6 +83,8 @@ def dump_java_messages(
             write_files(out, files, arity)
         _write_indexes(out, compact.new_index_files, layout)
         _write_indexes(out, compact.deleted_index_files, layout)
+        if version >= _CHECK_SINCE:
+            out.write_boolean(False)
     return out.to_bytes()
 
 
@@ -118,6 +123,12 @@ def _read(source: DataInput, version: int, layout: _Layout) -> CommitMessage:
     buckets = read_optional_int(source) if version >= _BUCKET_COUNT_SINCE else None
     read = _read_since_10 if version >= _INDEXES_IN_PLACE_SINCE else _read_before_10
     data, compact = read(source, layout)
+    if version >= _CHECK_SINCE and source.read_boolean():
+        raise UnsupportedFeatureError(
+            f"A commit message asks for a check from snapshot {source.read_long()} on, which this "
+            "engine does not make.",
+            kind="commit-message-check",
+        )
     return CommitMessage(
         partition=partition,
         bucket=bucket,
