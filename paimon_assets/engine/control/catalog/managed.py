@@ -144,7 +144,7 @@ class CatalogSchemaManager(SchemaManager):
                 base.id,
                 made.id,
             )
-        self._warn_of_slips(set(made.options) - set(newest.options))
+        self._warn_of_unknown(set(made.options) - set(newest.options))
         return made
 
     def _load(self) -> LoadedTable | None:

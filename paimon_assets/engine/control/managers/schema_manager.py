@@ -22,7 +22,7 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.evolution.option_rules import check_options, key_hints
+from paimon_assets.engine.spec.evolution.option_rules import check_options, is_option, key_hints
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
@@ -125,7 +125,7 @@ class SchemaManager:
         first = first_table_schema(schema, time_millis=time_millis)
         check_options(first, {})
         validate_schema(first)
-        self._warn_of_slips(first.options)
+        self._warn_of_unknown(first.options)
         if not self._publish(first):
             raise AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
@@ -158,7 +158,7 @@ class SchemaManager:
                 return newest
             if self._publish(new):
                 self._look_back(new, newest)
-                self._warn_of_slips(set(new.options) - set(newest.options))
+                self._warn_of_unknown(set(new.options) - set(newest.options))
                 return new
             logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
         raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
@@ -188,14 +188,21 @@ class SchemaManager:
         schema_from_json(data, path)  # or nobody could open the table
         return published(self._file_io, path, data)
 
-    def _warn_of_slips(self, keys: Iterable[str]) -> None:
-        """Warn of unknown option keys that are close to a known one."""
-        for key, known in key_hints(keys).items():
+    def _warn_of_unknown(self, keys: Iterable[str]) -> None:
+        """Warn of unknown option keys, with the known one that is close; they are stored."""
+        hints = key_hints(unknown := [key for key in keys if not is_option(key)])
+        for key, known in hints.items():
             logger.warning(
                 "table %s: option '%s' is not known; did you mean '%s'?",
                 self._paths.table,
                 key,
                 known,
+            )
+        if others := sorted(set(unknown) - hints.keys()):
+            logger.warning(
+                "table %s: options that do nothing here are stored for other engines: %s",
+                self._paths.table,
+                ", ".join(others),
             )
 
     def _missing(self, what: str) -> NotFoundError:
