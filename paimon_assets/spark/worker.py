@@ -37,8 +37,7 @@ from paimon_assets.engine.contract.wire import dump, dump_error, load, load_spli
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.buckets.hash_index import HashBucketAssigner
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner
-from paimon_assets.engine.data.write.buckets.routing import shuffle_buckets
+from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner, shuffle_buckets
 from paimon_assets.engine.data.write.buckets.row_key_extractor import RowBuckets, has_hashed_buckets
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.row_kinds import with_kinds, without_ignored

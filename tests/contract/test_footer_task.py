@@ -1,6 +1,6 @@
 import pytest
 
-from paimon_assets.engine.contract.tasks.footer_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     FileFooter,
     FooterContext,
     FooterRequest,

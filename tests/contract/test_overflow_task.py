@@ -1,4 +1,4 @@
-from paimon_assets.engine.contract.tasks.overflow_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     CastColumn,
     ColumnLosses,
     LostValue,

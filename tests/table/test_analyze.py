@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.analyze_task import MOST_HASHES, RowSummary, join
+from paimon_assets.engine.contract.tasks.report_tasks import MOST_HASHES, RowSummary, join_summaries
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
@@ -153,6 +153,6 @@ def test_many_distinct_values_are_estimated(catalog):
 
 
 def test_summaries_of_no_split_add_up_to_nothing():
-    nothing = join([], 2)
+    nothing = join_summaries([], 2)
     assert (nothing.rows, nothing.columns[0].distinct_count) == (0, 0)
     assert load(RowSummary, dump(nothing)) == nothing

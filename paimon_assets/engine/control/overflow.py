@@ -3,7 +3,7 @@
     live files of a snapshot, all levels
       → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
         → the types alone, then the file's statistics: kept, lost, or undecided
-          → undecided files become tasks (`contract.tasks.overflow_task`)
+          → undecided files become tasks (`contract.tasks.report_tasks`)
 
 A file is judged by the type it was written with, from which the next read casts. A file of an older
 type may not become the new one at all, though the step before it did: it is lost, too.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
-from paimon_assets.engine.contract.tasks.overflow_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     OVERFLOW_TASK,
     CastColumn,
     ColumnLosses,

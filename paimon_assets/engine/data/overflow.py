@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.contract.tasks.overflow_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     CastColumn,
     ColumnLosses,
     LostValue,

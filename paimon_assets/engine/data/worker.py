@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK
 from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK, POSTPONE_TASK
-from paimon_assets.engine.contract.tasks.footer_task import FOOTER_TASK
-from paimon_assets.engine.contract.tasks.overflow_task import OVERFLOW_TASK
+from paimon_assets.engine.contract.tasks.report_tasks import (
+    ANALYZE_TASK,
+    FOOTER_TASK,
+    OVERFLOW_TASK,
+)
 from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
 from paimon_assets.engine.data.analyze import analyze_split
 from paimon_assets.engine.data.compact.compact import compact, place_postponed

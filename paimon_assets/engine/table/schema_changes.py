@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.overflow_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     CastColumn,
     ColumnLosses,
     LostValue,

@@ -6,7 +6,7 @@
 Memory: rows buffered and rows being encoded together stay below `write-buffer-size`. Batches are
 kept, not copied, until their bucket is written; then texts are joined once and 131,072 rows a
 thread are gathered at a time. If anything fails, every file of this call is deleted.
-Source: `org.apache.paimon.table.sink.TableWriteImpl`.
+Source: `org.apache.paimon.table.sink.TableWriteImpl`, subclasses of `RowKeyExtractor`.
 """
 
 import logging
@@ -37,11 +37,17 @@ from paimon_assets.engine.data.write.bucket_writer import (
     PostponeBucketWriter,
     highest_stored,
 )
-from paimon_assets.engine.data.write.buckets.hash_index import HashIndexWriter, index_path
-from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
-from paimon_assets.engine.data.write.buckets.routing import Router
+from paimon_assets.engine.data.write.buckets.hash_index import (
+    HashBucketAssigner,
+    HashIndexWriter,
+    index_path,
+    key_hashes,
+)
+from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys, KeyAssigner
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+    UNAWARE_BUCKET,
     RowBuckets,
+    assign_buckets,
     bucket_path,
     refuse_partition,
     total_buckets,
@@ -58,6 +64,7 @@ from paimon_assets.engine.data.write.write_support import (
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     WRITE_BUFFER_SIZE,
@@ -103,7 +110,7 @@ def write_rows(
     if target is not None and context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         with_kinds_column = True
     write = _TableWrite(context, file_io, threads)
-    router = Router(context, file_io, target, stored_keys)
+    router = _Router(context, file_io, target, stored_keys)
     return write.run(rows, router, with_kinds_column=with_kinds_column)
 
 
@@ -116,6 +123,66 @@ def written_paths(context: WriteContext, messages: Iterable[CommitMessage]) -> I
             yield from (f"{directory}/{name}" for name in (file.file_name, *file.extra_files))
         for index in increment.new_index_files:
             yield index_path(context, partition, bucket, index.file_name)
+
+
+class _Router:
+    """Finds the bucket of every row of one write, by the bucket mode of the table.
+
+    fixed, unaware    hash of the bucket key, or the only bucket
+    dynamic           key hash → assigner (hash remainder) → index of the partition → bucket
+    cross-partition   index of all keys, built for the write
+    with a target     in any mode: the rows are routed already
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        file_io: FileIO,
+        target: tuple[bytes, int] | None,
+        stored_keys: Iterable[BucketKeys],
+    ) -> None:
+        schema = context.schema
+        self._context = context
+        self._hashes: HashBucketAssigner | None = None
+        self._keys: KeyAssigner | None = None
+        self.only_bucket = target
+        """The (partition, bucket) of all rows, if there is only one: no row is routed then."""
+        self.index: HashIndexWriter | None = None
+        """Of dynamic buckets."""
+        match schema.bucket_mode:
+            case BucketMode.HASH_DYNAMIC:
+                self.index = HashIndexWriter(context=context, file_io=file_io)
+                if target is None:
+                    self._hashes = HashBucketAssigner(
+                        context=context, file_io=file_io, writer=self.index
+                    )
+            case BucketMode.KEY_DYNAMIC if target is None:
+                self._keys = KeyAssigner(context=context)
+                self._keys.load(stored_keys)
+            case mode if target is None and not schema.partition_keys:
+                unaware = mode is BucketMode.BUCKET_UNAWARE
+                if unaware or total_buckets(context, EMPTY_ROW) == 1:
+                    self.only_bucket = EMPTY_ROW, UNAWARE_BUCKET
+            case _:
+                pass
+
+    def route(
+        self, rows: pa.RecordBatch, kinds: Kinds | None
+    ) -> tuple[pa.RecordBatch, Kinds | None, RowBuckets | None]:
+        """Return rows, kinds and buckets (None: the only one) for a batch of at least one row.
+
+        Rows of one key stay in order.
+        """
+        if self._keys is not None:
+            return self._keys.assign(rows, kinds)
+        row_buckets = None
+        if self._hashes is not None:
+            row_buckets = self._hashes.assign(rows)
+        elif self.only_bucket is None:
+            row_buckets = assign_buckets(self._context, rows)
+        elif self.index is not None:
+            self.index.add(*self.only_bucket, key_hashes(self._context.schema, rows))
+        return rows, kinds, row_buckets
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,7 +227,7 @@ class _TableWrite:
         self._rows_in = self._rows_ignored = 0
 
     def run(
-        self, rows: Iterable[pa.RecordBatch], router: Router, *, with_kinds_column: bool
+        self, rows: Iterable[pa.RecordBatch], router: _Router, *, with_kinds_column: bool
     ) -> WriteResult:
         """Write all rows; an error deletes the written files."""
         complete = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.footer_task import (
+from paimon_assets.engine.contract.tasks.report_tasks import (
     FOOTER_TASK,
     FileFooter,
     FooterContext,

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-from paimon_assets.engine.contract.tasks.analyze_task import ANALYZE_TASK, RowSummary, join
+from paimon_assets.engine.contract.tasks.report_tasks import (
+    ANALYZE_TASK,
+    RowSummary,
+    join_summaries,
+)
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -91,7 +95,7 @@ def analyze(
     )
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
-    summary = join((load(RowSummary, answer) for _, answer in answers), len(fields))
+    summary = join_summaries((load(RowSummary, answer) for _, answer in answers), len(fields))
     statistics = Statistics(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,

@@ -1,8 +1,7 @@
 """Rows → partition and bucket, in every bucket mode.
 
 Concept → modules:
-    the mode of a table               routing
-    fixed, by hash                    row_key_extractor
-    dynamic                           hash_index
-    keys that may change partition    key_assigner
+    fixed, by hash                                       row_key_extractor
+    dynamic                                              hash_index
+    keys that may change partition, and what shuffles    key_assigner
 """

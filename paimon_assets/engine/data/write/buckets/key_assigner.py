@@ -33,12 +33,16 @@ from paimon_assets.engine.data.write.buckets.hash_index import (
 from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     Numbers,
     RowBuckets,
+    assign_buckets,
     distinct_rows,
+    has_hashed_buckets,
     partition_ids,
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import KEY_INDEX_BYTES
+from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 Rows = npt.NDArray[np.int64]
@@ -330,3 +334,22 @@ def _previous(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers)
     before[1:] = values[:-1]
     before[starts] = at_start[starts]
     return before
+
+
+def shuffle_buckets(context: WriteContext, rows: pa.RecordBatch, tasks: int) -> RowBuckets:
+    """Return the buckets of rows or, where only a task can know them, the number of its share.
+
+    A share is the assigner of a dynamic bucket, one of `tasks` assigners of keys that may change
+    partition (the same in all partitions), or one of `tasks` writers of postponed rows.
+    """
+    schema = context.schema
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
+        return RowBuckets([EMPTY_ROW], np.zeros(rows.num_rows, dtype=np.int32), numbers)
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        numbers = BucketRule.of(schema).assigner_of(key_hashes(schema, rows))
+        return RowBuckets(*partition_ids(rows, schema), numbers)
+    if schema.bucket_mode is BucketMode.POSTPONE and not has_hashed_buckets(schema):
+        numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
+        return RowBuckets(*partition_ids(rows, schema), numbers)
+    return assign_buckets(context, rows)

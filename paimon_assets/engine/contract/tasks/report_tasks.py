@@ -1,0 +1,222 @@
+"""The tasks that read files and report on them: their requests and answers, as values and bytes.
+
+    analyze            statistics of one split's columns, in a form that adds up
+    segment-footers    the footers of some external files of one format; of text formats, which have
+                       none, the rows are read, checked and counted
+    overflow           the losses of casts of one data file's columns
+
+Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
+of them the number is exact, beyond that an estimate within about 2 % (one standard deviation).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.segments.segment import FileColumn
+from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.literals import Internal
+
+ANALYZE_TASK = "analyze"
+MOST_HASHES = 4096
+_HASHES = 2.0**64
+
+Bound = tuple[Internal, str]
+"""(internal value, the same as Java casts it to a text)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSummary:
+    """The summary of one column of some rows."""
+
+    nulls: int = 0
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    total_bytes: int = 0
+    """The bytes of all values that are not null."""
+    longest_bytes: int = 0
+    hashes: tuple[int, ...] | None = ()
+    """The smallest hashes, ascending; None for types whose values are not distinguished."""
+
+    @property
+    def distinct_count(self) -> int | None:
+        """Distinct values without null, exact or estimated; None is unknown."""
+        if self.hashes is None or len(self.hashes) < MOST_HASHES:
+            return None if self.hashes is None else len(self.hashes)
+        return round((MOST_HASHES - 1) / (self.hashes[-1] / _HASHES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSummary:
+    """The summary of some rows."""
+
+    rows: int
+    columns: tuple[ColumnSummary, ...]
+
+    def average_bytes(self, column: ColumnSummary) -> int | None:
+        """Return the average length of values, rounded up; None without any."""
+        known = self.rows - column.nulls
+        return -(-column.total_bytes // known) if known else None
+
+
+def join_summaries(summaries: Iterable[RowSummary], width: int) -> RowSummary:
+    """Add up the statistics of several splits."""
+    all_rows = list(summaries)
+    columns = (_join([part.columns[number] for part in all_rows]) for number in range(width))
+    return RowSummary(rows=sum(part.rows for part in all_rows), columns=tuple(columns))
+
+
+def _join(parts: list[ColumnSummary]) -> ColumnSummary:
+    def first(bound: Bound) -> Any:
+        return bound[0]
+
+    hashes: set[int] | None = set()
+    for part in parts:
+        hashes = None if hashes is None or part.hashes is None else hashes.union(part.hashes)
+    return ColumnSummary(
+        nulls=sum(part.nulls for part in parts),
+        minimum=min((p.minimum for p in parts if p.minimum is not None), key=first, default=None),
+        maximum=max((p.maximum for p in parts if p.maximum is not None), key=first, default=None),
+        total_bytes=sum(part.total_bytes for part in parts),
+        longest_bytes=max((part.longest_bytes for part in parts), default=0),
+        hashes=None if hashes is None else tuple(sorted(hashes)[:MOST_HASHES]),
+    )
+
+
+FOOTER_TASK = "segment-footers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterContext:
+    """The context that all tasks of one import share."""
+
+    format: str
+    schema: TableSchema
+    """The table's: its columns are looked for in the files, by name."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """How files of text formats are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterRequest:
+    """The files one task looks at."""
+
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Bytes of each file, as it was listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFooter:
+    """The facts of one footer."""
+
+    rows: int
+    columns: tuple[FileColumn, ...]
+    """The file's own columns; equal ones of a task are one object."""
+    stats_columns: tuple[str, ...] = ()
+    """Table columns that `stats` describes, in order."""
+    stats: SimpleStats = EMPTY_STATS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Footers:
+    """The result of one task; equal schemas of files are written once."""
+
+    layouts: tuple[tuple[tuple[FileColumn, ...], tuple[str, ...]], ...]
+    """(columns, columns with statistics)."""
+    numbers: tuple[int, ...]
+    """Of each file's layout."""
+    files: tuple[FileFooter, ...]
+    """Without what their layouts say."""
+
+
+def dump_footers(footers: Sequence[FileFooter]) -> bytes:
+    """Encode the result of one task."""
+    layouts: dict[tuple[tuple[FileColumn, ...], tuple[str, ...]], int] = {}
+    numbers = tuple(
+        layouts.setdefault((footer.columns, footer.stats_columns), len(layouts))
+        for footer in footers
+    )
+    files = tuple(replace(footer, columns=(), stats_columns=()) for footer in footers)
+    return dump(_Footers(layouts=tuple(layouts), numbers=numbers, files=files))
+
+
+def load_footers(data: bytes) -> list[FileFooter]:
+    """Inverse of `dump_footers`."""
+    found = load(_Footers, data)
+    layouts = (found.layouts[number] for number in found.numbers)
+    return [
+        replace(file, columns=columns, stats_columns=names)
+        for file, (columns, names) in zip(found.files, layouts, strict=True)
+    ]
+
+
+OVERFLOW_TASK = "overflow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowContext:
+    """The context that all tasks of one overflow report share."""
+
+    table: str
+    """For messages."""
+    options: Mapping[str, str]
+    """The table's: they say how it casts."""
+    batch_rows: int
+    examples: int
+    """Values to show of each kind of loss, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastColumn:
+    """One column of a file, and its new type."""
+
+    held: DataField
+    """As the file has it."""
+    wanted: DataField
+    """As it will be read."""
+    forbids_null: bool = False
+    """Whether nulls are a loss: the column becomes NOT NULL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowRequest:
+    """One file to read."""
+
+    path: str
+    file: DataFileMeta
+    columns: tuple[CastColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostValue:
+    """An example of a value that is not kept."""
+
+    loss: Loss
+    value: str | None
+    becomes: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnLosses:
+    """The losses of one column in one file."""
+
+    column: str
+    """Name it will be read by."""
+    rows: int
+    counts: Mapping[Loss, int] = field(default_factory=dict)
+    unjudged: int = 0
+    """Rows that were not looked at, because so many before them could not be cast."""
+    examples: tuple[LostValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowResult:
+    """The losses of one file, column by column: the result of one task."""
+
+    columns: tuple[ColumnLosses, ...]
