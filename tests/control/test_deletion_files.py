@@ -10,9 +10,9 @@ import pytest
 
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.split import DeletionFile
-from paimon_assets.engine.control.commit.data_version import data_version
+from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
+from paimon_assets.engine.control.manifests import ManifestStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.control.scan.split_generator import deletion_files
 from paimon_assets.engine.control.scan.table_scan import scan_table

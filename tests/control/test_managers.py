@@ -9,8 +9,7 @@ import pytest
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_from_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
-from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
-from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.errors import (
     AlreadyExistsError,

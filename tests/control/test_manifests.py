@@ -7,18 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
-from paimon_assets.engine.control.manifests.manifest_merge import (
+from paimon_assets.engine.control.manifests import (
+    ManifestCache,
+    ManifestNames,
     ManifestStorage,
+    ManifestStore,
     MergeLimits,
+    PartitionValues,
     cancelled,
     merge_manifests,
 )
-from paimon_assets.engine.control.manifests.manifest_store import (
-    ManifestCache,
-    ManifestNames,
-    ManifestStore,
-)
-from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -99,7 +97,7 @@ def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
     store = _store(tmp_path)
     assert list(store.read(meta, keep)) == expected
     assert list(store.read(meta, keep)) == expected
-    module = "paimon_assets.engine.control.manifests.manifest_store._LARGE_MANIFEST_ENTRIES"
+    module = "paimon_assets.engine.control.manifests._LARGE_MANIFEST_ENTRIES"
     monkeypatch.setattr(module, 10)
     assert list(_store(tmp_path).read(meta, keep)) == expected
     assert list(_store(tmp_path).read(meta)) == entries

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_assets.engine.codec.avro.avro import RecordSchema, _Blocks, encode_header, frame_block
-from paimon_assets.engine.control.manifests import manifest_store
+from paimon_assets.engine.control.manifests import SHARED_CACHE
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path
@@ -90,8 +90,8 @@ def uncompressed(data: bytes) -> bytes:
 
 def forget_manifests() -> None:
     """Let manifests be read again, though their names say that they never change."""
-    for key in list(manifest_store.SHARED_CACHE._items):
-        manifest_store.SHARED_CACHE.forget(key)
+    for key in list(SHARED_CACHE._items):
+        SHARED_CACHE.forget(key)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.manifests.manifest_store import SHARED_CACHE
+from paimon_assets.engine.control.manifests import SHARED_CACHE
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO

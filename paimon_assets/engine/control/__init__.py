@@ -4,7 +4,7 @@ Concept → modules:
     tables by name, and who keeps their schemas and versions      catalog/, rest/
     one table's metadata                                          file_store
     snapshots, schemas, tags, branches, consumers, changelogs     managers/, rollback
-    manifests                                                     manifests/
+    manifests                                                     manifests
     a time-travel target, or what changed between two → splits    scan/
     the state that a writer starts from                           write_planning
     messages → a snapshot                                         commit/, publishing

@@ -21,12 +21,10 @@ from paimon_assets.engine.control.catalog.managed import (
 )
 from paimon_assets.engine.control.features import check_key_types
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
-from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import ChangelogManager, SnapshotManager
-from paimon_assets.engine.control.managers.tag_manager import TagManager
-from paimon_assets.engine.control.manifests.manifest_store import ManifestStore
-from paimon_assets.engine.control.manifests.partition_values import PartitionValues
+from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
+from paimon_assets.engine.control.manifests import ManifestStore, PartitionValues
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry

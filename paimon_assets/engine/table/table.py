@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.control.managers.branch_manager import BranchManager
-    from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
+    from paimon_assets.engine.control.managers.tag_manager import ConsumerManager
     from paimon_assets.engine.control.rollback import Rollback
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot

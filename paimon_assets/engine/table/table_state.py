@@ -158,7 +158,7 @@ class TableState:
         It stays through compactions and statistics, also when that commit has expired, and never
         comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
         """
-        from paimon_assets.engine.control.commit.data_version import data_version
+        from paimon_assets.engine.control.commit.changes import data_version
 
         return data_version(self._store, snapshot)
 

@@ -26,11 +26,10 @@ from paimon_assets.engine.control.catalog.catalog import (
     VersionedCatalog,
 )
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
-from paimon_assets.engine.control.managers.consumer_manager import ConsumerManager
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitUnknownError,

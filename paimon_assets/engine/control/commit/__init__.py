@@ -2,12 +2,12 @@
 
 Concept → modules:
     the optimistic loop                    file_store_commit
-    messages → changes; one commit         changes, request
+    messages → changes, data version       changes
+    one commit, its retries                request
     conflicts                              checks
     partitions, and their overwrite        partition_filter
     other commits since the plan           planned_on
     manifests and lists                    commit_files
-    version of the data                    data_version
     a snapshot that another engine made    external_snapshot
     giving up                              abort
 """

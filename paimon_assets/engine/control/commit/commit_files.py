@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests.manifest_merge import (
+from paimon_assets.engine.control.manifests import (
+    ManifestNames,
     ManifestStorage,
     MergeLimits,
+    PartitionValues,
     chunks,
     merge_manifests,
 )
-from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
-from paimon_assets.engine.control.manifests.partition_values import PartitionValues
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.metadata.data_file import instant_ms
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry

@@ -28,10 +28,13 @@ from uuid import uuid4
 from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.changes import CommitChanges, changes_of
+from paimon_assets.engine.control.commit.changes import (
+    CommitChanges,
+    changes_of,
+    inherited_properties,
+)
 from paimon_assets.engine.control.commit.checks import CommitChecks, protect_external
 from paimon_assets.engine.control.commit.commit_files import CommitFiles, partition_statistics
-from paimon_assets.engine.control.commit.data_version import inherited_properties
 from paimon_assets.engine.control.commit.external_snapshot import stands_on
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
@@ -44,8 +47,7 @@ from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
 from paimon_assets.engine.control.managers.numbered_files import check_follows
-from paimon_assets.engine.control.manifests.manifest_merge import MergeLimits
-from paimon_assets.engine.control.manifests.manifest_store import ManifestNames
+from paimon_assets.engine.control.manifests import ManifestNames, MergeLimits
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,

@@ -26,7 +26,7 @@ from typing import Any
 from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.data_file_row import stats_columns
-from paimon_assets.engine.control.manifests.partition_values import PartitionValues
+from paimon_assets.engine.control.manifests import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket, needs_no_merge
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits

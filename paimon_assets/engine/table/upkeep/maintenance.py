@@ -19,7 +19,7 @@ from paimon_assets.engine.contract.tasks.report_tasks import (
 from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.commit.data_version import data_version
+from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_partitions import (

@@ -1,1 +1,0 @@
-"""Manifests and manifest lists: read, written, cached and merged."""
