@@ -56,12 +56,13 @@ from tests.testkit.served_refusals import (
     open_view_as_table,
     rename_served_tag,
 )
-from tests.testkit.tables import table_schema
+from tests.testkit.tables import new_table, table_schema
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
 POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 PLAIN = {"k": "INT", "v": "INT"}
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([3, 4], pa.int32())})
 
 
@@ -106,10 +107,6 @@ def keyed_plan(**options):
 
 def write(**options):
     return lambda at: at.table(options=options).new_write_builder().write(ROWS, EXECUTOR)
-
-
-def _schema(columns, **more):
-    return table_schema(columns, **more)
 
 
 def _file(path, **more):
@@ -157,13 +154,13 @@ def _fallback_branch(at):
 
 
 def _blob_reference(at):
-    schema = _schema({"k": "INT", "b": "BLOB"}, options={"data-evolution.enabled": "true"})
+    schema = table_schema({"k": "INT", "b": "BLOB"}, options={"data-evolution.enabled": "true"})
     rows = pa.table({"k": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
     _read_file(_parquet(at, rows), at.path, schema)
 
 
 def _blob_placeholder(at):
-    schema = _schema({"b": "BLOB"}, options={"data-evolution.enabled": "true"})
+    schema = table_schema({"b": "BLOB"}, options={"data-evolution.enabled": "true"})
     path = at.path / "f.blob"
     path.write_bytes(file_bytes([PLACEHOLDER]))
     _read_file(_file(path, first_row_id=0, write_cols=("b",)), at.path, schema)
@@ -172,14 +169,14 @@ def _blob_placeholder(at):
 def _shredded(at):
     pieces = {"metadata": b"\x01\x00\x00", "value": b"\x00", "typed_value": 7}
     rows = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([pieces])})
-    _read_file(_parquet(at, rows), at.path, _schema({"k": "INT", "v": "VARIANT"}))
+    _read_file(_parquet(at, rows), at.path, table_schema({"k": "INT", "v": "VARIANT"}))
 
 
 def _far_int96(at):
     rows = pa.table({"t": pa.array([253_402_300_799_000_000], pa.timestamp("us"))})
     path = at.path / "far.parquet"
     pq.write_table(rows, path, use_deprecated_int96_timestamps=True, store_schema=False)
-    _read_file(_file(path), at.path, _schema({"t": "TIMESTAMP(9)"}))
+    _read_file(_file(path), at.path, table_schema({"t": "TIMESTAMP(9)"}))
 
 
 def _early_orc(at):
@@ -211,10 +208,6 @@ def _retyped_key(at):
     return at.catalog.get_table("db.t")
 
 
-def _write_to_retyped_key(at):
-    _retyped_key(at).new_write_builder().write(ROWS, EXECUTOR)
-
-
 def _retyped_key_of_a_file(at):
     table = _retyped_key(at)
     Path(FileStore.open(LocalFileIO(), table.path).paths.schema(0)).unlink()
@@ -226,11 +219,6 @@ def _key_type_of_before(at):
     write_on(table, ROWS)
     retype(table, "k", "INT NOT NULL")
     at.catalog.get_table("db.t").new_read_builder().to_arrow(EXECUTOR)
-
-
-def _changes(at):
-    table = at.table(options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
-    table.copy({"incremental-between": "0,0"}).new_read_builder().plan()
 
 
 def _newer_version(parse):
@@ -248,20 +236,6 @@ def _split(**more):
     )
 
 
-def _newer_split(at):
-    load_split(SPLIT_MAGIC.to_bytes(8, "big", signed=True) + (99).to_bytes(4, "big"))
-
-
-def _diff_split(at):
-    load_split(dump_split(_split(before_files=(data_file(),), is_streaming=True)))
-
-
-def _streaming_split(at):
-    file = _parquet(at, ROWS)
-    schema = _schema(PLAIN, **KEYED, options={"bucket": "1"})
-    _read_file(file, at.path, schema, is_streaming=True)
-
-
 def _cross_partition(at, **options):
     return at.table(
         {"k": "INT", "v": "INT"},
@@ -271,26 +245,6 @@ def _cross_partition(at, **options):
     )
 
 
-def _sequenced_cross_partition(at):
-    schema = _cross_partition(at).schema
-    refuse_unroutable(schema.with_dynamic_options({"sequence.field": "v"}), "db.t")
-
-
-def _overwritten_partition(at):
-    builder = _cross_partition(at).new_write_builder()
-    builder.with_overwrite({"v": 3}).write(ROWS.slice(0, 1), EXECUTOR)
-
-
-def _variant_in_orc(at):
-    table = at.table({"k": "INT", "v": "VARIANT"}, options={"file.format": "orc"})
-    rows = pa.table({"k": pa.array([1], pa.int32())})
-    table.new_write_builder().write(rows, EXECUTOR)
-
-
-def _map_in_a_row(at):
-    serialize_row([{}], [parse_type("MAP<INT, INT>")])
-
-
 def _hive_time(at):
     options = {"bucket": "2", "bucket-key": "v", "bucket-function.type": "hive"}
     table = at.table({"k": "INT", "v": "TIME"}, options=options)
@@ -298,45 +252,15 @@ def _hive_time(at):
     table.new_write_builder().write(rows, EXECUTOR)
 
 
-def _nested_change(at):
-    change = UpdateColumnComment(field_names=("v", "a"), new_comment="x")
-    at.table({"k": "INT", "v": "ROW<a INT>"}).alter([change])
-
-
 def _retyped_column(at):
-    new = _schema({"v": "INT"})
-    old = _schema({"v": "ARRAY<INT>"})
+    new = table_schema({"v": "INT"})
+    old = table_schema({"v": "ARRAY<INT>"})
     mapping = importlib.import_module("paimon_assets.engine.data.field_mapping").FieldMapping
     mapping.of(new.fields, (), old, "f.parquet")
 
 
-def _deleted(at):
-    table = at.written(**KEYED, options={"merge-engine": "partial-update"})
-    table.new_row_change_builder().delete("k = 1")
-
-
-def _deleted_in_order(at):
-    options = {
-        "merge-engine": "aggregation",
-        "sequence.field": "v",
-        "aggregation.remove-record-on-delete": "true",
-    }
-    at.written(**KEYED, options=options).new_row_change_builder().delete("k = 1")
-
-
-def _updated(at):
-    table = at.written(**KEYED, options={"merge-engine": "aggregation"})
-    table.new_row_change_builder().update({"v": 1}, "k = 1")
-
-
-def _waiting(at):
-    table = at.written(**KEYED, options=POSTPONED)
-    table.new_row_change_builder().delete("k = 1")
-
-
-def _merge_on_real(at):
-    table = at.table({"k": "INT", "v": "DOUBLE"})
-    table.new_row_change_builder().merge(pa.table({"k": [1], "v": [1.0]}), on=["v"])
+def _row_change(change, **options):
+    return lambda at: change(at.written(**KEYED, options=options))
 
 
 def _sketch(function):
@@ -347,10 +271,6 @@ def _sketch(function):
             Aggregate.of(settings, "db.t")
 
     return provoke
-
-
-def _statement(text):
-    return lambda at: at.catalog.execute(text)
 
 
 def _segment(table, path, file_format="parquet"):
@@ -399,23 +319,15 @@ def _no_atomic_publish(at):
     file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
 
 
-def _catalog_lock(at):
-    options = {"lock.enabled": "true"}
-    catalog = open_catalog(str(at.path / "locked"), options)
-    catalog.create_database("db")
-    catalog.create_table("db.t", Schema.of(PLAIN))
-
-
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-
-
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
-    "statement that": _statement("REPLACE TABLE db.t (k INT)"),
-    "`CALL` of a procedure": _statement("CALL sys.migrate_table(table => 'db.t')"),
-    "query, `INSERT`": _statement("INSERT INTO db.t VALUES (1, 1)"),
+    "statement that": lambda at: at.catalog.execute("REPLACE TABLE db.t (k INT)"),
+    "`CALL` of a procedure": lambda at: at.catalog.execute(
+        "CALL sys.migrate_table(table => 'db.t')"
+    ),
+    "query, `INSERT`": lambda at: at.catalog.execute("INSERT INTO db.t VALUES (1, 1)"),
     "view opened as a table": lambda at: open_view_as_table(at.path),
     "views of a catalog in `CATALOGS`": lambda at: ask_for_views(at.path),
     "properties of databases, and functions": lambda at: ask_for_properties(at.path),
@@ -441,21 +353,34 @@ REFUSALS: dict[str, Provocation] = {
     "`scan.bucket`": keyed_plan(**{"scan.bucket": "0"}),
     "`postpone.merge-on-read`": keyed_plan(bucket="-2", **{"postpone.merge-on-read": "true"}),
     "postponed files": _postponed_files,
-    "key column of another type in older": _write_to_retyped_key,
+    "key column of another type in older": lambda at: (
+        _retyped_key(at).new_write_builder().write(ROWS, EXECUTOR)
+    ),
     "key column of another type in a file": _retyped_key_of_a_file,
     "key column with a type that it had": _key_type_of_before,
     "`scan.mode` by creation": plan(**{"scan.mode": "from-file-creation-time"}),
     "`scan.file-creation-time-millis`": plan(**{"scan.file-creation-time-millis": "1"}),
     "`incremental-to-auto-tag`": plan(**{"incremental-to-auto-tag": "t"}),
-    "changes of a data-evolution": _changes,
+    "changes of a data-evolution": lambda at: (
+        at.table(options=EVOLVING).copy({"incremental-between": "0,0"}).new_read_builder().plan()
+    ),
     "data file of another format": lambda at: _read_file(
-        data_file(file_name="f.lance"), at.path, _schema(PLAIN)
+        data_file(file_name="f.lance"), at.path, table_schema(PLAIN)
     ),
     "snapshot of a newer": _newer_version(snapshot_from_json),
     "schema of a newer": _newer_version(schema_from_json),
-    "wrapped split": _newer_split,
-    "streaming split with files": _diff_split,
-    "streaming split read": _streaming_split,
+    "wrapped split": lambda _: load_split(
+        SPLIT_MAGIC.to_bytes(8, "big", signed=True) + (99).to_bytes(4, "big")
+    ),
+    "streaming split with files": lambda _: load_split(
+        dump_split(_split(before_files=(data_file(),), is_streaming=True))
+    ),
+    "streaming split read": lambda at: _read_file(
+        _parquet(at, ROWS),
+        at.path,
+        table_schema(PLAIN, **KEYED, options={"bucket": "1"}),
+        is_streaming=True,
+    ),
     "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
     "write to `data-evolution": write(**EVOLVING),
     "write to a table with `metadata.iceberg": write(
@@ -464,28 +389,48 @@ REFUSALS: dict[str, Provocation] = {
     "write to a table with `pk-vector": write(**{"pk-vector.index.columns": "v"}),
     "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),
-    "write of VARIANT": _variant_in_orc,
+    "write of VARIANT": lambda at: at.table(
+        {"k": "INT", "v": "VARIANT"}, options={"file.format": "orc"}
+    ).append(ROWS.select(["k"])),
     "write of a TIMESTAMP to orc": _early_orc,
     "read of a TIMESTAMP in orc": _far_orc_inside,
     "TIMESTAMP(7-9) in a Parquet file": _far_int96,
     "Arrow type that no Avro": lambda at: avro_record(
         pa.schema({"v": pa.month_day_nano_interval()})
     ),
-    "keys that may change": _sequenced_cross_partition,
-    "overwrite of one partition": _overwritten_partition,
+    "keys that may change": lambda at: refuse_unroutable(
+        _cross_partition(at).schema.with_dynamic_options({"sequence.field": "v"}), "db.t"
+    ),
+    "overwrite of one partition": lambda at: _cross_partition(at).overwrite(
+        ROWS.slice(0, 1), {"v": 3}
+    ),
     "hive buckets": _hive_time,
-    "MAP, MULTISET or VARIANT": _map_in_a_row,
+    "MAP, MULTISET or VARIANT": lambda _: serialize_row([{}], [parse_type("MAP<INT, INT>")]),
     "key or sequence field of a type": lambda at: sort_keys([pa.nulls(1, pa.list_(pa.int8()))]),
     "cast that Paimon": lambda at: cast_array(
         pa.nulls(1, pa.date32()), parse_type("DATE"), parse_type("BOOLEAN")
     ),
     "column whose old files": _retyped_column,
-    "change of a column inside": _nested_change,
-    "delete from": _deleted,
-    "deletes of rows": _deleted_in_order,
-    "update under": _updated,
-    "row changes while": _waiting,
-    "merge on FLOAT": _merge_on_real,
+    "change of a column inside": lambda at: at.table({"k": "INT", "v": "ROW<a INT>"}).alter(
+        [UpdateColumnComment(field_names=("v", "a"), new_comment="x")]
+    ),
+    "delete from": _row_change(lambda t: t.delete("k = 1"), **{"merge-engine": "partial-update"}),
+    "deletes of rows": _row_change(
+        lambda t: t.delete("k = 1"),
+        **{
+            "merge-engine": "aggregation",
+            "sequence.field": "v",
+            "aggregation.remove-record-on-delete": "true",
+        },
+    ),
+    "update under": _row_change(
+        lambda t: t.new_row_change_builder().update({"v": 1}, "k = 1"),
+        **{"merge-engine": "aggregation"},
+    ),
+    "row changes while": _row_change(lambda t: t.delete("k = 1"), **POSTPONED),
+    "merge on FLOAT": lambda at: at.table({"k": "INT", "v": "DOUBLE"}).upsert(
+        pa.table({"k": [1], "v": [1.0]}), on=["v"]
+    ),
     "theta_sketch": _sketch("theta_sketch"),
     "hll_sketch": _sketch("hll_sketch"),
     "segment of a table with": lambda at: _segment(at.table(**KEYED), at.folder()),
@@ -497,7 +442,9 @@ REFUSALS: dict[str, Provocation] = {
     "taking away a load whose": _load_with_marked_rows,
     "compaction of a segment's": _compacted_segment,
     "commit to a storage": _no_atomic_publish,
-    "catalog with `lock.enabled`": _catalog_lock,
+    "catalog with `lock.enabled`": lambda at: new_table(
+        open_catalog(str(at.path / "locked"), {"lock.enabled": "true"}), PLAIN
+    ),
     '`format("paimon_assets")`': spark_refusals.write,
     "`CREATE TABLE ... USING": spark_refusals.create,
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
