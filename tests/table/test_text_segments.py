@@ -13,6 +13,12 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import Retention,
 from paimon_assets.engine.data.format import text as text_format
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.data.format.text_streams import (
+    as_file,
+    with_plain_members,
+    without_array,
+    without_comments,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
@@ -371,14 +377,14 @@ class _Pieces:
 @given(st.lists(st.dictionaries(st.text(max_size=3), JSON, max_size=3)), st.integers(1, 7))
 def test_objects_of_an_array_are_found_wherever_blocks_end(objects, size):
     text = json.dumps(objects)
-    lines = text_streams.without_array(_Pieces(text.encode(), size)).read(10**6).decode()
+    lines = as_file(without_array(_Pieces(text.encode(), size))).read(10**6).decode()
     assert [json.loads(line) for line in lines.splitlines() if line.strip()] == objects
 
 
 @given(st.lists(st.sampled_from(["#c\n", "a\n", '"x\n#y"\n', '"",\n', '#"\n'])), st.integers(1, 7))
 def test_comments_go_and_quoted_lines_stay(lines, size):
     data = "".join(lines).encode()
-    left = text_streams.without_comments(_Pieces(data, size), TextOptions(comment="#")).read(9999)
+    left = as_file(without_comments(_Pieces(data, size), TextOptions(comment="#"))).read(9999)
     assert left.decode() == "".join(line for line in lines if not line.startswith("#"))
 
 
@@ -388,7 +394,7 @@ def test_comments_go_and_quoted_lines_stay(lines, size):
 )
 def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size):
     data = "\n".join(json.dumps(each, ensure_ascii=False) for each in objects).encode()
-    stream = text_streams.with_plain_members(_Pieces(data, size), ["a"], ["m"])
+    stream = as_file(with_plain_members(_Pieces(data, size), ["a"], ["m"]))
     for line, each in zip(stream.read(10**6).decode().split("\n"), objects, strict=True):
         text, entries = each.get("a"), each.get("m")
         if "a" in each and not isinstance(text, str | None):

@@ -108,11 +108,10 @@ def _encode(array: Any, avro: Json) -> Cells:
         reals = to_numpy(array)
         return Cells(np.full(len(reals), reals.itemsize, dtype=np.int64), reals.view(np.uint8))
     if pat.is_string(arrow_type) or pat.is_binary(arrow_type):
-        return _texts(array)
-    return _nested(array, avro)
-
-
-def _nested(array: Any, avro: Json) -> Cells:
+        ends = _ends(array)
+        data = np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8)[ends[0] : ends[-1]]
+        lengths = np.diff(ends)
+        return _join([_numbers(lengths), Cells(lengths, data)])
     if pat.is_struct(array.type):
         fields = zip(array.flatten(), avro["fields"], strict=True)
         return _join([_encode(child, field["type"]) for child, field in fields])
@@ -131,13 +130,6 @@ def _nested(array: Any, avro: Json) -> Cells:
     bodies = np.diff(before[ends])
     end = _single(np.zeros(len(array), dtype=np.uint8))
     return _join([Cells(heads, count_cells.data), Cells(bodies, items.data), end])
-
-
-def _texts(array: Any) -> Cells:
-    ends = _ends(array)
-    data = np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8)[ends[0] : ends[-1]]
-    lengths = np.diff(ends)
-    return _join([_numbers(lengths), Cells(lengths, data)])
 
 
 def _ends(array: Any) -> Longs:
@@ -269,7 +261,12 @@ class AvroWriter(FormatWriter):
         for start in range(0, table.num_rows, _BLOCK_ROWS):
             part = table.slice(start, _BLOCK_ROWS)
             columns = [
-                shape.write(_whole(column).cast(shape.logical))
+                # In one piece, whose offsets begin at 0.
+                shape.write(
+                    pa.concat_arrays([*column.chunks, pa.array([], column.type)]).cast(
+                        shape.logical
+                    )
+                )
                 for shape, column in zip(self._shape.inner, part.columns, strict=True)
             ]
             plain = encode_rows(columns, self._record)
@@ -277,18 +274,9 @@ class AvroWriter(FormatWriter):
             self._sink.write(self._sync)
 
 
-def _whole(column: Any) -> Any:
-    """Join the chunks of a column, so that its offsets begin at 0."""
-    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
-
-
-def _plain(_: int) -> Callable[[bytes], bytes]:
-    return bytes
-
-
 _CODECS: Mapping[str, tuple[str, Callable[[int], Callable[[bytes], bytes]]]] = {
-    "none": ("null", _plain),
-    "null": ("null", _plain),
+    "none": ("null", lambda _: bytes),
+    "null": ("null", lambda _: bytes),
     "zstd": ("zstandard", compress_zstd),
     "snappy": ("snappy", lambda _: compress_snappy),
     "deflate": ("deflate", lambda _: deflate),
@@ -307,7 +295,7 @@ def _unsafe(data_type: DataType, _options: Options) -> str | None:
 
 
 Json: TypeAlias = Any
-Array: TypeAlias = "pa.Array[Any]"
+Array: TypeAlias = Any
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _DECIMAL_BYTES = 16
@@ -346,10 +334,6 @@ class Shape:
     inner: tuple[Shape, ...] = ()
     """The shapes of elements, of keys and values, or of fields."""
 
-    def column(self, values: Sequence[Any]) -> Array:
-        """Return values of fastavro as a column."""
-        return self.read(pa.array(values, self.stored))
-
     def read(self, stored: Array) -> Array:
         """Turn a column of type `stored` into one of type `logical`."""
         if pat.is_decimal(self.logical):
@@ -368,15 +352,14 @@ class Shape:
 def _retype(array: Any, target: Any, children: list[Any]) -> Array:
     """Return the same values under another type."""
     if not children:
-        return array.view(target)  # type: ignore[no-any-return]
+        return array.view(target)
     is_struct = pat.is_struct(target)
     if len(children) > 1 and not is_struct:  # keys and values are in a struct of their own
         is_map = pat.is_map(target)
         entries = [target.key_field, target.item_field] if is_map else list(target.value_type)
         children = [pa.StructArray.from_arrays(children, fields=entries)]
     buffers = array.buffers()[: 1 if is_struct else 2]
-    retyped: Array = pa.Array.from_buffers(target, len(array), buffers, children=children)
-    return retyped
+    return pa.Array.from_buffers(target, len(array), buffers, children=children)
 
 
 def _inner(array: Any, shapes: Sequence[Shape]) -> Iterator[tuple[Shape, Any]]:
@@ -402,7 +385,10 @@ def shape_of(avro: Json) -> Shape:
     avro_type = {"type": avro} if isinstance(avro, str) else avro
     match avro_type["type"]:
         case str(name) if name in _PRIMITIVES:
-            return Shape(_PRIMITIVES[name], _logical_type(avro_type))
+            logical = _LOGICAL.get(avro_type.get("logicalType", ""), _PRIMITIVES[name])
+            if avro_type.get("logicalType") == "decimal":
+                logical = pa.decimal128(avro_type["precision"], avro_type.get("scale", 0))
+            return Shape(_PRIMITIVES[name], logical)
         case "record":
             return _record_shape(avro_type)
         case "array" if avro_type.get("logicalType") == "map":
@@ -431,14 +417,7 @@ def _record_shape(avro: Json) -> Shape:
     )
 
 
-def _logical_type(avro: Json) -> Any:
-    logical = avro.get("logicalType")
-    if logical == "decimal":
-        return pa.decimal128(avro["precision"], avro.get("scale", 0))
-    return _LOGICAL.get(logical, _PRIMITIVES[avro["type"]])
-
-
-def _decimals(stored: Any, data_type: Any) -> Array:
+def _decimals(stored: Array, data_type: Any) -> Array:
     """Turn big-endian two's complement numbers of any length into decimals."""
     count = len(stored)
     ends = np.frombuffer(stored.buffers()[1], dtype=np.int32, count=count + 1).astype(np.int64)
@@ -453,24 +432,21 @@ def _decimals(stored: Any, data_type: Any) -> Array:
     positions = np.arange(int(ends[-1] - ends[0])) - np.repeat(ends[:-1] - ends[0], lengths)
     numbers[of_row, positions + _DECIMAL_BYTES - lengths[of_row]] = data[ends[0] : ends[-1]]
     content: Any = np.ascontiguousarray(numbers[:, ::-1])
-    buffers = [stored.buffers()[0], pa.py_buffer(content)]
-    return _within(pa.Array.from_buffers(data_type, count, buffers))
-
-
-def _within(decimals: Any) -> Array:
-    """Replace numbers with more digits than their type by null, as Java does."""
-    precision, scale = decimals.type.precision, decimals.type.scale
+    precision, scale = data_type.precision, data_type.scale
     wide = pa.decimal128(_MOST_DIGITS, scale)
-    numbers = decimals.view(wide)
+    decimals: Any = pa.Array.from_buffers(
+        data_type, count, [stored.buffers()[0], pa.py_buffer(content)]
+    )
+    # Numbers with more digits than their type become null, as in Java.
     least, most = (pa.scalar(Decimal((sign, (9,) * precision, -scale)), wide) for sign in (1, 0))
+    numbers = decimals.view(wide)
     fits: Any = pc.and_(pc.greater_equal(numbers, least), pc.less_equal(numbers, most))
     if pc.all(fits, min_count=0).as_py():
-        return decimals  # type: ignore[no-any-return]  # an array, as it came
-    result: Any = pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
-    return result  # type: ignore[no-any-return]  # an array, as its arguments are
+        return decimals
+    return pc.if_else(fits, decimals, pa.scalar(None, data_type))
 
 
-def _decimal_bytes(decimals: Any) -> Array:
+def _decimal_bytes(decimals: Array) -> Array:
     """Convert decimals to big-endian two's complement numbers of 16 bytes."""
     count = len(decimals)
     content = decimals.buffers()[1]
@@ -480,9 +456,7 @@ def _decimal_bytes(decimals: Any) -> Array:
     fixed = pa.Array.from_buffers(
         pa.binary(_DECIMAL_BYTES), count, [None, pa.py_buffer(numbers)]
     ).cast(pa.binary())
-    valid: Any = decimals.is_valid()
-    result: Any = pc.if_else(valid, fixed, pa.scalar(None, pa.binary()))
-    return result  # type: ignore[no-any-return]  # an array, as its arguments are
+    return pc.if_else(decimals.is_valid(), fixed, pa.scalar(None, pa.binary()))
 
 
 def avro_record(schema: pa.Schema, name: str = "record") -> dict[str, Json]:
@@ -516,7 +490,14 @@ def _plain_type(field: Any, name: str) -> Json:
         fields = [_avro_field(inner, f"{name}_{inner.name}") for inner in arrow_type]
         return {"type": "record", "name": name, "fields": fields}
     if pat.is_map(arrow_type):
-        return _map_type(arrow_type, name)
+        if pat.is_string(arrow_type.key_type):
+            return {"type": "map", "values": _avro_type(arrow_type.item_field, name)}
+        fields = [
+            {"name": "key", "type": _avro_type(arrow_type.key_field, f"{name}_key")},
+            _avro_field(arrow_type.item_field.with_name("value"), f"{name}_value"),
+        ]
+        record = {"type": "record", "name": name, "fields": fields}
+        return {"type": "array", "logicalType": "map", "items": record}
     if pat.is_timestamp(arrow_type) and arrow_type.unit == "s":
         arrow_type = timestamp_type("ms", arrow_type.tz)
     if pat.is_integer(arrow_type) and arrow_type.bit_width < _INT_BITS:
@@ -532,17 +513,6 @@ def _plain_type(field: Any, name: str) -> Json:
         kind="avro-type",
         details={"column": field.name, "type": str(field.type)},
     )
-
-
-def _map_type(arrow_type: Any, name: str) -> Json:
-    if pat.is_string(arrow_type.key_type):
-        return {"type": "map", "values": _avro_type(arrow_type.item_field, name)}
-    fields = [
-        {"name": "key", "type": _avro_type(arrow_type.key_field, f"{name}_key")},
-        _avro_field(arrow_type.item_field.with_name("value"), f"{name}_value"),
-    ]
-    record = {"type": "record", "name": name, "fields": fields}
-    return {"type": "array", "logicalType": "map", "items": record}
 
 
 FORMAT = FileFormat(

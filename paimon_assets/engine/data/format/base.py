@@ -90,11 +90,12 @@ class FormatReader(ABC):
         try:
             with named_errors(file.path, self.title):
                 self.schema = self._columns(file)
+                _ = self.schema.names  # pyarrow decodes them when asked, and may raise
         except BaseException as error:
             self._source.close()
             if isinstance(error, FormatError | StorageError) and file.file_bytes is not None:
                 with suppress(StorageError):
-                    check_size(file.path, file.file_io.file_size(file.path), file.file_bytes)
+                    _check_size(file.path, file.file_io.file_size(file.path), file.file_bytes)
             raise
 
     @abstractmethod
@@ -240,21 +241,21 @@ def open_data_file(
     """Open a data file, and check its size.
 
     An object store is not asked for the size of a file with a footer: one of another size has none
-    where it is looked for, and `check_size` then says why.
+    where it is looked for, and `_check_size` then says why.
     """
     try:
         source = file_io.open_input(path, file_bytes if has_footer else None)
     except NotFoundError as error:
         raise _missing(path) from error
     try:
-        check_size(path, source.size(), file_bytes)
+        _check_size(path, source.size(), file_bytes)
     except FormatError:
         source.close()
         raise
     return source
 
 
-def check_size(path: str, actual: int, file_bytes: int | None) -> None:
+def _check_size(path: str, actual: int, file_bytes: int | None) -> None:
     """Check the size of a file against the one that the table says."""
     if file_bytes is not None and actual != file_bytes:
         raise FormatError(
@@ -318,9 +319,3 @@ def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
         f"Data file '{path}' is not readable as {format_name}: {reason_of(error)}",
         details={"path": path},
     )
-
-
-def with_names_read(schema: pa.Schema) -> pa.Schema:
-    """Return a file's schema with its names decoded, which pyarrow would do later: it may raise."""
-    _ = schema.names
-    return schema

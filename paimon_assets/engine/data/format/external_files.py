@@ -88,7 +88,15 @@ def open_external_file(
     """
     _refuse_compressed(file_io, path, kind)
     if kind.format in ("avro", "json") or kind.options:
-        declared = _declare(kind, columns)
+        declared = None
+        if kind.is_text:
+            schema = columns if columns is not None else pa.schema([])
+            fields = [
+                DataField(id=number, name=each.name, type=from_arrow_type(each.type, nullable=True))
+                for number, each in enumerate(schema)
+            ]
+            options = TextOptions.of(kind.format, kind.options, schema.names)
+            declared = DeclaredText(fields=fields, options=options, refuses_others=True)
         with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
             names = reader.schema.names
             if kind.is_text:
@@ -106,18 +114,6 @@ def open_external_file(
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         yield open_rows(stream, row_format, columns)
-
-
-def _declare(kind: FileKind, columns: pa.Schema | None) -> DeclaredText | None:
-    if not kind.is_text:
-        return None
-    schema = columns if columns is not None else pa.schema([])
-    fields = [
-        DataField(id=number, name=column.name, type=from_arrow_type(column.type, nullable=True))
-        for number, column in enumerate(schema)
-    ]
-    options = TextOptions.of(kind.format, kind.options, schema.names)
-    return DeclaredText(fields=fields, options=options, refuses_others=True)
 
 
 def _suffix(path: str) -> str:

@@ -52,7 +52,6 @@ from paimon_assets.engine.codec.orc_footer import (
     OrcColumnStats,
     OrcFooter,
     OrcType,
-    Read,
     read_orc_footer,
     read_times,
 )
@@ -63,7 +62,6 @@ from paimon_assets.engine.data.format.base import (
     FormatReader,
     FormatWriter,
     short_batches,
-    with_names_read,
 )
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -87,54 +85,6 @@ _DAY = 86_400
 _GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
-
-
-def wide_columns(footer: OrcFooter) -> frozenset[str]:
-    """Return the timestamp columns of a file that hold years beyond 1678 to 2261."""
-    return frozenset(
-        name
-        for name, column in footer.columns.items()
-        if column.milliseconds is not None
-        and not -_MAX_MILLIS <= column.milliseconds[0] <= column.milliseconds[1] <= _MAX_MILLIS
-    )
-
-
-def read_wide(
-    footer: OrcFooter,
-    read: Read,
-    stripe: int,
-    number: int,
-    column: str,
-    path: str,
-    *,
-    zone: str,
-    is_legacy: bool,
-) -> Any:
-    """Decode a timestamp column as microseconds, or nanoseconds if some values need them."""
-    is_instant = footer.types[number].kind == _INSTANT
-    seconds, nanos, valid = read_times(footer, read, stripe, number, path)
-    is_moved = zone not in _UTC_NAMES and (is_legacy or not is_instant)
-    if is_moved and not is_instant:
-        seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
-    seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
-    if is_moved:
-        seconds += offsets_of(seconds, zone, path)
-    if footer.is_julian and (is_legacy or not is_instant):
-        seconds = _same_dates(seconds)
-    zone_name = "UTC" if is_instant else None
-    values: Any
-    if not (nanos % 1000).any():
-        values = pa.array(seconds * _MICROS + nanos // 1000, mask=~valid)
-        return values.cast(pa.timestamp("us", tz=zone_name))
-    if (np.abs(seconds) * 1000 > _MAX_MILLIS).any():
-        raise FormatError(
-            f"Column '{column}' of ORC file '{path}' holds both nanoseconds and years outside 1678"
-            " to 2261, which 64 bits do not hold. Leave the column out, or make it TIMESTAMP(6).",
-            kind="orc-timestamp",
-            details={"path": path, "column": column},
-        )
-    values = pa.array(seconds * _MICROS * 1000 + nanos, mask=~valid)
-    return values.cast(pa.timestamp("ns", tz=zone_name))
 
 
 def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -193,9 +143,8 @@ def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> N
         low, high = extremes["min"].as_py(), extremes["max"].as_py()
     except UnicodeDecodeError:  # BYTES that became STRING, whose bounds are of other texts
         return
-    if _REPLACED in f"{stats.minimum}{stats.maximum}":
-        return
-    if low is None or type(low) is not type(stats.minimum):
+    is_replaced = _REPLACED in f"{stats.minimum}{stats.maximum}"
+    if is_replaced or low is None or type(low) is not type(stats.minimum):
         return
     if _order(low) < _order(stats.minimum) or _order(high) > _order(stats.maximum):
         raise _damaged(path, name, "has values beyond the bounds")
@@ -229,7 +178,7 @@ class OrcReader(FormatReader):
         self._file: Any = orc.ORCFile(self._source)
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(ORC_LEGACY_LTZ)
-        return with_names_read(self._file.schema)
+        return self._file.schema
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
@@ -240,8 +189,11 @@ class OrcReader(FormatReader):
         """
         wide = [name for name in names if name in self._wide]
         decoded = [name for name in names if name not in self._wide]
-        # A stripe without columns would not keep its number of rows: decode one, and drop it.
-        positions = [self.schema.get_field_index(name) for name in decoded] or self._narrow
+        positions = [self.schema.get_field_index(name) for name in decoded]
+        if not positions:
+            # A stripe without columns would not keep its number of rows: decode one, and drop it.
+            names_of_file = enumerate(self.schema.names)
+            positions = [at for at, name in names_of_file if name not in self._wide][:1]
         stripes = (
             self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
         )
@@ -275,15 +227,35 @@ class OrcReader(FormatReader):
             ) from error
 
     def _wide_column(self, name: str, stripe: int) -> Any:
-        footer = self._footer
+        """Decode a timestamp column as microseconds, or nanoseconds if some values need them."""
+        footer, path = self._footer, self._path
         if footer is None:
             raise ValueError("there are no wide columns without a footer")
         number = footer.types[0].inner[self.schema.get_field_index(name)]
-        zone = self._zone(stripe, [number])
-        legacy = self._is_legacy
-        return read_wide(
-            footer, self._read, stripe, number, name, self._path, zone=zone, is_legacy=legacy
-        )
+        is_instant = footer.types[number].kind == _INSTANT
+        zone, as_local = self._zone(stripe, [number]), self._is_legacy or not is_instant
+        seconds, nanos, valid = read_times(footer, self._read, stripe, number, path)
+        is_moved = zone not in _UTC_NAMES and as_local
+        if is_moved and not is_instant:
+            seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
+        seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
+        if is_moved:
+            seconds += offsets_of(seconds, zone, path)
+        if footer.is_julian and as_local:
+            seconds = _same_dates(seconds)
+        is_fine = bool((nanos % 1000).any())
+        if is_fine and (np.abs(seconds) * 1000 > _MAX_MILLIS).any():
+            raise FormatError(
+                f"Column '{name}' of ORC file '{path}' holds both nanoseconds and years outside"
+                " 1678 to 2261, which 64 bits do not hold. Leave the column out, or make it"
+                " TIMESTAMP(6).",
+                kind="orc-timestamp",
+                details={"path": path, "column": name},
+            )
+        counts = seconds * _SECOND + nanos if is_fine else seconds * _MICROS + nanos // 1000
+        values: Any = pa.array(counts, mask=~valid)
+        arrow_type = pa.timestamp("ns" if is_fine else "us", "UTC" if is_instant else None)
+        return values.cast(arrow_type)
 
     def _zone(self, stripe: int, numbers: Sequence[int]) -> str:
         """Return the zone of a stripe's writer, or UTC if the columns do not depend on it."""
@@ -310,8 +282,10 @@ class OrcReader(FormatReader):
             is_julian = footer.is_julian and stored[0] < _GREGORIAN * 1000
             if is_julian or None in nanos:
                 continue
-            moved = move_milliseconds(stored, zone, self._path)
-            if moved != tuple(bound // 10**6 for bound in nanos):
+            moved = np.array(stored, np.int64)
+            if zone not in _UTC_NAMES:
+                moved += offsets_of(moved // 1000, zone, self._path) * 1000
+            if moved.tolist() != [bound // 10**6 for bound in nanos]:
                 raise FormatError(
                     f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
                     f" its process ('{ORC_LEGACY_LTZ.key}'), and does not name the zone. It is not"
@@ -355,12 +329,13 @@ class OrcReader(FormatReader):
 
     @cached_property
     def _wide(self) -> frozenset[str]:
-        return frozenset() if self._footer is None else wide_columns(self._footer)
-
-    @cached_property
-    def _narrow(self) -> list[int]:
-        """The first column that pyarrow can decode, if there is one."""
-        return [at for at, name in enumerate(self.schema.names) if name not in self._wide][:1]
+        """The timestamp columns that hold years beyond 1678 to 2261."""
+        return frozenset(
+            name
+            for name, column in ({} if self._footer is None else self._footer.columns).items()
+            if column.milliseconds is not None
+            and not -_MAX_MILLIS <= column.milliseconds[0] <= column.milliseconds[1] <= _MAX_MILLIS
+        )
 
     @cached_property
     def _bounds(self) -> dict[str, Bounds]:
@@ -522,14 +497,6 @@ def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
     moved = (day_of_kind[_kinds(years)] - _first_days(years)) * _DAY
     near = np.where(years > repeated[0], seconds + moved, seconds)
     return offsets[np.searchsorted(starts, near, side="right")]
-
-
-def move_milliseconds(stored: tuple[int, int], zone: str, path: str) -> tuple[int, ...]:
-    """Move instants back by the writer's zone."""
-    millis = np.array(stored, np.int64)
-    if zone not in _UTC_NAMES:
-        millis += offsets_of(millis // 1000, zone, path) * 1000
-    return tuple(millis.tolist())
 
 
 def _kinds(years: Any) -> _Longs:

@@ -41,7 +41,6 @@ from paimon_assets.engine.data.format.base import (
     FormatWriter,
     named_errors,
     short_batches,
-    with_names_read,
 )
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
@@ -122,7 +121,7 @@ class ParquetReader(FormatReader):
 
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
-        schema = with_names_read(_schema_as_written(self._file))
+        schema = _schema_as_written(self._file)
         leaves: Any = self._file.schema
         self._int96_paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
         self._int96 = frozenset(
@@ -218,7 +217,12 @@ class ParquetReader(FormatReader):
     @cached_property
     def _wide(self) -> frozenset[str]:
         """The INT96 columns with values beyond 64 bits of nanoseconds, by their bytes."""
-        raw = _with_int96_as_bytes(self._source, **_READING)
+        # The same file with another footer, in which INT96 columns have 12 bytes a value.
+        size, source = self._source.size(), cast(Any, self._source)  # the stubs lack an argument
+        footer = int.from_bytes(source.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
+        tail = int96_as_bytes(source.read_at(footer, size - footer))
+        metadata = pq.read_metadata(pa.BufferReader(tail[-4:] + tail))
+        raw = pq.ParquetFile(source, metadata=metadata, **_READING)
         names, groups = sorted(self._int96), [*range(raw.num_row_groups)]
         return frozenset(
             name
@@ -652,15 +656,6 @@ _JULIAN_DAY = 2_440_588
 """Of 1970-01-01."""
 _DAYS = (2**63 - 1) // (86_400 * 10**9)
 """So many whole days of nanoseconds 64 bits hold."""
-
-
-def _with_int96_as_bytes(source: pa.NativeFile, **settings: Any) -> pq.ParquetFile:
-    """Open a file a second time, its INT96 columns as 12 bytes a value."""
-    size, opened = source.size(), cast(Any, source)  # the stubs lack an argument
-    footer = int.from_bytes(opened.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
-    tail = int96_as_bytes(opened.read_at(footer, size - footer))
-    metadata = pq.read_metadata(pa.BufferReader(tail[-4:] + tail))
-    return pq.ParquetFile(source, metadata=metadata, **settings)
 
 
 def _is_wide(column: Any) -> bool:

@@ -35,6 +35,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
+    as_file,
     check_width,
     open_text_stream,
     with_plain_members,
@@ -129,7 +130,7 @@ class CsvReader(CountedRows):
 
     def _stream(self) -> Any:
         stream = open_text_stream(self._file_io, self._path, self._text)
-        return without_comments(stream, self._text) if self._text.comment else stream
+        return as_file(without_comments(stream, self._text)) if self._text.comment else stream
 
     def _open(
         self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
@@ -219,10 +220,10 @@ class JsonReader(CountedRows):
         """Open the file; members that are texts or maps are rewritten for the parser."""
         stream = open_text_stream(self._file_io, self._path, self._text)
         if self._text.multi_line:
-            return without_array(stream)
+            return as_file(without_array(stream))
         texts = [field.name for field in fields if pat.is_string(field.type)]
         maps = [field.name for field in fields if pat.is_map(field.type)]
-        return with_plain_members(stream, texts, maps) if texts or maps else stream
+        return as_file(with_plain_members(stream, texts, maps)) if texts or maps else stream
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
         behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others

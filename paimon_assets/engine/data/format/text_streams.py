@@ -75,16 +75,13 @@ class _Blocks(io.RawIOBase):
         return count
 
 
-def without_comments(stream: Any, options: TextOptions) -> Any:
-    """Return a CSV without the lines that begin with a comment; lines inside quotes stay."""
-    return _file_of(_drop_comments(stream, options))
-
-
-def _file_of(blocks: Iterator[bytes]) -> Any:
+def as_file(blocks: Iterator[bytes]) -> Any:
+    """Return blocks of bytes as a file for pyarrow."""
     return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
 
 
-def _drop_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
+def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
+    """Yield a CSV without the lines that begin with a comment; lines inside quotes stay."""
     quoted = 0
     for lines in _whole_lines(stream):
         data = np.frombuffer(lines, dtype=np.uint8)
@@ -114,13 +111,11 @@ def _whole_lines(stream: Any) -> Iterator[bytes]:
         yield rest
 
 
-def without_array(stream: Any) -> Any:
-    """Return JSON in one array as objects one after another; other JSON stays unchanged."""
-    return _file_of(_objects(stream))
+def without_array(stream: Any) -> Iterator[bytes]:
+    """Yield JSON in one array as objects one after another; other JSON stays unchanged.
 
-
-def _objects(stream: Any) -> Iterator[bytes]:
-    """Blank the brackets of the outer array, and end lines at its commas."""
+    The brackets of the outer array become blanks, its commas ends of lines.
+    """
     in_text, escapes, depth, is_array = 0, 0, 0, None
     while block := stream.read(BLOCK_BYTES):
         data = np.frombuffer(block, dtype=np.uint8).copy()
@@ -149,9 +144,11 @@ def _escape(data: Bytes, before: int) -> tuple[npt.NDArray[np.bool_], int]:
     return runs % 2 == 1, int(len(data) - 1 - last[-1])
 
 
-def with_plain_members(stream: Any, texts: Collection[str], maps: Collection[str]) -> Any:
-    """Return JSON lines with some members as texts, and some maps as lists of entries."""
-    return _file_of(_plain_members(block, texts, maps) for block in _whole_lines(stream))
+def with_plain_members(
+    stream: Any, texts: Collection[str], maps: Collection[str]
+) -> Iterator[bytes]:
+    """Yield JSON lines with some members as texts, and some maps as lists of entries."""
+    return (_plain_members(block, texts, maps) for block in _whole_lines(stream))
 
 
 def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) -> bytes:
