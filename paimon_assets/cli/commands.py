@@ -362,7 +362,7 @@ def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 def name_and_rest(text: str, form: str) -> tuple[str, str]:
-    """Return the first word of a text and what stands behind it."""
+    """Return the first word of a text and the rest."""
     name, _, rest = text.strip().partition(" ")
     if not rest.strip():
         raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")

@@ -285,7 +285,7 @@ _PACKAGES = {
 _OK, _MISSING, _FAULT = "ok", "not installed", "fault"
 
 Finding = tuple[str, str, str]
-"""What was looked at, how it is, and details."""
+"""A subject, its state, and details."""
 
 
 @command()

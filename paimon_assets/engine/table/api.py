@@ -55,7 +55,7 @@ class Database:
     """Its properties."""
     location: str | None = None
     owner: str = ""
-    """Who made it, as far as that is known."""
+    """Its creator, as far as that is known."""
 
     @classmethod
     def of(cls, catalog: Catalog, name: str) -> Database:
@@ -134,7 +134,7 @@ class TableCatalog:
 
         Raises:
             AlreadyExistsError: It exists, and `ignore_if_exists` is not set.
-            InvalidInputError: The name is none of a database, or is `sys`.
+            InvalidInputError: The name is invalid, or is `sys`.
         """
         _refuse_system(name)
         if options:
@@ -183,7 +183,7 @@ class TableCatalog:
         """Return a function as its JSON members: parameters, definitions, comment, options.
 
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is no such function.
             UnsupportedFeatureError: As `get_database`.
         """
         return with_properties(self._catalog).get_function(_identifier(name)).to_json()
@@ -284,7 +284,7 @@ class TableCatalog:
             options: Dynamic options, such as a moment to look at; none for those of the catalog.
 
         Raises:
-            InvalidInputError: The name is none of a system table.
+            InvalidInputError: The name is not that of a system table.
             NotFoundError: No such table, branch or system table.
         """
         name = _identifier(identifier)
@@ -404,12 +404,12 @@ class TableCatalog:
 
         Args:
             statement: As Paimon's Spark SQL spells it, and `segment_sql` those on segments.
-            executor: Who reads and writes; this process by default.
+            executor: Reads and writes; this process by default.
             database: Where tables lie whose names have no database.
             roots: As for `Table.segments`.
 
         Returns:
-            What was shown, or one row that says what was done.
+            The rows to show, or one row on the change that was made.
 
         Raises:
             InvalidInputError: No statement (kind `statement`), or it is wrong; nothing was done.

@@ -62,7 +62,7 @@ _PLURAL = {
 
 
 ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
-"""Who reads the files that statistics do not decide; a function is asked only if there are any."""
+"""Reads the files that statistics do not decide; a function is called only if there are any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class ColumnReport:
     files_kept: int = 0
     """Files that keep everything, by types and statistics alone."""
     files_lost: int = 0
-    """Files that surely lose something, by types and statistics alone; their counts are lower
+    """Files that definitely lose something, by types and statistics alone; their counts are lower
     bounds."""
     files_read: int = 0
     """Files whose values were looked at."""
@@ -237,7 +237,7 @@ def change_schema(
 ) -> SchemaChangePlan:
     """Judge changes and make them: one schema, or none (`Table.alter_checked`).
 
-    What others commit between judging and publishing is judged again. A writer that was opened
+    Commits of others between judging and publishing are judged again. A writer that was opened
     before the change and commits after it is refused, if the new type would change its values.
     """
     for _ in range(_MOST_TRIES):
@@ -268,7 +268,7 @@ def change_made_since(
 ) -> TableSchema | None:
     """Return a schema that these changes made of the one before it, if there is one.
 
-    Who tries again after a failure finds out by it whether the change was made. Schemas published
+    A retry after a failure finds out by it whether the change was made. Schemas published
     before `since_millis` are not looked at.
     """
     for number in reversed(store.schemas.list_ids()[1:]):

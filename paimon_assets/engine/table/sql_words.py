@@ -97,7 +97,7 @@ class Words:
 
     text: str
     forms: str = ""
-    """What the statement could have been, for messages."""
+    """The statements that are possible, for messages."""
     _words: list[Word] = field(init=False)
     _next: int = field(init=False, default=0)
 

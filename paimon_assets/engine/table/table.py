@@ -168,7 +168,7 @@ class Table:
 
         Args:
             rows: Of pyarrow, pandas, polars or duckdb, or anything with `__arrow_c_stream__`.
-            executor: Who writes; this process by default.
+            executor: Writes; this process by default.
 
         Raises:
             InvalidInputError: The table has a primary key (kind `primary-key`).
@@ -191,7 +191,7 @@ class Table:
         Args:
             rows: As `append`.
             on: Columns by which rows are the same; the primary key by default.
-            executor: Who writes; this process by default.
+            executor: Writes; this process by default.
 
         Raises:
             InvalidInputError: Neither `on` nor a primary key (kind `primary-key`).
@@ -223,7 +223,7 @@ class Table:
             rows: As `append`.
             partition: As `WriteBuilder.with_overwrite`: by default the partitions that the rows lie
                 in, of a table without partitions all rows; `{}` means the whole table.
-            executor: Who writes; this process by default.
+            executor: Writes; this process by default.
 
         Raises:
             PaimonError: As `WriteBuilder.with_overwrite` and `write`.
@@ -286,7 +286,7 @@ class Table:
 
         Args:
             columns: To sum up; all by default. Rows are counted in any case.
-            executor: Who reads; this process by default.
+            executor: Reads; this process by default.
             commit_user: Analyzing again under one name finds the first time.
 
         Raises:
@@ -426,7 +426,7 @@ class Table:
         """Return a system table of the table, such as `files` or `audit_log`.
 
         Raises:
-            NotFoundError: There is none of this name.
+            NotFoundError: There is no such system table.
         """
         from paimon_assets.engine.table.system.system_table import SystemTable
 
@@ -485,7 +485,7 @@ class Table:
         """Give partitions another bucket count, in one snapshot.
 
         Args:
-            executor: Who reads and writes.
+            executor: Reads and writes.
             buckets: The new count; the table's `bucket` by default. Our writers respect the count
                 of each partition, and take the table's for new ones; Java's refuse partitions whose
                 count is not the table's, so set `bucket`, too, where Java writes.

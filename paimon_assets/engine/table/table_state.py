@@ -106,7 +106,7 @@ class Tags:
         return self._store.tags.get(name)
 
     def get_or_none(self, name: str) -> Tag | None:
-        """Return a tag, None if there is none of this name."""
+        """Return a tag, None if there is no such tag."""
         return self._store.tags.get_or_none(name)
 
     def list(self) -> list[Tag]:

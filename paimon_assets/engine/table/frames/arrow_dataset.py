@@ -1,4 +1,4 @@
-"""ScanDataset: a read as a dataset of pyarrow, for duckdb and whoever scans datasets.
+"""ScanDataset: a read as a dataset of pyarrow, for duckdb and others that scan datasets.
 
     columns, filter ─▶ our scan (columns, and what of the filter a Predicate says) ─▶ batches
                     ─▶ Arrow filters them exactly ─▶ rows

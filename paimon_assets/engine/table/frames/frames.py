@@ -407,7 +407,7 @@ class FrameResults(ABC):
             yield from reader
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the rows over by Arrow's C interface: whoever takes Arrow takes a read."""
+        """Hand the rows over by Arrow's C interface, so that a read passes for Arrow data."""
         reader: Any = self.to_reader()
         stream: object = reader.__arrow_c_stream__(requested_schema)
         return stream

@@ -5,7 +5,7 @@ times of two zones to one, `"abc"` to a, b, c. So the kinds of objects are looke
 column may hold is decided by the Arrow type wanted, at every level of nesting. Nested values are
 taken apart by level, so that one column of leaves is converted at once.
 
-What is missing is a null: None, NaN, and the NaT and NA of pandas.
+A missing value is a null: None, NaN, and the NaT and NA of pandas.
 """
 
 import datetime as dt
@@ -60,7 +60,7 @@ CONVERSION_ERRORS = (
     ValueError,
     NotImplementedError,
 )
-"""What pyarrow, numpy and pandas raise for values that an Arrow type cannot hold."""
+"""Errors of pyarrow, numpy and pandas for values that an Arrow type cannot hold."""
 
 Objects = Sequence[Any]
 

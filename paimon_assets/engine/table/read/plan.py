@@ -155,7 +155,7 @@ class Plan:
     oldest: Snapshot | None = None
     """The oldest snapshot whose files are read; if it expires meanwhile, the read fails."""
     tied_by: str = ""
-    """What a reader must know besides the splits; empty if they say all."""
+    """Knowledge that a reader needs besides the splits; empty if they say all."""
 
     def __repr__(self) -> str:
         at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"

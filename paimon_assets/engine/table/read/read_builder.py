@@ -493,7 +493,7 @@ class ReadBuilder(FrameReads):
         """Plan, and read in bounded memory.
 
         Args:
-            executor: Who reads; this process by default.
+            executor: Reads; this process by default.
 
         Raises:
             PaimonError: As `plan` at once, and as `read` by the reader.

@@ -96,9 +96,9 @@ class ImportPlan:
     folders: tuple[PartitionFolder, ...] = ()
     """One a segment; empty if there is a problem."""
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """File → what in its columns differs from the table's; the first files only."""
+    """File → differences of its columns from the table's; the first files only."""
     problem: PaimonError | None = None
-    """What `add` raises: the first rule that is broken."""
+    """The error that `add` raises: the first rule that is broken."""
 
     @property
     def columns(self) -> tuple[FileColumn, ...]:
@@ -127,7 +127,7 @@ def plan_import(
         store: The table.
         source: What to add.
         live: The table's live segments.
-        executor: Who reads the footers.
+        executor: Reads the footers.
         held: Plain paths of further external files that the table reads.
         roots: Where files may lie, if not anywhere.
 

@@ -38,7 +38,7 @@ class ShowSegments:
     table: str
     limit: int | None = None
     history: bool = False
-    """Says of each whether its rows are visible, and what took them in."""
+    """Whether to show if rows are visible, and the load that took them in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

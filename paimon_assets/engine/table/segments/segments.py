@@ -155,7 +155,7 @@ class Segments:
 
         Args:
             source: The folder, its format, and the partition option.
-            executor: Who reads the footers; this process by default.
+            executor: Reads the footers; this process by default.
             commit_user: A second call with the same user finds the commit of the first.
             properties: Stored in the snapshot.
 
@@ -308,8 +308,8 @@ class Segments:
 
         Args:
             ids: The ids of live segments; empty means all of them.
-            executor: Who reads the footers; this process by default.
-            commit_user: Who commits.
+            executor: Reads the footers; this process by default.
+            commit_user: Name of the committer.
 
         Raises:
             NotFoundError: No live segment has this id, or a folder is missing or empty.

@@ -88,7 +88,7 @@ _KINDS: Mapping[str, Callable[[str], Any]] = {
     "pattern": re.compile,
     "strategy": CompactStrategy,
 }
-"""Kind of a parameter → what makes its value of a text."""
+"""Kind of a parameter → makes its value of a text."""
 _EMPTY: Mapping[str, Any] = {"names": [], "pairs": {}, "flag": False}
 """Kind → its value without a text, where that is not None."""
 
@@ -113,7 +113,7 @@ class _Parameter:
         """Return a literal in the type of the kind.
 
         Raises:
-            InvalidInputError: It is none of the kind (kind `procedure`).
+            InvalidInputError: It does not fit the kind (kind `procedure`).
         """
         if value == "" and (self.default or self.kind in ("text", *_EMPTY)):
             value = None
@@ -389,7 +389,7 @@ _DECLARED: Mapping[_Run, str] = {
     _clear_consumers: "table! includingConsumers:pattern=.* excludingConsumers:pattern=(?!)",
     _alter_view_dialect: "view! action! engine=spark query",
 }
-"""What runs a procedure, which has its name → parameters in order; `!` is for required ones."""
+"""Runs the procedure of its name → parameters in order; `!` marks required ones."""
 _PROCEDURES: Mapping[str, tuple[_Run, list[_Parameter]]] = {
     run.__name__.lstrip("_"): (run, list(map(_Parameter.of, text.split())))
     for run, text in _DECLARED.items()

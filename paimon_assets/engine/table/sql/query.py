@@ -26,7 +26,7 @@ from paimon_assets.engine.table.system.system_table import SystemTable
 
 Source = ReadBuilder | SystemTable | GlobalSystemTable
 OpenTable = Callable[[str, dict[str, str]], Source]
-"""`database.table`, and the options of a moment → what is read."""
+"""Opens `database.table` with the options of a time-travel target."""
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SHOWN = 100
 """Characters of a query that its repr shows."""
@@ -70,7 +70,7 @@ class _Run:
     sql: SqlQuery
     executor: Executor[Any] | None
     failures: list[PaimonError] = field(default_factory=list)
-    """What a scan raised; duckdb makes errors of its own of it."""
+    """Errors of scans; duckdb makes errors of its own of them."""
 
     def reader(self, query: Query) -> pa.RecordBatchReader:
         duckdb = library("duckdb")
@@ -130,7 +130,7 @@ class _Run:
         key = (*parts, use.version, use.timestamp)
         if key not in names:
             names[key] = f'"paimon {len(names)}"'
-            source = self.sql.open_table(".".join(parts), _moment(use))
+            source = self.sql.open_table(".".join(parts), _time_travel(use))
             connection.register(names[key].strip('"'), self._dataset(source))
         return names[key]
 
@@ -164,7 +164,7 @@ class _Run:
             raise
 
 
-def _moment(use: TableUse) -> dict[str, str]:
+def _time_travel(use: TableUse) -> dict[str, str]:
     if use.version is not None:
         return {SCAN_VERSION.key: use.version}
     if use.timestamp is None:

@@ -132,7 +132,7 @@ class Merge:
     table: Identifier
     alias: str | None
     source: str
-    """What stands behind USING, as written: a table or a query, with its alias."""
+    """The source behind USING, as written: a table or a query, with its alias."""
     source_alias: str
     on: str
     whens: tuple[When, ...]

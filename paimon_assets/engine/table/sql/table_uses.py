@@ -42,9 +42,9 @@ class TableUse:
     alias_at: int = 0
     """Where an alias would go, if it has none."""
     version: str | None = None
-    """What VERSION AS OF says: the digits, or the text without quotes."""
+    """The operand of VERSION AS OF: digits, or a text without quotes."""
     timestamp: str | None = None
-    """What TIMESTAMP AS OF says, an expression as written."""
+    """The operand of TIMESTAMP AS OF: an expression as written."""
     arguments: tuple[str, ...] | None = None
     """Of a function: its arguments, as written."""
 

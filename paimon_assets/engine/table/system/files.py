@@ -87,7 +87,7 @@ def manifests(store: FileStore) -> Rows:
 def partitions(store: FileStore) -> Rows:
     """Yield one row a partition that holds files, by name.
 
-    What only a catalog server knows (who made it, whether it is done) is null or false.
+    Facts that only a catalog server has (its creator, whether it is done) are null or false.
     """
     deleted = _deleted_rows(store)
     for name, members in _by_partition(store):

@@ -1,6 +1,6 @@
 """CompactionBuilder: plan ─▶ tasks ─▶ messages ─▶ one snapshot of kind COMPACT.
 
-Rows that wait for a bucket get one first, in a snapshot before it.
+Postponed rows get their bucket first, in a snapshot before it.
 
     ┌─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
     │                                                              │ other commits were in the way
@@ -8,9 +8,7 @@ Rows that wait for a bucket get one first, in a snapshot before it.
 
 Nothing is visible before the commit. A compaction that is killed leaves orphan files, no more.
 
-A unit of a plan that sorts: rows through the executor, and the message that replaces files.
-
-Rows of a table with postponed buckets that wait: who they are, and how they get their bucket.
+Postponed rows get their bucket:
 
     bucket-postpone ─▶ a task for each partition replays its files in order ─▶ level 0 of buckets
 
@@ -138,7 +136,7 @@ MOST_BUCKETS = 1 << 20
 _MOST_PLANS = 5
 """How often buckets are planned again that others changed meanwhile."""
 _WAITING_SUFFIX = "-waiting"
-"""Ends the name of who commits rows that waited for a bucket: that is a snapshot of its own."""
+"""Ends the commit user of postponed rows, whose snapshot is one of its own."""
 _LOST_RACES = "commit-retries"
 """Kind of the conflict that planning again does not mend."""
 
@@ -178,7 +176,7 @@ class CompactedBucket:
     bytes_after: int
     rows_before: int
     rows_after: int
-    """Physical rows: what a merge left of them, without deleted ones."""
+    """Physical rows that a merge left, without deleted ones."""
     changelog_rows: int = 0
 
     @staticmethod
@@ -346,7 +344,7 @@ class CompactionBuilder(CommitBuilder):
         """Compact, and commit it as one snapshot, once.
 
         Args:
-            executor: Who compacts; this process by default.
+            executor: Compacts; this process by default.
             on_progress: Called after each task.
 
         Raises:
@@ -369,7 +367,7 @@ class CompactionBuilder(CommitBuilder):
 
         Raises:
             NotFoundError: The filter names a column that does not exist.
-            InvalidInputError: A value of the filter is none of its column.
+            InvalidInputError: A value of the filter does not fit its column.
         """
         schema = self.store.schema
         return CompactScope(

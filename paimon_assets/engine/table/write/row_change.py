@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 _MOST_PLANS = 5
 """How often a change is planned when others change the same rows."""
 READ_CHANGED = "read-changed"
-"""Kind of the conflict of a condition: what the caller read before is not what there is."""
+"""Kind of the conflict of a condition: the table is not as the caller read it before."""
 _FINAL = ("commit-retries", READ_CHANGED)
 """Kinds of the conflicts that planning again does not mend."""
 
@@ -118,7 +118,7 @@ class RowChangeBuilder(CommitBuilder):
 
         Args:
             where: A `Predicate`, or a text such as `price > 3 AND day IN ('2024-01-01')`.
-            executor: Who reads and writes; this process by default.
+            executor: Reads and writes; this process by default.
 
         Raises:
             InvalidInputError: The predicate does not fit the table.
@@ -154,7 +154,7 @@ class RowChangeBuilder(CommitBuilder):
             assignments: Column → value, or an expression over the row as it is
                 (`where.parse_expression`). Keys, partition, bucket and sequence columns stay.
             where: As in `delete`; None updates every row.
-            executor: Who reads and writes; this process by default.
+            executor: Reads and writes; this process by default.
 
         Raises:
             InvalidInputError: Columns or values do not fit the table.
@@ -193,7 +193,7 @@ class RowChangeBuilder(CommitBuilder):
             when_matched: What becomes of rows that match; a mapping says as `update` does which
                 columns take which values, and may name the source's (`source.price`).
             inserts: Whether source rows without a match become rows of the table.
-            executor: Who reads and writes; this process by default.
+            executor: Reads and writes; this process by default.
 
         Raises:
             InvalidInputError: Source rows that are equal in `on` (kind `merge-duplicates`), or

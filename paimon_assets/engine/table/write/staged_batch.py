@@ -86,7 +86,7 @@ class BatchRefusedError(InvalidInputError):
 
 
 Audit = Callable[[StagedBatch], None]
-"""Judges a batch; what it raises keeps the batch from being committed.
+"""Judges a batch; an error that it raises keeps the batch from being committed.
 
 Only a `BatchRefusedError` keeps it readable.
 """
@@ -130,7 +130,7 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
 def unstage(store: FileStore, batch: StagedBatch) -> None:
     """Drop the branch of a batch, and the files written for the branch alone.
 
-    What cannot be deleted is left for an orphan cleaning.
+    Files that cannot be deleted are left for an orphan cleaning.
     """
     manifests, snapshot = batch.store.manifests, batch.snapshot
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)

@@ -55,8 +55,8 @@ from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedErr
 class CommitBuilder:
     """A commit being described; every `with_` returns a new builder.
 
-    What plans or commits may also raise `StorageError`, if the storage failed, and `FormatError`,
-    if a file is damaged; nothing was committed.
+    Methods that plan or commit may also raise `StorageError`, if the storage failed, and
+    `FormatError`, if a file is damaged; nothing was committed.
     """
 
     commit_kinds: ClassVar[tuple[CommitKind, ...]] = tuple(CommitKind)
@@ -174,8 +174,8 @@ class WriteBuilder(CommitBuilder):
         Without rows these become empty; rows of other partitions are refused.
 
         Raises:
-            InvalidInputError: Kind `partition-spec` for a column that is none of the partition
-                keys, `literal` for a value that is none of its column.
+            InvalidInputError: Kind `partition-spec` for a column that is no partition key,
+                `literal` for a value that does not fit its column.
         """
         bound = bind(predicate, self.store.schema)
         PartitionFilter.where(self.store, bound)
@@ -225,7 +225,7 @@ class WriteBuilder(CommitBuilder):
         Args:
             frame: The table's columns by name, in any order: of pyarrow, pandas, polars or duckdb,
                 anything with `__arrow_c_stream__`, or a Spark DataFrame for the executor of Spark.
-            executor: Who writes; this process by default.
+            executor: Writes; this process by default.
 
         Raises:
             InvalidInputError: Rows do not fit the table; nothing was committed.
