@@ -32,6 +32,7 @@ from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.options.all_options import TABLE_TYPE
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
+from paimon_assets.engine.table.frames.frames import FrameResults
 from paimon_assets.engine.table.system import files
 from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows
 from paimon_assets.engine.table.system.table_health import HealthLimits, table_health
@@ -121,7 +122,7 @@ _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalSystemTable:
+class GlobalSystemTable(FrameResults):
     """A system table over all tables of a catalog."""
 
     catalog: Catalog
@@ -160,10 +161,6 @@ class GlobalSystemTable:
     def to_reader(self, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Read in bounded memory: a few tables at once."""
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self._batches())
-
-    def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
-        """Read everything into memory."""
-        return self.to_reader(executor).read_all()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.kind == "catalog_options":

@@ -28,6 +28,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TRACKING_FIELDS
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
+from paimon_assets.engine.table.frames.frames import FrameResults
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.system import files, metadata
@@ -120,7 +121,7 @@ SYSTEM_TABLES = (*_METADATA, *_READS, _BINLOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemTable:
+class SystemTable(FrameResults):
     """A system table of one table, read by its options (time travel, changes)."""
 
     store: FileStore
@@ -165,7 +166,3 @@ class SystemTable:
             packed = _packed(_audit_log(self.store).to_reader(executor), schema)
             return pa.RecordBatchReader.from_batches(schema, packed)
         return _READS[self.kind](self.store).to_reader(executor)
-
-    def to_arrow(self, executor: Executor[ArrowRows] | None = None) -> pa.Table:
-        """Read everything into memory."""
-        return self.to_reader(executor).read_all()
