@@ -59,8 +59,8 @@ def rows(ids, text):
 @pytest.fixture
 def table(catalog):
     made = catalog.create_table("db.t", KEY)
-    made.new_write_builder().write(rows(range(20), "old"), EXECUTOR)
-    made.new_write_builder().write(rows(range(10), "é"), EXECUTOR)
+    made.new_write_builder().write(rows(range(20), "old"))
+    made.new_write_builder().write(rows(range(10), "é"))
     return made
 
 
@@ -89,7 +89,7 @@ def test_statistics_are_of_rows_as_they_are_read(table):
 
 def test_statistics_stand_in_the_system_table_and_stay(table):
     table.analyze(columns=["id"], executor=EXECUTOR)
-    table.new_write_builder().write(rows([99], "x"), EXECUTOR)
+    table.new_write_builder().write(rows([99], "x"))
     [line] = table.system_table("statistics").to_arrow().to_pylist()
     assert line["snapshot_id"] == 2
     assert line["mergedRecordCount"] == 20
@@ -104,12 +104,12 @@ def test_analyzing_again_under_one_name_finds_the_first_time(table):
 
 def test_statistics_of_the_newest_data_are_not_computed_again(table):
     table.analyze(executor=EXECUTOR)
-    table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+    table.compact(full=True)
     newest = table.latest_snapshot()
     again = table.analyze(executor=EXECUTOR)
     assert (again.snapshot, again.statistics) == (newest, None)
     assert table.latest_snapshot() == newest
-    table.new_write_builder().write(rows([99], "x"), EXECUTOR)
+    table.new_write_builder().write(rows([99], "x"))
     assert table.analyze(executor=EXECUTOR).statistics.merged_record_count == 21
 
 
@@ -128,9 +128,9 @@ def test_rows_that_a_compaction_shows_are_analyzed(catalog):
         options={"bucket": "1", "deletion-vectors.enabled": "true"},
     )
     made = catalog.create_table("db.waits", schema)
-    made.new_write_builder().write(pa.table({"k": pa.array([1, 2], pa.int32())}), EXECUTOR)
+    made.new_write_builder().write(pa.table({"k": pa.array([1, 2], pa.int32())}))
     assert made.analyze(executor=EXECUTOR).statistics.merged_record_count == 0
-    made.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+    made.compact(full=True)
     assert made.analyze(executor=EXECUTOR).statistics.merged_record_count == 2
 
 
@@ -145,7 +145,7 @@ def test_many_distinct_values_are_estimated(catalog):
     distinct = 40_000
     numbers = np.random.default_rng(0).permutation(np.repeat(np.arange(distinct), 2))
     data = pa.table({"n": numbers, "t": pa.array(numbers).cast(pa.string())})
-    made.new_write_builder().write(data, EXECUTOR)
+    made.new_write_builder().write(data)
     columns = made.analyze(executor=EXECUTOR).statistics.columns
     for name in ("n", "t"):
         assert abs(columns[name].distinct_count - distinct) < 0.08 * distinct

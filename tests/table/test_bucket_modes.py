@@ -25,11 +25,11 @@ def keyed(**options):
 
 
 def write(table, rows):
-    return table.new_write_builder().write(rows_to_arrow(rows, table.schema), EXECUTOR)
+    return table.new_write_builder().write(rows_to_arrow(rows, table.schema))
 
 
 def read(table):
-    return plain_rows(table.new_read_builder().to_arrow(), ORDERS)
+    return plain_rows(table.to_arrow(), ORDERS)
 
 
 def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
@@ -163,7 +163,7 @@ def test_level_0_is_seen_once_compacted(catalog, options):
     assert read(table) == []
     with pytest.raises(InvalidInputError, match="compact it first"):
         table.rescale(EXECUTOR, buckets=3)
-    table.new_compaction_builder().run(EXECUTOR)
+    table.compact()
     assert read(table) == [(1, "a", 1)]
     assert table.rescale(EXECUTOR, buckets=3) is not None
 
@@ -222,9 +222,9 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
     builder = table.new_write_builder()
     rows = rows_to_arrow(orders((1, "b", 2)), table.schema)
     with pytest.raises(UnsupportedFeatureError) as raised:
-        builder.with_overwrite({"day": "b"}).write(rows, EXECUTOR)
+        builder.with_overwrite({"day": "b"}).write(rows)
     assert raised.value.kind == "overwrite-cross-partition"
-    builder.with_overwrite({}).write(rows, EXECUTOR)
+    builder.with_overwrite({}).write(rows)
     assert read(table) == [(1, "b", 2)]
     write(table, orders((1, "a", 3)))
     assert read(table) == [(1, "a", 3)]
@@ -236,7 +236,7 @@ def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
     )
     write(table, orders(*((n, "a", n) for n in range(6))))
     rows = rows_to_arrow(orders((5, "b", 5)), table.schema)
-    table.new_write_builder().with_overwrite({}).write(rows, EXECUTOR)
+    table.new_write_builder().with_overwrite({}).write(rows)
     write(table, orders((5, "b", 6), (0, "b", 0)))
     assert {entry.bucket for entry in table.state.live_files()} == {0}
     assert read(table) == [(0, "b", 0), (5, "b", 6)]

@@ -55,7 +55,7 @@ def table(catalog):
     catalog.create_database("d")
     made = catalog.create_table("d.t", SCHEMA)
     for commit in range(COMMITS):
-        made.new_write_builder().write(rows_of(commit), EXECUTOR)
+        made.new_write_builder().write(rows_of(commit))
     return made
 
 
@@ -109,7 +109,7 @@ def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):
     again = catalog.get_table("d.t").alter([add_column("other", "INT")])
     assert (again.schema.id, again.schema.field_names[-1]) == (1, "other")
     row = pa.RecordBatch.from_pylist([{"part": "a", "id": 1}], to_arrow_schema(again.schema.fields))
-    again.new_write_builder().write(pa.Table.from_batches([row]), EXECUTOR)
+    again.new_write_builder().write(pa.Table.from_batches([row]))
     with pytest.raises(InvalidInputError, match="is of schema 1"):
         again.rollback_schema(0)
     assert catalog.get_table("d.t").schema.id == 1
@@ -230,11 +230,11 @@ def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, t
         server.answers[3] = Answer.LOST_AFTER
         server.is_silent = True
     with pytest.raises(CommitUnknownError):
-        writer.write(rows_of(8), EXECUTOR)
+        writer.write(rows_of(8))
     server.is_silent = False
     assert table.latest_snapshot().id == COMMITS + done
     assert (read(table) == before) is not done
-    writer.write(rows_of(8), EXECUTOR)
+    writer.write(rows_of(8))
     assert table.latest_snapshot().id == COMMITS + 1
     assert len(read(table)) > len(before)
 
@@ -248,7 +248,7 @@ def table_of():
         opened.create_database("d")
         table = opened.create_table("d.t", SCHEMA)
         for commit in range(COMMITS):
-            table.new_write_builder().write(rows_of(commit), EXECUTOR)
+            table.new_write_builder().write(rows_of(commit))
         return table
 
     return make
@@ -269,8 +269,8 @@ def files_below(table):
 def test_a_commit_that_another_was_faster_than_is_planned_again(table_of, server):
     table = table_of(server)
     other = TableCatalog(server).get_table("d.t").new_write_builder()
-    server.meddling = lambda: other.write(rows_of(20), EXECUTOR)
-    table.new_write_builder().write(rows_of(30), EXECUTOR)
+    server.meddling = lambda: other.write(rows_of(20))
+    table.new_write_builder().write(rows_of(30))
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3, 4, 5]
     assert len(read(table)) == 6 + 4 + 4
 
@@ -278,7 +278,7 @@ def test_a_commit_that_another_was_faster_than_is_planned_again(table_of, server
 def test_a_commit_on_what_was_rolled_back_meanwhile_is_planned_again(table_of, server):
     table = table_of(server)
     server.meddling = lambda: server.rollback_to(Identifier("d", "t"), 1)
-    table.new_write_builder().write(rows_of(30), EXECUTOR)
+    table.new_write_builder().write(rows_of(30))
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
     assert len(read(table)) == 4 + 4
 
@@ -288,7 +288,7 @@ def test_what_the_server_surely_refuses_leaves_no_file(table_of, server):
     before = files_below(table)
     server.answers.append(Answer.REFUSED)
     with pytest.raises(StorageError, match="no room"):
-        table.new_write_builder().write(rows_of(8), EXECUTOR)
+        table.new_write_builder().write(rows_of(8))
     assert files_below(table) == before
     assert table.latest_snapshot().id == COMMITS
 
@@ -353,12 +353,12 @@ def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
     assert catalog.alter_table("d.t", [SetOption(key="num-levels", value="4")]).schema.id == 2
     wider = rows_of(5).append_column("late", pa.array([1] * 4, pa.int32()))
     writing = catalog.get_table("d.t", options={"write.merge-schema": "true"})
-    writing.new_write_builder().with_schema_of(wider.schema).write(wider, EXECUTOR)
+    writing.new_write_builder().with_schema_of(wider.schema).write(wider)
     found = table.refresh()
     assert (found.schema.id, found.schema.fields[-1].name) == (3, "late")
     assert found.latest_snapshot().schema_id == 3
     assert found.state.created_ms == table.state.created_ms > 0
-    ids = found.system_table("schemas").to_arrow(EXECUTOR).column("schema_id").to_pylist()
+    ids = found.system_table("schemas").to_arrow().column("schema_id").to_pylist()
     assert ids == [0, 1, 2, 3]
     with pytest.raises(InvalidInputError):
         found.alter([add_column("more", "INT")])
@@ -391,7 +391,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
 
     table.branches.create("side", tag="one")
     side = catalog.get_table("d.t$branch_side")
-    side.new_write_builder().write(rows_of(6), EXECUTOR)
+    side.new_write_builder().write(rows_of(6))
     assert (side.latest_snapshot().id, table.latest_snapshot().id) == (2, 3)
     assert list(table.branches.list()) == ["side"]
     side.alter([add_column("more", "INT")])
@@ -431,7 +431,7 @@ def test_a_rollback_undoes_what_came_later(table):
     assert (done.snapshot.id, done.snapshots, done.tags) == (2, (3,), ("last",))
     assert table.latest_snapshot().id == 2
     assert read(table) == before
-    table.new_write_builder().write(rows_of(7), EXECUTOR)
+    table.new_write_builder().write(rows_of(7))
     assert table.latest_snapshot().id == 3
     assert table.rollback_to("first").snapshot.id == 1
     assert [snapshot.id for snapshot in table.snapshots()] == [1]
@@ -445,12 +445,12 @@ def test_a_batch_is_judged_on_a_branch_of_its_own(table):
         raise BatchRefusedError(f"{batch.physical_rows} rows are too many")
 
     with pytest.raises(BatchRefusedError):
-        table.new_write_builder().with_audit(refuse).write(rows_of(8), EXECUTOR)
+        table.new_write_builder().with_audit(refuse).write(rows_of(8))
     assert table.latest_snapshot().id == COMMITS
     [branch] = table.branches.list()
     assert table.at_branch(branch).latest_snapshot().total_record_count == 4
     assert table.state.drop_audited(before_millis=LATER.now_millis()) == [branch]
-    table.new_write_builder().with_audit(lambda batch: None).write(rows_of(8), EXECUTOR)
+    table.new_write_builder().with_audit(lambda batch: None).write(rows_of(8))
     assert table.latest_snapshot().id == COMMITS + 1
     assert list(table.branches.list()) == []
 
@@ -470,11 +470,11 @@ def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
         )
         made = opened.create_table("d.t", schema)
         if kind != "row_tracking":
-            made.new_write_builder().write(rows_of(0), EXECUTOR)
+            made.new_write_builder().write(rows_of(0))
             made.tags.create("one")
             made.branches.create("side", tag="one")
             made.consumers.reset("me", 1)
-        shapes.add(opened.get_system_table(f"d.t${kind}").to_arrow(EXECUTOR).num_rows)
+        shapes.add(opened.get_system_table(f"d.t${kind}").to_arrow().num_rows)
         assert not getattr(opened._catalog, "bypassed", [])
     assert len(shapes) == 1
 
@@ -493,8 +493,8 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
     renamed = catalog.get_table("d.other")
     assert len(read(renamed)) == 6
     with pytest.raises(NotFoundError):
-        table.new_write_builder().write(rows_of(7), EXECUTOR)
-    renamed.new_write_builder().write(rows_of(7), EXECUTOR)
+        table.new_write_builder().write(rows_of(7))
+    renamed.new_write_builder().write(rows_of(7))
     assert renamed.latest_snapshot().id == COMMITS + 1
     assert catalog.list_tables("d") == ["other"]
 

@@ -9,15 +9,12 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull, equal
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.retyped_keys import retype
-
-EMBEDDED = EmbeddedExecutor()
 
 CHANGES = [
     ("TINYINT", "BIGINT", [1, -128, None, 127], [1000, 127, None]),
@@ -49,10 +46,10 @@ def evolved_table(catalog, change, **declared):
     before, after, old_values, new_values = change
     schema = Schema.of({"id": "INT", "c": before}, **declared)
     table = catalog.create_table("db.t", schema)
-    table.new_write_builder().write(rows(before, old_values), EMBEDDED)
+    table.new_write_builder().write(rows(before, old_values))
     retype(table, "c", after)
     table = catalog.get_table("db.t")
-    table.new_write_builder().write(rows(after, new_values, start=100), EMBEDDED)
+    table.new_write_builder().write(rows(after, new_values, start=100))
     return table
 
 
@@ -87,10 +84,10 @@ def passing(rows_read, predicate):
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}->{change[1]}")
 def test_a_filter_on_a_changed_column_finds_the_rows_that_show_it(new_catalog, change, keys):
     table = evolved_table(new_catalog, change, **keys)
-    everything = table.new_read_builder().to_arrow(EMBEDDED).sort_by("id")
+    everything = table.to_arrow().sort_by("id")
     assert everything.num_rows == len(change[2]) + len(change[3])
     for predicate in predicates(everything["c"].to_pylist()):
-        found = table.new_read_builder().with_filter(predicate).to_arrow(EMBEDDED).sort_by("id")
+        found = table.to_arrow(where=predicate).sort_by("id")
         assert found.equals(passing(everything, predicate)), predicate
 
 
@@ -99,7 +96,7 @@ def test_a_filter_on_a_changed_bucket_key_finds_rows_in_the_buckets_of_the_old_t
     change = ("INT", "BIGINT", [-3, -2, -1, 5], [-3, 5])
     table = evolved_table(new_catalog, change, options=options)
     for value, count in ((-3, 2), (-2, 1), (-1, 1), (5, 2)):
-        found = table.new_read_builder().with_filter(equal("c", value)).to_arrow(EMBEDDED)
+        found = table.to_arrow(where=equal("c", value))
         assert found["c"].to_pylist() == [value] * count
 
 
@@ -109,17 +106,17 @@ def test_a_key_whose_older_type_only_its_file_says_is_refused_by_name(new_catalo
     table = new_catalog.create_table("db.t", schema)
     for value in (10, 9):
         one_row = pa.table({"c": pa.array([value], pa.int32()), "v": pa.array([1], pa.int32())})
-        table.new_write_builder().write(one_row, EMBEDDED)
+        table.new_write_builder().write(one_row)
     retype(table, "c", "BIGINT NOT NULL")
     Path(TablePaths(table=table.path).schema(0)).unlink()
     with pytest.raises(UnsupportedFeatureError, match=r"'c'.*BIGINT.*order of INT NOT NULL"):
-        new_catalog.get_table("db.t").new_read_builder().to_arrow(EMBEDDED)
+        new_catalog.get_table("db.t").to_arrow()
 
 
 def test_a_value_that_cannot_be_cast_fails_the_read_by_name(new_catalog):
     table = evolved_table(new_catalog, ("STRING", "INT", ["1", "no number"], [2]))
     with pytest.raises(InvalidInputError) as caught:
-        table.new_read_builder().to_arrow(EMBEDDED)
+        table.to_arrow()
     assert caught.value.kind == "cast"
     for part in ("'c'", "db.t", "'no number'", ".parquet"):
         assert part in caught.value.message
@@ -128,4 +125,4 @@ def test_a_value_that_cannot_be_cast_fails_the_read_by_name(new_catalog):
 def test_the_dialect_of_the_table_decides(new_catalog):
     change = ("DOUBLE", "STRING", [1e7, 1.0], [])
     table = evolved_table(new_catalog, change, options={"cast.dialect": "cpp"})
-    assert table.new_read_builder().to_arrow(EMBEDDED)["c"].to_pylist() == ["10000000", "1"]
+    assert table.to_arrow()["c"].to_pylist() == ["10000000", "1"]

@@ -242,7 +242,7 @@ def test_small_append_files_become_large_ones(catalog, bucketed):
     assert outcome.rows_before == outcome.rows_after == 300
     assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
     assert table.latest_snapshot().total_record_count == 300
-    read = table.new_read_builder().to_arrow().to_pylist()
+    read = table.to_arrow().to_pylist()
     assert read == written
     file = table.state.live_files()[0].file
     assert (file.min_sequence_number, file.file_source) == (0, 1)
@@ -259,7 +259,7 @@ def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     files = [entry.file for entry in table.state.live_files()]
     deleted = {files[0].file_name: range(20), files[1].file_name: [0], files[3].file_name: [49]}
     delete_rows(table, deleted)
-    before = table.new_read_builder().to_arrow()
+    before = table.to_arrow()
     assert before.num_rows == 200 - 22
     (unit,) = table.new_compaction_builder().plan().units
     assert unit.reason == "deleted-rows"
@@ -267,14 +267,14 @@ def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     assert outcome.rows_before - outcome.rows_after == sum(
         len(deleted.get(file.file_name, ())) for file in files if file in unit.files
     )
-    assert table.new_read_builder().to_arrow().num_rows == before.num_rows
+    assert table.to_arrow().num_rows == before.num_rows
     if bucketed:
-        assert table.new_read_builder().to_arrow().equals(before)
+        assert table.to_arrow().equals(before)
     left = {v.data_file_name for index in index_files_of(table) for v in index.deletion_vectors}
     assert left == deleted.keys() - {file.file_name for file in unit.files}
     compact(table, "full")
     assert index_files_of(table) == []
-    assert table.new_read_builder().to_arrow().num_rows == before.num_rows
+    assert table.to_arrow().num_rows == before.num_rows
 
 
 def test_files_of_others_and_full_files_are_left_alone(catalog):

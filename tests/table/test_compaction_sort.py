@@ -48,7 +48,7 @@ def test_rows_stay_and_files_are_sorted(catalog, curve, options):
     assert outcome.files_before == 4
     assert outcome.rows_after == 1600
     if curve == "order":
-        read = table.new_read_builder().with_columns(["n", "id"]).to_arrow().to_pylist()
+        read = table.to_arrow(["n", "id"]).to_pylist()
         keys = [(row["n"] is not None, row["n"] or 0, row["id"]) for row in read]
         assert keys == sorted(keys)
 

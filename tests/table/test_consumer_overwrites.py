@@ -3,13 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
-
-EXECUTOR = EmbeddedExecutor()
 
 
 def plain(catalog, *, partition_keys=(), **options):
@@ -31,14 +28,14 @@ def write(table, *rows, overwrite=False):
     columns = {"id": [row[0] for row in rows], "v": [row[1] for row in rows]}
     types = {"id": pa.int64(), "v": pa.string()}
     data = pa.table({name: pa.array(columns[name], types[name]) for name in types})
-    (builder.with_overwrite({}) if overwrite else builder).write(data, EXECUTOR)
+    (builder.with_overwrite({}) if overwrite else builder).write(data)
 
 
 def consumed(table, *, at=2, kinds=True):
     table.consumers.reset("etl", at)
     read = table.new_read_builder().with_consumer("etl")
     read = read.with_row_kinds() if kinds else read
-    rows = read.to_arrow(EXECUTOR).to_pylist()
+    rows = read.to_arrow().to_pylist()
     return sorted(tuple(row.values()) for row in rows)
 
 
@@ -68,7 +65,7 @@ def test_what_was_appended_and_overwritten_in_between_cancels_out(catalog):
     write(table, (1, "a"))
     write(table, (2, "b"))
     write(table, (3, "c"), overwrite=True)
-    table.new_compaction_builder().run(EXECUTOR)
+    table.compact()
     write(table, (4, "d"))
     write(table, (5, "e"), overwrite=True)
     write(table, (6, "f"))
@@ -78,7 +75,7 @@ def test_what_was_appended_and_overwritten_in_between_cancels_out(catalog):
 def test_rows_deleted_by_a_deletion_vector_reach_a_consumer(catalog):
     table = plain(catalog, **{"deletion-vectors.enabled": "true", "bucket": "-1"})
     write(table, (1, "a"), (2, "b"))
-    table.new_row_change_builder().delete("id = 1", EXECUTOR)
+    table.delete("id = 1")
     assert net(consumed(table), [(1, "a"), (2, "b")]) == [(2, "b")]
 
 
@@ -87,7 +84,7 @@ def test_an_overwrite_of_a_keyed_table_comes_as_the_difference(catalog):
     write(table, (1, "a"), (2, "b"), (3, "c"))
     write(table, (3, "x"))
     write(table, (2, "b"), (3, "y"), (4, "d"), overwrite=True)
-    table.new_compaction_builder().run(EXECUTOR)
+    table.compact()
     assert consumed(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
 
 
@@ -117,7 +114,7 @@ def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
     table = plain(catalog, partition_keys=["id"])
     write(table, (1, "a"))
     table.new_write_builder().with_overwrite({"id": 2}).write(
-        pa.table({"id": pa.array([2], pa.int64()), "v": ["b"]}), EXECUTOR
+        pa.table({"id": pa.array([2], pa.int64()), "v": ["b"]})
     )
     assert consumed(table, kinds=False) == [(2, "b")]
 

@@ -7,12 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 
-EXECUTOR = EmbeddedExecutor()
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 
 
@@ -21,20 +19,20 @@ def written(catalog, **options):
     schema = Schema.of({"id": "BIGINT", "v": "STRING"}, options={"bucket": "-1", **options})
     table = catalog.create_table("db.t", schema)
     rows = pa.table({"id": list(range(3000)), "v": [f"value {n}" for n in range(3000)]})
-    table.new_write_builder().write(rows, EXECUTOR)
+    table.new_write_builder().write(rows)
     copy = Path(table.path).with_name("copy")
     shutil.copytree(table.path, copy)
     return copy
 
 
 def read(path, where=None):
-    return open_table(str(path)).new_read_builder().with_filter(where).to_arrow(EXECUTOR)
+    return open_table(str(path)).to_arrow(where=where)
 
 
 def read_and_write(path):
     read(path, "id = 1")
     rows = pa.table({"id": [1], "v": ["x"]})
-    open_table(str(path)).new_write_builder().write(rows, EXECUTOR)
+    open_table(str(path)).new_write_builder().write(rows)
 
 
 def only(path, pattern):

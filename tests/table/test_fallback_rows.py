@@ -5,11 +5,9 @@ import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
-EXECUTOR = EmbeddedExecutor(threads=2)
 COLUMNS = {"day": "STRING", "id": "INT", "v": "INT"}
 KEY = {"primary-key": "day,id", "bucket": "1"}
 """Java sets these on a branch that has no rows yet; its key columns become NOT NULL."""
@@ -24,7 +22,7 @@ def write(table, *rows):
     names = ("day", "id", "v")
     columns = [dict(zip(names, row, strict=True)) for row in rows]
     schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("v", pa.int32())])
-    table.new_write_builder().write(pa.Table.from_pylist(columns, schema=schema), EXECUTOR)
+    table.new_write_builder().write(pa.Table.from_pylist(columns, schema=schema))
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def read(table, **more):
     builder = table.new_read_builder()
     for name, value in more.items():
         builder = getattr(builder, name)(value)
-    found = builder.to_arrow(EXECUTOR)
+    found = builder.to_arrow()
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
@@ -71,7 +69,7 @@ def test_each_branch_is_merged_by_its_own_engine(branched):
 
 def test_a_count_merges_the_branch_too(branched):
     table = branched({}, KEY)
-    assert table.new_read_builder().count(EXECUTOR) == 4
+    assert table.count() == 4
 
 
 def test_spark_s_own_reader_leaves_what_is_to_be_merged(branched):

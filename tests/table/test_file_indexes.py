@@ -6,14 +6,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.table import Table
 
-EXECUTOR = EmbeddedExecutor()
 INDEXED = {
     "file-index.bloom-filter.columns": "id, name",
     "file-index.bloom-filter.id.items": "50",
@@ -45,12 +43,12 @@ def rows(*ids):
 
 
 def write(table, data):
-    return table.new_write_builder().write(data, EXECUTOR)
+    return table.new_write_builder().write(data)
 
 
 def ids(table, where):
     read = table.new_read_builder().with_columns(["id"]).with_filter(where)
-    return sorted(read.to_arrow(EXECUTOR).column("id").to_pylist())
+    return sorted(read.to_arrow().column("id").to_pylist())
 
 
 def data_files(table):
@@ -117,7 +115,7 @@ def test_a_value_of_an_older_record_does_not_come_back(catalog):
     write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([10], pa.int32())}))
     write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([20], pa.int32())}))
     read = table.new_read_builder().with_filter("v = 10")
-    assert read.to_arrow(EXECUTOR).num_rows == 0
+    assert read.to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 60, -1])
@@ -175,7 +173,7 @@ def test_a_write_that_fails_leaves_no_index_file(catalog):
     good = rows(*range(10)).to_batches()
     bad = rows(1).set_column(2, "kind", pa.array([2**40])).to_batches()
     with pytest.raises(InvalidInputError):
-        table.new_write_builder().write(iter([*good, *bad]), EXECUTOR)
+        table.new_write_builder().write(iter([*good, *bad]))
     assert data_files(table) == index_files(table) == []
 
 
@@ -188,11 +186,11 @@ def test_tables_with_indexes_of_java_have_the_same_rows_with_and_without_them(pa
     options = {"file-index.read.enabled": "false"}
     without = Table(FileStore.open(table.state.file_io, table.path, options=options))
     for field in table.schema.fields:
-        values = without.new_read_builder().with_columns([field.name]).to_arrow().column(0)
+        values = without.to_arrow([field.name]).column(0)
         for value in [*values.unique().to_pylist(), "nothing", -77]:
             where = equal(field.name, value)
             try:
-                wanted = without.new_read_builder().with_filter(where).to_arrow()
+                wanted = without.to_arrow(where=where)
             except InvalidInputError:
                 continue  # no value of the column's type
-            assert table.new_read_builder().with_filter(where).to_arrow().equals(wanted)
+            assert table.to_arrow(where=where).equals(wanted)

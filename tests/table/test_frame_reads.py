@@ -122,7 +122,7 @@ def test_a_read_returns_as_every_frame(table):
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_dataset_filters_as_arrow_does(table, name):
     expression, _ = FILTERS[name]
-    whole = table.new_read_builder().to_arrow()
+    whole = table.to_arrow()
     found = table.new_read_builder().to_dataset().to_table(filter=expression)
     assert ids(found) == ids(whole.filter(expression))
 
@@ -132,7 +132,7 @@ def test_duckdb_filters_a_table_as_its_rows(table, name):
     duckdb = pytest.importorskip("duckdb")
     _, where = FILTERS[name]
     with duckdb.connect() as connection:
-        connection.register("rows", table.new_read_builder().to_arrow())
+        connection.register("rows", table.to_arrow())
         connection.register("scanned", table.new_read_builder().to_dataset())
         query = "select id from {} where {} order by id"
         expected = connection.execute(query.format("rows", where)).fetchall()
@@ -259,9 +259,9 @@ def test_a_table_is_written_from_every_frame(tmp_path):
         for number, frame in enumerate(frames, 1):
             outcome = table.new_write_builder().write(frame, EmbeddedExecutor())
             assert outcome.report.rows_written == 2, frame
-            assert table.new_read_builder().count() == 2 * number
+            assert table.count() == 2 * number
     other.new_write_builder().write(table.new_read_builder())  # a read is a stream, too
-    assert other.new_read_builder().count() == 18
+    assert other.count() == 18
     with pytest.raises(InvalidInputError, match=r"The rows are a builtins\.list"):
         table.new_write_builder().write([1])
     texts = pandas.DataFrame({"id": [1], "v": pandas.Series(["x"], dtype=object)})

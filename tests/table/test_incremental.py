@@ -38,11 +38,11 @@ def plain(catalog, name="db.a", **options):
 def write(table, rows):
     names = table.schema.field_names
     columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
-    return table.new_write_builder().write(pa.table(columns), EXECUTOR).snapshot
+    return table.new_write_builder().write(pa.table(columns)).snapshot
 
 
 def told(builder, *columns):
-    found = builder.with_columns(columns or None).to_arrow(EXECUTOR).to_pylist()
+    found = builder.with_columns(columns or None).to_arrow().to_pylist()
     return sorted(tuple(row.values()) for row in found)
 
 
@@ -218,7 +218,7 @@ def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory,
 
 
 def told_as_read(builder):
-    return [tuple(row.values()) for row in builder.to_arrow(EXECUTOR).to_pylist()]
+    return [tuple(row.values()) for row in builder.to_arrow().to_pylist()]
 
 
 def _state(commits):
@@ -272,7 +272,7 @@ def logged(catalog):
     for rows in LOGGED_EVENTS:
         columns = [[row[number] for row in rows] for number in range(3)]
         data = pa.table(dict(zip(("id", "v", "kind"), columns, strict=True)))
-        snapshot = made.new_write_builder().write(data, EXECUTOR).snapshot
+        snapshot = made.new_write_builder().write(data).snapshot
         with_changelog = replace(snapshot, changelog_manifest_list=snapshot.delta_manifest_list)
         path = f"{made.path}/snapshot/snapshot-{snapshot.id}"
         LocalFileIO().replace(path, snapshot_to_json(with_changelog))
@@ -280,7 +280,7 @@ def logged(catalog):
 
 
 def pairs(builder):
-    found = builder.with_columns(["id", "v"]).to_arrow(EXECUTOR).to_pylist()
+    found = builder.with_columns(["id", "v"]).to_arrow().to_pylist()
     return [tuple(row.values()) for row in found]
 
 
@@ -343,7 +343,7 @@ def test_binlog_packs_neighbours(catalog):
         ),
     )
     data = pa.table({"id": [7, 7, 8], "v": [1, 2, 3], "kind": ["-U", "+U", "-U"]})
-    made.new_write_builder().write(data, EXECUTOR)
+    made.new_write_builder().write(data)
     for options in ({}, {"read.batch-size": "1"}):
         found = made.copy(options).system_table("binlog").to_arrow().to_pylist()
         assert [tuple(row.values())[:3] for row in found] == [

@@ -119,7 +119,6 @@ def test_some_columns_of_a_table_of_java_are_those_of_its_rows(table, columns):
     assert multiset(read(name, with_columns=columns), columns) == multiset(wanted, columns)
 
 
-EXECUTOR = EmbeddedExecutor(threads=2)
 KEYED = [name for name in sorted(INDEX) if "pk_" in name]
 
 
@@ -141,7 +140,7 @@ def test_a_difference_leads_from_any_state_to_any_later_one(name):
 
 
 def _rows(builder, names):
-    return set(multiset(builder.to_arrow(EXECUTOR), names))
+    return set(multiset(builder.to_arrow(), names))
 
 
 def _of_kind(told, kind):
@@ -155,7 +154,7 @@ def test_a_branch_of_java_is_read_by_its_name():
     assert list(table.branches.list()) == ["test"]
     branch = table.at_branch("test")
     assert branch.latest_snapshot() is not None
-    assert branch.new_read_builder().to_arrow(EXECUTOR).num_rows > 0
+    assert branch.to_arrow().num_rows > 0
     assert branch.system_table("files").to_arrow().num_rows == len(branch.state.live_files())
 
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -16,7 +15,6 @@ from tests.testkit.compacting import compact
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 COLUMNS = {"k": "INT", "l": "STRING", "p0": "INT", "p1": "STRING", "v": "INT"}
-EXECUTOR = EmbeddedExecutor(threads=2)
 PARTITIONS = [(), ("p0",), ("p0", "p1")]
 KEYS = [
     (*own, *shared)
@@ -43,7 +41,7 @@ def _rows(write):
 
 
 def _write(table, rows):
-    table.new_write_builder().write(rows_to_arrow(rows, table.schema), EXECUTOR)
+    table.new_write_builder().write(rows_to_arrow(rows, table.schema))
 
 
 @pytest.mark.parametrize("bucket", ["1", "3", "-1", "-2"])
@@ -63,7 +61,7 @@ def test_a_key_is_all_its_columns(catalog, keys, partitions, bucket):
         rows = _rows(number)
         _write(table, rows)
         newest |= {tuple(row[name] for name in keys): tuple(row.values()) for row in rows}
-        assert plain_rows(table.new_read_builder().to_arrow(), COLUMNS) == sorted(newest.values())
+        assert plain_rows(table.to_arrow(), COLUMNS) == sorted(newest.values())
 
 
 def test_a_delete_that_moves_a_key_is_never_ignored(catalog):
@@ -95,7 +93,7 @@ def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
     for number, text in enumerate(["a", "a ", "b  ", "b"]):
         row = {"c": text, "v": number, "n": {"m": [("x ", text[:2])]}}
         _write(table, [row])
-    found = sorted(table.new_read_builder().to_arrow().to_pylist(), key=lambda row: row["v"])
+    found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["v"])
     assert found == [
         {"c": "a", "v": 1, "n": {"m": [("x", "a")]}},
         {"c": "b", "v": 3, "n": {"m": [("x", "b")]}},
@@ -113,7 +111,7 @@ def test_blanks_of_char_do_not_outlive_a_change_to_orc(catalog):
     compact(table, "full")
     (entry,) = table.state.live_files()
     assert entry.file.file_format == "orc"
-    assert table.new_read_builder().with_filter("c = 'ab'").count() == 2
+    assert table.count("c = 'ab'") == 2
 
 
 NULLABLE_COLUMNS = {"p": "STRING", "a": "BIGINT", "b": "STRING", "v": "INT"}

@@ -43,7 +43,7 @@ def evolved(catalog, file_format, keys, **options):
 
 
 def read(table, where=None):
-    rows = table.new_read_builder().with_filter(where).to_arrow().to_pylist()
+    rows = table.to_arrow(where=where).to_pylist()
     return sorted(tuple(row[name] for name in ("k", "z", "b", "a")) for row in rows)
 
 
@@ -62,7 +62,7 @@ def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
 def test_a_dropped_column_may_have_any_type(catalog):
     table = evolved(catalog, "parquet", ())
     table = table.alter([DropColumn(field_names=("b",))])
-    found = table.new_read_builder().to_arrow()
+    found = table.to_arrow()
     assert found.column_names == ["k", "z", "a"]
 
 
@@ -78,4 +78,4 @@ def test_no_earlier_snapshot_is_advised_where_there_is_none(catalog):
     table.new_write_builder().write(ROWS.select(["k"]))
     LocalFileIO().delete_file(table.state.file_path(table.state.live_files()[0]))
     with pytest.raises(NotFoundError, match="There is no earlier snapshot: restore the file"):
-        table.new_read_builder().to_arrow()
+        table.to_arrow()

@@ -8,21 +8,18 @@ import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.manifests import SHARED_CACHE
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 
-EXECUTOR = EmbeddedExecutor(threads=2)
-
 
 def write(table, *ids):
     rows = pa.table({"id": pa.array(ids, pa.int64())})
-    return table.new_write_builder().write(rows, EXECUTOR).snapshot
+    return table.new_write_builder().write(rows).snapshot
 
 
 def ids(builder):
-    return sorted(builder.to_arrow(EXECUTOR).column("id").to_pylist())
+    return sorted(builder.to_arrow().column("id").to_pylist())
 
 
 def change(table, number, **members):
@@ -164,7 +161,7 @@ def test_a_consumer_reads_the_table_once_and_then_what_is_new(table):
     assert ids(read) == [4]
     plan = read.plan()
     write(table, 5)
-    assert sorted(read.read(plan, EXECUTOR).read_all()["id"].to_pylist()) == [4]
+    assert sorted(read.read(plan).read_all()["id"].to_pylist()) == [4]
     table.consumers.advance("etl", plan.next_snapshot)
     assert ids(read) == [5]
 
@@ -207,7 +204,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_named(table):
     table.tags.delete("v1")
     expire(table, 2)
     with pytest.raises(NotFoundError, match=r"Snapshot 2 .* expired while it was read") as caught:
-        read.read(plan, EXECUTOR).read_all()
+        read.read(plan).read_all()
     assert caught.value.kind == "snapshot-expired"
     assert "the oldest is 1 now" in caught.value.message
     assert ".parquet" in caught.value.message
@@ -217,7 +214,7 @@ def test_a_file_somebody_deleted_is_no_expiration(table):
     path = table.state.file_path(table.state.live_files()[0])
     LocalFileIO().delete_file(path)
     with pytest.raises(NotFoundError, match="something else than an expiration") as caught:
-        table.new_read_builder().to_arrow(EXECUTOR)
+        table.to_arrow()
     assert caught.value.kind == "file-not-found"
     assert caught.value.details["path"] == path
 
@@ -227,7 +224,7 @@ def test_changes_whose_files_expire_while_they_are_read_are_named(table):
     plan = read.plan()
     expire(table, 2)
     with pytest.raises(NotFoundError, match=r"Snapshot 2 .* expired while it was read"):
-        read.read(plan, EXECUTOR).read_all()
+        read.read(plan).read_all()
     with pytest.raises(NotFoundError, match="snapshot 2 has expired; the oldest is 1"):
         read.plan()
 

@@ -44,7 +44,7 @@ def _write(builder: WriteBuilder, *rows: tuple[str | None, int, int]) -> WriteOu
 
 
 def _read(table: Table) -> list[tuple[str, int, int]]:
-    rows = table.new_read_builder().to_arrow().to_pylist()
+    rows = table.to_arrow().to_pylist()
     return sorted((str(row["dt"]), row["hh"], row["id"]) for row in rows)
 
 
@@ -95,7 +95,7 @@ def test_a_table_without_partitions_is_replaced_as_a_whole(catalog):
     for ids in ([1, 2, 3], [3, 4], []):
         rows = pa.table({"id": pa.array(ids, pa.int64())})
         table.new_write_builder().with_overwrite().write(rows, EmbeddedExecutor())
-        assert sorted(table.new_read_builder().to_arrow()["id"].to_pylist()) == ids
+        assert sorted(table.to_arrow()["id"].to_pylist()) == ids
 
 
 def test_a_wrong_partition_is_refused_at_once(table):

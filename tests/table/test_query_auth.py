@@ -90,12 +90,12 @@ def test_what_others_made_unreadable_may_be_altered(tmp_path):
     catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
     table = catalog.get_table("db.t").alter([set_option("snapshot.time-retained", "1 d")])
     table = table.alter([remove_option("chain-table.enabled")])
-    assert table.new_read_builder().to_arrow().num_rows == 0
+    assert table.to_arrow().num_rows == 0
 
 
 def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
     table = catalog.create_table("db.judged", Schema.of({"id": "INT"}, options={OPTION: "true"}))
-    assert table.new_read_builder().to_arrow().num_rows == 0
+    assert table.to_arrow().num_rows == 0
 
 
 def test_a_plain_read_goes_on_and_is_asked_for_what_it_looks_at(catalog, asked):
@@ -124,7 +124,7 @@ def test_what_is_not_allowed_is_not_read(catalog, asked):
 
 def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
     catalog.alter_table("db.t", [set_option(OPTION, "false")])
-    assert catalog.get_table("db.t").new_read_builder().to_arrow().num_rows == 2
+    assert catalog.get_table("db.t").to_arrow().num_rows == 2
     assert asked == []
 
 
@@ -133,4 +133,4 @@ def test_nobody_to_ask_is_a_refusal(tmp_path):
     catalog.create_database("db")
     table = catalog.create_table("db.t", Schema.of({"id": "INT"}))
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
-        table.copy({OPTION: "true"}).new_read_builder().to_arrow()
+        table.copy({OPTION: "true"}).to_arrow()

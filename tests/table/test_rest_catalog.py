@@ -58,7 +58,7 @@ def rows(*ids):
 
 
 def ids(table):
-    return sorted(table.new_read_builder().to_arrow().column("id").to_pylist())
+    return sorted(table.to_arrow().column("id").to_pylist())
 
 
 def test_databases_have_properties(catalog, rest):

@@ -57,7 +57,7 @@ def content(table, predicate=None):
     builder = table.new_read_builder()
     if predicate is not None:
         builder = builder.with_filter(predicate)
-    result = builder.to_arrow(EMBEDDED)
+    result = builder.to_arrow()
     found = {(p, k): v for p, k, v in zip(*(result[n].to_pylist() for n in "pkv"), strict=True)}
     assert len(found) == result.num_rows
     return found
@@ -82,7 +82,7 @@ def mixed_table(catalog, change, chance, *, partitioned=False, **options):
     table, model = table_of(catalog, before, partitioned=partitioned, **options), {}
     for _ in range(3):
         drawn = batch(chance, model, before, old_key, new_key, partitioned=partitioned)
-        table.new_write_builder().write(drawn, EMBEDDED)
+        table.new_write_builder().write(drawn)
     retype(table, "k", f"{after} NOT NULL")
     table = catalog.get_table("db.t")
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine,
     for write in range(6):
         if write == 3:
             if compacts:
-                table.new_compaction_builder().with_strategy("full").run(EMBEDDED)
+                table.compact(full=True)
             retype(table, "k", "BIGINT NOT NULL")
             table = new_catalog.get_table("db.t")
         keys = chance.sample(range(-40, 5), 30)
@@ -148,7 +148,7 @@ def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine,
         arrays = [pa.array(*each) for each in zip(columns, types, strict=True)]
         new = pa.table(dict(zip("kvs", arrays, strict=True)))
         write_on(table, new)
-    found = table.new_read_builder().to_arrow(EMBEDDED)
+    found = table.to_arrow()
     assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == {
         key: value for key, (value, _) in model.items()
     }
@@ -163,18 +163,18 @@ def test_a_rescale_ends_it(new_catalog, change, bucket):
     after, new_key = CHANGES[change][1], CHANGES[change][3]
     more = rows(after, new_key, [1, -7], [1, 2])
     with pytest.raises(UnsupportedFeatureError, match=r"Cannot write .*Table\.rescale"):
-        table.new_write_builder().write(more, EMBEDDED)
+        table.new_write_builder().write(more)
     with pytest.raises(UnsupportedFeatureError, match=r"Cannot compact .*Table\.rescale"):
-        table.new_compaction_builder().with_strategy("full").run(EMBEDDED)
+        table.compact(full=True)
     assert content(table) == model
     assert table.rescale(EMBEDDED) is not None
     assert content(table) == model
     assert {e.file.schema_id for e in table.state.live_files()} == {table.schema.id}
     if bucket != "-1":
         assert table.rescale(EMBEDDED) is None
-    table.new_write_builder().write(more, EMBEDDED)
+    table.new_write_builder().write(more)
     model |= {(0, new_key(1)): 1, (0, new_key(-7)): 2}
-    table.new_compaction_builder().with_strategy("full").run(EMBEDDED)
+    table.compact(full=True)
     assert content(table) == model
     for _, key in list(model)[:5]:
         found = content(table, Comparison("k", CompareOp.EQ, key))
@@ -186,7 +186,7 @@ def test_one_partition_is_rewritten_beside_others(new_catalog):
     table.rescale(EMBEDDED, partition={"p": 1})
     assert content(table) == model
     with pytest.raises(UnsupportedFeatureError):
-        table.new_write_builder().write(rows("STRING", str, [1], [1]), EMBEDDED)
+        table.new_write_builder().write(rows("STRING", str, [1], [1]))
     table.rescale(EMBEDDED)
     assert content(table) == model
 
@@ -194,9 +194,9 @@ def test_one_partition_is_rewritten_beside_others(new_catalog):
 def test_an_overwrite_ends_it(new_catalog):
     table, _ = mixed_table(new_catalog, "INT->STRING", seeded(3))
     new = rows("STRING", str, [1, 10, 9], [1, 2, 3])
-    table.new_write_builder().with_overwrite().write(new, EMBEDDED)
+    table.new_write_builder().with_overwrite().write(new)
     assert content(table) == {(0, "1"): 1, (0, "10"): 2, (0, "9"): 3}
-    table.new_write_builder().write(rows("STRING", str, [9], [4]), EMBEDDED)
+    table.new_write_builder().write(rows("STRING", str, [9], [4]))
     assert content(table)[0, "9"] == 4
 
 
@@ -204,7 +204,7 @@ def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_c
     """Their file has the new type, and numbers above those of the rows that replace them."""
     twin = table_of(new_catalog, "INT", bucket="1")
     keys = list(range(-20, 0))
-    twin.new_write_builder().write(rows("INT", int, keys, [1] * 20), EMBEDDED)
+    twin.new_write_builder().write(rows("INT", int, keys, [1] * 20))
     retype(twin, "k", "BIGINT NOT NULL")
     twin = new_catalog.get_table("db.t")
     twin.rescale(EMBEDDED)
@@ -213,7 +213,7 @@ def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_c
     new_catalog.drop_table("db.t")
 
     table = table_of(new_catalog, "INT", bucket="3")
-    table.new_write_builder().write(rows("INT", int, [100], [100]), EMBEDDED)
+    table.new_write_builder().write(rows("INT", int, [100], [100]))
     retype(table, "k", "BIGINT NOT NULL")
     table = new_catalog.get_table("db.t")
     Path(table.path, "bucket-1").mkdir(exist_ok=True)
@@ -231,7 +231,7 @@ def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_c
 
 def test_a_key_that_is_no_value_of_the_new_type_is_named(new_catalog):
     table = table_of(new_catalog, "STRING")
-    table.new_write_builder().write(rows("STRING", str, ["1", "abc"], [1, 2]), EMBEDDED)
+    table.new_write_builder().write(rows("STRING", str, ["1", "abc"], [1, 2]))
     retype(table, "k", "INT NOT NULL")
     table = new_catalog.get_table("db.t")
     for read in (lambda: content(table), lambda: table.rescale(EMBEDDED)):
@@ -244,7 +244,7 @@ def test_a_key_that_is_no_value_of_the_new_type_is_named(new_catalog):
 
 def test_keys_that_become_one_are_one_row(new_catalog):
     table = table_of(new_catalog, "STRING", bucket="1")
-    table.new_write_builder().write(rows("STRING", str, ["1", "01", "2"], [1, 2, 3]), EMBEDDED)
+    table.new_write_builder().write(rows("STRING", str, ["1", "01", "2"], [1, 2, 3]))
     retype(table, "k", "INT NOT NULL")
     table = new_catalog.get_table("db.t")
     assert content(table) == {(0, 1): 2, (0, 2): 3}
@@ -257,7 +257,7 @@ def test_what_cannot_be_known_is_refused(new_catalog):
     for mode in ("delta", "diff"):
         changes = table.copy({"incremental-between": "2,5", "incremental-between-scan-mode": mode})
         with pytest.raises(UnsupportedFeatureError, match=r"key column 'k' is STRING"):
-            changes.new_read_builder().to_arrow(EMBEDDED)
+            changes.to_arrow()
     retype(table, "k", "INT NOT NULL")
     with pytest.raises(UnsupportedFeatureError, match="has a type again that it had before"):
         content(new_catalog.get_table("db.t"))
@@ -275,11 +275,11 @@ def test_deletion_vectors_of_all_buckets_count(new_catalog):
     options = {"deletion-vectors.enabled": "true"}
     table = table_of(new_catalog, "INT", **options)
     for values in ([1, 2, 3, 4], [5, 6, 7, 8]):
-        table.new_write_builder().write(rows("INT", int, [-4, -1, 3, 9], values), EMBEDDED)
-        table.new_compaction_builder().run(EMBEDDED)
+        table.new_write_builder().write(rows("INT", int, [-4, -1, 3, 9], values))
+        table.compact()
     gone = rows("INT", int, [-1, 3], [0, 0], kinds=["-D", "-D"])
-    table.new_write_builder().write(gone, EMBEDDED)
-    table.new_compaction_builder().run(EMBEDDED)
+    table.new_write_builder().write(gone)
+    table.compact()
     assert any(split.deletion_files for split in table.new_read_builder().plan().splits)
     retype(table, "k", "STRING NOT NULL")
     table = new_catalog.get_table("db.t")
@@ -302,15 +302,15 @@ def test_sums_that_may_hold_others_are_refused(new_catalog):
         ),
     )
     one = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([2], pa.int32())})
-    table.new_write_builder().write(one, EMBEDDED)
+    table.new_write_builder().write(one)
     retype(table, "k", "BIGINT NOT NULL")
     with pytest.raises(UnsupportedFeatureError, match="which rows are whole"):
-        new_catalog.get_table("db.t").new_read_builder().to_arrow(EMBEDDED)
+        new_catalog.get_table("db.t").to_arrow()
 
 
 @pytest.mark.parametrize("name", ["files", "file_key_ranges"])
 def test_system_tables_show_the_files_of_both_types(new_catalog, name):
     table, _ = mixed_table(new_catalog, "INT->STRING", seeded(1))
-    shown = table.system_table(name).to_arrow(EMBEDDED)
+    shown = table.system_table(name).to_arrow()
     assert shown.num_rows == len(table.state.live_files())
     assert all(row["min_key"] and row["max_key"] for row in shown.to_pylist())

@@ -189,14 +189,14 @@ def test_values_of_an_update(catalog):
         "day": "coalesce(day, DATE '2024-01-31')",
     }
     changing(table).update({name: parse_expression(text) for name, text in texts.items()}, None)
-    found = table.new_read_builder().to_arrow().to_pylist()
+    found = table.to_arrow().to_pylist()
     assert [str(row["d"]) for row in found] == ["1.65", "2.20"]
     assert [row["f"] for row in found] == [-0.75, -1.0]
     assert [row["t"] for row in found] == ["x!", None]
     assert [str(row["day"]) for row in found] == ["1970-01-02", "2024-01-31"]
     assert [row["id"] for row in found] == [2, 3]
     changing(table).update({"day": "2024-02-29", "t": None, "d": 7}, equal("id", 2))
-    row = table.new_read_builder().with_filter("id = 2").to_arrow().to_pylist()[0]
+    row = table.to_arrow(where="id = 2").to_pylist()[0]
     assert (str(row["day"]), row["t"], str(row["d"])) == ("2024-02-29", None, "7.00")
 
 
@@ -366,5 +366,5 @@ def test_rows_are_updated_beside_a_null_row_whose_fields_are_required(catalog, f
     }
     table = table.alter([add_column("more", outer)])
     table.new_row_change_builder().update({"v": 9}, "id = 2")
-    rows = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
+    rows = table.to_arrow().sort_by("id").to_pylist()
     assert [(row["v"], row["more"]) for row in rows] == [(1, None), (9, None)]

@@ -79,4 +79,4 @@ def test_deleted_rows_are_not_counted(catalog):
     table = filled(catalog, LOG).copy({"deletion-vectors.enabled": "true"})
     table.new_row_change_builder().delete("id < 2", EmbeddedExecutor())
     lose_files(table)
-    assert table.new_read_builder().count() == 11
+    assert table.count() == 11

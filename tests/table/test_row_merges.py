@@ -162,7 +162,7 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
     changing(table).merge(
         rows.slice(1), on=["at"], when_matched={"v": parse_expression("source.v")}
     )
-    assert table.new_read_builder().to_arrow()["v"].to_pylist() == [2]
+    assert table.to_arrow()["v"].to_pylist() == [2]
     for wanted in (pc.field("at") == far[0], pc.field("at").isin(far)):
         rows = table.new_read_builder().to_dataset().to_table(filter=wanted)
         assert [row["v"] for row in shown_rows(rows)] == [2]

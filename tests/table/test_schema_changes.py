@@ -46,11 +46,11 @@ def rows(**columns):
 
 
 def write(table, **columns):
-    return table.new_write_builder().write(rows(**columns), EMBEDDED)
+    return table.new_write_builder().write(rows(**columns))
 
 
 def read(table, where=None):
-    found = table.new_read_builder().with_filter(where).to_arrow().to_pylist()
+    found = table.to_arrow(where=where).to_pylist()
     return sorted((tuple(row.values()) for row in found), key=repr)
 
 
@@ -81,7 +81,7 @@ def test_a_reader_opened_before_a_change_reads_as_it_did(catalog, table):
 def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
     builder = table.new_write_builder()
     altered = table.alter([update_column_type("v", "STRING"), rename_column("v", "w")])
-    outcome = builder.write(rows(k=[2, 3], v=[7, 8]), EMBEDDED)
+    outcome = builder.write(rows(k=[2, 3], v=[7, 8]))
     newest = table.state.live_files()[-1].file
     assert (newest.schema_id, outcome.snapshot.schema_id) == (0, 1)
     assert read(altered) == [(1, "10"), (2, "7"), (3, "8")]
@@ -126,7 +126,7 @@ def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(ca
     assert "any INT" in {example.lost.value for example in column.examples}
     altered = table.alter([update_column_type("v", "DATE")])
     with pytest.raises(UnsupportedFeatureError, match="INT"):
-        altered.new_read_builder().to_arrow()
+        altered.to_arrow()
 
 
 def test_nulls_are_counted_where_they_become_forbidden(catalog):

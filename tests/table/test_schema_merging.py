@@ -29,11 +29,11 @@ def table_of(catalog, columns=None, *, name="db.t", options=None, **declared):
 
 
 def write(table, rows):
-    return table.new_write_builder().write(rows, EXECUTOR)
+    return table.new_write_builder().write(rows)
 
 
 def rows_of(table):
-    return table.refresh().new_read_builder().to_arrow(EXECUTOR).to_pylist()
+    return table.refresh().to_arrow().to_pylist()
 
 
 def ints(*values):
@@ -173,7 +173,7 @@ TO_BIGINT = UpdateColumnType(field_names=("v",), new_data_type=bigint())
 @pytest.fixture
 def table(catalog):
     table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}))
-    table.new_write_builder().write(rows(1, 2.0), EXECUTOR)
+    table.new_write_builder().write(rows(1, 2.0))
     return table
 
 
@@ -183,27 +183,27 @@ def rows(number, value, **more):
 
 
 def read(catalog):
-    return catalog.get_table("db.t").new_read_builder().to_arrow(EXECUTOR).to_pylist()
+    return catalog.get_table("db.t").to_arrow().to_pylist()
 
 
 def test_a_value_the_newest_type_has_not_is_refused(catalog, table):
     table.alter_checked([TO_BIGINT])
     with pytest.raises(InvalidInputError, match=r"column 'v' is BIGINT.*2\.5"):
-        table.new_write_builder().write(rows(2, 2.5), EXECUTOR)
-    table.new_write_builder().write(rows(3, 3), EXECUTOR)
+        table.new_write_builder().write(rows(2, 2.5))
+    table.new_write_builder().write(rows(3, 3))
     assert [row["v"] for row in read(catalog)] == [2, 3]
 
 
 def test_a_column_that_was_dropped_takes_no_values(catalog, table):
     table.alter([drop_column("v")])
     with pytest.raises(InvalidInputError, match=r"columns.* v"):
-        table.new_write_builder().write(rows(2, 2.5), EXECUTOR)
+        table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog) == [{"id": 1}]
 
 
 def test_new_columns_and_wider_integers_disturb_no_writer(catalog, table):
     table.alter([AddColumn(field_names=("w",), data_type=integer())])
-    table.new_write_builder().write(rows(2, 2.5), EXECUTOR)
+    table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog)[1] == {"id": 2, "v": 2.5, "w": None}
 
 
@@ -225,7 +225,7 @@ def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog
         if catalog.get_table("db.t").schema.id == 0:
             table.alter([to_int])
 
-    table.new_write_builder().with_last_check(alter).write(rows(2, 3), EXECUTOR)
+    table.new_write_builder().with_last_check(alter).write(rows(2, 3))
     assert read(catalog) == [{"id": 2, "v": 3}]
     (entry,) = table.state.live_files()
     assert entry.file.schema_id == 1
@@ -235,16 +235,16 @@ def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog
 def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed):
     keys = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
     table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}, **keys))
-    table.new_write_builder().write(rows(1, 2.0), EXECUTOR)
+    table.new_write_builder().write(rows(1, 2.0))
     newer = table.alter([AddColumn(field_names=("w",), data_type=integer())])
-    newer.new_write_builder().write(rows(2, 2.5, w=7), EXECUTOR)
+    newer.new_write_builder().write(rows(2, 2.5, w=7))
     compaction = table.new_compaction_builder().with_strategy(CompactStrategy.FULL)
-    assert compaction.run(EXECUTOR).snapshot is not None
+    assert compaction.run().snapshot is not None
     assert read(catalog) == [{"id": 1, "v": 2.0, "w": None}, {"id": 2, "v": 2.5, "w": 7}]
 
 
 def test_an_update_of_a_table_opened_before_keeps_new_columns(catalog, table):
     newer = table.alter([AddColumn(field_names=("w",), data_type=integer())])
-    newer.new_write_builder().write(rows(2, 2.5, w=7), EXECUTOR)
-    table.new_row_change_builder().update({"v": 9.0}, "id = 2", EXECUTOR)
+    newer.new_write_builder().write(rows(2, 2.5, w=7))
+    table.new_row_change_builder().update({"v": 9.0}, "id = 2")
     assert read(catalog)[1] == {"id": 2, "v": 9.0, "w": 7}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.segments import SegmentRegistry
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_external
@@ -25,7 +24,6 @@ from tests.testkit.effort import often
 from tests.testkit.foreign import rows, states, write
 from tests.testkit.metadata_tables import FixedClock
 
-EXECUTOR = EmbeddedExecutor(threads=2)
 LAST_ONE = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
 DAYS = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
 KEYED = Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"})
@@ -38,16 +36,16 @@ def table(catalog):
 
 
 def append(table, *pairs):
-    return table.new_write_builder().write(rows(*(pairs or [(1, "x")])), EXECUTOR).snapshot
+    return table.new_write_builder().write(rows(*(pairs or [(1, "x")]))).snapshot
 
 
 def add(table, path, format_name="parquet"):
     source = SegmentSource(path=str(path), format=format_name)
-    return table.segments().add(source, EXECUTOR).segments
+    return table.segments().add(source).segments
 
 
 def compact(table):
-    return table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+    return table.compact(full=True)
 
 
 def statuses(table):
@@ -55,7 +53,7 @@ def statuses(table):
 
 
 def count(table):
-    return table.new_read_builder().to_arrow().num_rows
+    return table.to_arrow().num_rows
 
 
 def check_whole(table):
@@ -130,7 +128,7 @@ def test_partitions_are_the_first_one_and_dots(catalog):
     table = catalog.create_table("db.p", DAYS)
     for days in ([7], [1, 2, 1]):
         data = pa.table({"v": pa.array(days, pa.int32()), "day": pa.array(days, pa.int32())})
-        table.new_write_builder().write(data, EXECUTOR)
+        table.new_write_builder().write(data)
     newest, oldest = show_segments(table.segments().listed()).to_pylist()
     assert (newest["Partition"], oldest["Partition"]) == ("{day=1}, ...", "{day=7}")
     texts = [row["partition"] for row in segment_rows(table.segments().listed())]
@@ -153,7 +151,7 @@ def test_rewrites_and_overwrites_are_loads(table):
     append(table, (3, "z"))
     table.new_row_change_builder().update({"b": "new"}, "a = 1")
     assert statuses(table) == {0: "Marked for Delete", 1: "Success", 2: "Success"}
-    table.new_write_builder().with_overwrite({}).write(rows((9, "o")), EXECUTOR)
+    table.new_write_builder().with_overwrite({}).write(rows((9, "o")))
     assert statuses(table)[2] == "Marked for Delete"
     assert [item.row_count for item in check_whole(table)] == [2, 1, 2, 1]
 
@@ -251,7 +249,7 @@ def test_loads_are_deleted_by_their_ids(table, tmp_path):
     ]
     assert outcome.snapshot.properties["segment.ids"] == "0,2"
     assert outcome.snapshot.commit_kind == "OVERWRITE"
-    assert table.new_read_builder().to_arrow().to_pylist() == [{"a": 3, "b": "z"}]
+    assert table.to_arrow().to_pylist() == [{"a": 3, "b": "z"}]
     assert states(tmp_path / "p") == before
     check_whole(table)
     with pytest.raises(NotFoundError, match="no live segment 0"):
@@ -275,11 +273,11 @@ def test_deleted_rows_go_with_their_load_or_hold_it(catalog):
     table = catalog.create_table("db.v", schema)
     append(table, (1, "x"), (2, "x"))
     append(table, (3, "y"), (4, "y"))
-    table.new_row_change_builder().delete("a = 1")
+    table.delete("a = 1")
     table.segments().delete([0])
     assert count(table) == 2
     append(table, (5, "z"), (6, "z"))
-    table.new_row_change_builder().delete("a = 3 OR a = 5")
+    table.delete("a = 3 OR a = 5")
     latest = table.latest_snapshot()
     with pytest.raises(UnsupportedFeatureError, match="Compact the table first") as caught:
         table.segments().delete([1])
@@ -313,9 +311,9 @@ def test_clean_forgets_loads_that_are_over(table):
 def test_a_load_has_no_folder_to_read_anew(table, tmp_path):
     append(table)
     with pytest.raises(InvalidInputError, match="a load of the table's own") as caught:
-        table.segments().refresh([0], EXECUTOR)
+        table.segments().refresh([0])
     assert caught.value.kind == "segment-own"
-    assert table.segments().refresh([], EXECUTOR).snapshot is None
+    assert table.segments().refresh([]).snapshot is None
 
 
 def test_branches_have_numbers_of_their_own_and_change_none(table, tmp_path):
@@ -380,7 +378,7 @@ def _follow(home, steps, *, kept):
             case "compact":
                 compact(table)
             case "overwrite":
-                table.new_write_builder().with_overwrite({}).write(rows((number, "o")), EXECUTOR)
+                table.new_write_builder().with_overwrite({}).write(rows((number, "o")))
             case "delete" if live:
                 table.segments().delete([live[number % len(live)]])
             case "rollback" if table.snapshots():

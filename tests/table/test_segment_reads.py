@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -31,8 +30,6 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.builders import data_file
 from tests.testkit.foreign import rows, write
 
-EXECUTOR = EmbeddedExecutor(threads=2)
-
 
 @pytest.fixture
 def table(catalog):
@@ -41,7 +38,7 @@ def table(catalog):
 
 def add(table, path, format_name="parquet"):
     source = SegmentSource(path=str(path), format=format_name)
-    return table.segments().add(source, EXECUTOR)
+    return table.segments().add(source)
 
 
 def read(table, where=None, at=None):
@@ -98,7 +95,7 @@ def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
         "t = '1969-12-31 23:59:59.999'",
     ):  # fmt: skip
         assert len(read(table, where)) in (2, 4), where
-    times = table.new_read_builder().with_columns(["t"]).to_arrow().column("t").drop_null()
+    times = table.to_arrow(["t"]).column("t").drop_null()
     assert times.type == pa.timestamp("ms")
     assert sorted(set(times.cast(pa.int64()).to_pylist())) == [-1, expected[1] // 1_000_000]
 
@@ -131,7 +128,7 @@ def test_columns_renamed_added_and_widened_later_reach_foreign_files(table, cata
     add(newest, tmp_path / "late")
     assert read(newest, "id = 4") == [(4, "w", "n", "text")]
     write(tmp_path / "p" / "2.parquet", rows((9, "more")))
-    newest.segments().refresh([0], EXECUTOR)
+    newest.segments().refresh([0])
     assert read(newest, "id = 9") == [(9, "more", None, None)]
 
 
@@ -174,25 +171,25 @@ def test_a_refresh_takes_the_folder_as_it_is(table, tmp_path):
     write(tmp_path / "csv" / "1.csv", rows((5, "c")))
     add(table, folder)
     add(table, tmp_path / "csv", "csv")
-    assert table.segments().refresh([], EXECUTOR).snapshot is None
+    assert table.segments().refresh([]).snapshot is None
     write(folder / "1.parquet", rows((1, "x"), (3, "z")))
     (folder / "2.parquet").unlink()
     write(folder / "3.parquet", rows((4, "w")))
     write(tmp_path / "csv" / "1.csv", rows((6, "d"), (7, "e")))
-    outcome = table.segments().refresh([], EXECUTOR)
+    outcome = table.segments().refresh([])
     assert [segment.id for segment in outcome.segments] == [0, 1]
     assert read(table) == [(1, "x"), (3, "z"), (4, "w"), (6, "d"), (7, "e")]
     assert outcome.snapshot.total_record_count == 3
     write(folder / "1.parquet", rows((1, "x")).select(["a"]))
     with pytest.raises(InvalidInputError, match="Schema is not same"):
-        table.segments().refresh([0], EXECUTOR)
+        table.segments().refresh([0])
     with pytest.raises(NotFoundError, match="no live segment 9"):
-        table.segments().refresh([9], EXECUTOR)
+        table.segments().refresh([9])
 
 
 def test_text_segments_follow_time_travel(table, tmp_path):
     write(tmp_path / "c" / "1.csv", rows((1, "x")))
-    table.new_write_builder().write(rows((0, "own")), EXECUTOR)
+    table.new_write_builder().write(rows((0, "own")))
     add(table, tmp_path / "c", "csv")
     table.segments().delete([1])
     assert read(table, at=1) == [(0, "own")]
@@ -214,7 +211,7 @@ def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
     ]
     (folder / "1.csv.gz").write_bytes(gzip.compress(text.replace("7\n", "seven\n").encode()))
     with pytest.raises(FormatError, match=r"1\.csv\.gz"):
-        table.segments().refresh([0], EXECUTOR)
+        table.segments().refresh([0])
     (_made(tmp_path / "bad") / "1.csv").write_text("n,s,d\n1,x,\n")
     with pytest.raises(InvalidInputError, match="column 'a' INT is missing"):
         add(table, tmp_path / "bad", "csv")
@@ -313,7 +310,7 @@ def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_
         data = pa.table({"a": pa.array([value], pa.int32()), "p": pa.array([held], pa.int32())})
         write(tmp_path / "in" / f"p={value}" / f"1.{name}", data)
     source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
-    table.segments().add(source, EXECUTOR)
+    table.segments().add(source)
     table = catalog.get_table("db.p")
     builder = table.new_read_builder()
     assert builder.with_filter("p = 1").count() == 1

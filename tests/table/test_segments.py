@@ -55,11 +55,11 @@ def add(table, path, format_name="parquet", partition=None, **more):
     source = SegmentSource(
         path=None if path is None else str(path), format=format_name, partition=partition, **more
     )
-    return table.segments().add(source, EXECUTOR)
+    return table.segments().add(source)
 
 
 def read(table, where=None):
-    found = table.new_read_builder().with_filter(where).to_arrow()
+    found = table.to_arrow(where=where)
     return sorted(map(tuple, (row.values() for row in found.to_pylist())), key=str)
 
 
@@ -142,11 +142,11 @@ def test_s7_formats_are_read_as_one_table(table, landing):
     for name in ("parquet", "orc", "avro", "csv", "json"):
         write(landing / name / f"1.{name}", rows((len(name), name), (None, "null")))
         add(table, landing / name, name)
-    table.new_write_builder().write(rows((99, "own")), EXECUTOR)
+    table.new_write_builder().write(rows((99, "own")))
     expected = [(len(n), n) for n in ("avro", "csv", "json", "orc", "parquet")]
     assert read(table, "a IS NOT NULL") == sorted([*expected, (99, "own")], key=str)
     assert read(table, "a = 3") == [(3, "csv"), (3, "orc")]
-    only = table.new_read_builder().with_columns(["b"]).with_filter("a > 6").to_arrow()
+    only = table.to_arrow(["b"], "a > 6")
     assert sorted(only.column("b").to_pylist()) == ["own", "parquet"]
     readers = [row["readers"] for row in segment_rows(table.segments().listed())]
     assert readers == ["all", "all", "all", "paimon-assets", "paimon-assets", "all"]
@@ -234,7 +234,7 @@ def test_the_folder_says_the_partition_whatever_the_files_hold(catalog, landing,
     assert read(table) == expected
     for where in ("p = 1", "p IS NOT NULL", "p < 50 AND v < 3", "p = 1 OR v = 7", "p IN (1, 2)"):
         assert read(table, where) == expected, where
-        counted = table.new_read_builder().with_filter(where).count(EXECUTOR)
+        counted = table.count(where)
         assert counted == 2, where
     for where in ("p = 99", "p IS NULL", "p > 50 OR v = 7"):
         assert read(table, where) == [], where
@@ -401,7 +401,7 @@ def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):
 def test_a_dry_run_shows_files_columns_and_differences(table, landing):
     write(landing / "1.parquet", rows((1, "x")).rename_columns(["a", "c"]))
     source = SegmentSource(path=str(landing))
-    plan = table.segments().plan(source, EXECUTOR)
+    plan = table.segments().plan(source)
     assert [(column.name, column.type_text) for column in plan.columns] == [
         ("a", "INT"),
         ("c", "STRING"),
@@ -516,7 +516,7 @@ def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vector
     table = catalog.create_table(
         "db.changed", Schema.of({"a": "INT", "b": "STRING"}, options=options)
     )
-    table.new_write_builder().write(rows((1, "own"), (2, "own")), EXECUTOR)
+    table.new_write_builder().write(rows((1, "own"), (2, "own")))
     write(landing / "o" / "1.orc", rows((1, "orc")))
     write(landing / "p" / "1.parquet", rows((1, "parquet")))
     before = states(landing)
@@ -554,15 +554,15 @@ def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing,
     outside = ("link", "b", "c", "a/../../secret", "../landing-2", "../no/such")
     for path in [f"{landing}/{name}" for name in outside] + ["s3://bucket/landing-2/x"]:
         with pytest.raises(InvalidInputError, match=r"lies in none of the folders.*landing") as e:
-            allowed.add(SegmentSource(path=path), EXECUTOR)
+            allowed.add(SegmentSource(path=path))
         assert e.value.kind == "segment-path-outside", path
     assert table.latest_snapshot() is None
-    allowed.add(SegmentSource(path=f"{landing}/b/../a"), EXECUTOR)
+    allowed.add(SegmentSource(path=f"{landing}/b/../a"))
     assert read(table) == [(1, "x")]
     write(landing / "a" / "2.parquet", rows((3, "z")))
     with pytest.raises(InvalidInputError, match="there are none"):
-        table.segments(roots=[]).refresh([], EXECUTOR)
-    allowed.refresh([], EXECUTOR)
+        table.segments(roots=[]).refresh([])
+    allowed.refresh([])
     assert read(table) == [(1, "x"), (3, "z")]
     with pytest.raises(InvalidInputError, match="blank"):
         table.segments(roots=["/a", " "])
@@ -580,7 +580,7 @@ def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, land
     with pytest.raises(InvalidInputError, match="segment 0 lies in"):
         catalog.alter_table("db.t", [set_option(*next(iter(root.items())))])
     opened = table.copy(root)
-    opened.new_write_builder().with_overwrite().write(rows((2, "y")), EXECUTOR)
+    opened.new_write_builder().with_overwrite().write(rows((2, "y")))
     assert any(tag.name.startswith("__segment_hold_") for tag in table.tags.list())
     newest = Retention(min_count=1, max_count=1, time_ms=0, limit=9)
     expired = expire_snapshots(
@@ -595,7 +595,7 @@ def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, land
 def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, landing, tmp_path):
     file = landing / "a" / "1.parquet"
     write(file, rows((1, "x")))
-    table.segments(roots=[str(landing)]).add(SegmentSource(path=str(landing / "a")), EXECUTOR)
+    table.segments(roots=[str(landing)]).add(SegmentSource(path=str(landing / "a")))
     assert read(table) == [(1, "x")]
     secret = tmp_path / "secret.parquet"
     file.rename(secret)

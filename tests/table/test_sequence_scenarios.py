@@ -46,7 +46,7 @@ def write(table, *rows, executor=None):
 
 
 def values(table):
-    return table.new_read_builder().with_columns(["v"]).to_arrow().column("v").to_pylist()
+    return table.to_arrow(["v"]).column("v").to_pylist()
 
 
 @pytest.mark.parametrize("one_commit", [True, False])
@@ -117,7 +117,7 @@ def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, exec
         write(table, *(("+I", second, str(version), key) for key in keys), executor=workers)
         if bucket == "-2":
             compact(table)
-    rows = table.new_read_builder().to_arrow().sort_by("k")
+    rows = table.to_arrow().sort_by("k")
     assert rows.column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
 
 
@@ -133,7 +133,7 @@ def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
     outcome = write(table, *rows)
-    read = table.new_read_builder().with_filter("k = 0").with_columns(["v"]).to_arrow()
+    read = table.to_arrow(["v"], "k = 0")
     # n = 0 and n = 1000 pad to the same number: the wrapped record does not win.
     assert read.column("v").to_pylist() == ["v0"]
     assert outcome.report.sequence_wraps == 1
@@ -143,7 +143,7 @@ def test_m8_holds_over_commits_too(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     write(table, *[("+I", 7, f"v{n}", n) for n in range(1000)])
     write(table, ("+I", 7, "v1000", 0))
-    read = table.new_read_builder().with_filter("k = 0").with_columns(["v"]).to_arrow()
+    read = table.to_arrow(["v"], "k = 0")
     assert read.column("v").to_pylist() == ["v0"]
 
 
@@ -158,7 +158,7 @@ def test_m8_a_record_behind_the_wrap_loses(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", 999 if n == 1001 else n) for n in range(1002)]
     outcome = write(table, *rows)
-    read = table.new_read_builder().with_filter("k = 999").with_columns(["v"]).to_arrow()
+    read = table.to_arrow(["v"], "k = 999")
     assert read.column("v").to_pylist() == ["v999"]
     assert outcome.report.sequence_wraps == 2
 

@@ -274,16 +274,14 @@ def test_segments_are_added_shown_and_deleted_by_statements(catalog, tmp_path):
         r" 'sep'=';', header=false, 'quote'='\'');"
     )
     assert added.column("ID").to_pylist() == ["0"]
-    assert catalog.get_table("db.t").new_read_builder().to_arrow().to_pylist() == [
-        {"a": 1, "s": "x;y"}
-    ]
+    assert catalog.get_table("db.t").to_arrow().to_pylist() == [{"a": 1, "s": "x;y"}]
     [shown] = catalog.execute("SHOW SEGMENTS FOR TABLE db.t LIMIT 5").to_pylist()
     assert (shown["File Format"], shown["Path"]) == ("csv", f"file:{folder}")
     assert shown["Options"] == "sep=;, header=false, quote='"
     assert shown["Load Start Time"].endswith(" UTC")
     gone = catalog.execute("DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (0)").to_pylist()
     assert [row["Status"] for row in gone] == ["Marked for Delete"]
-    assert catalog.get_table("db.t").new_read_builder().to_arrow().num_rows == 0
+    assert catalog.get_table("db.t").to_arrow().num_rows == 0
 
 
 def test_segments_that_are_over_are_shown_and_cleaned_by_statements(catalog, tmp_path):

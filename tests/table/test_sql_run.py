@@ -29,7 +29,7 @@ def write(catalog, rows):
 
 
 def rows(catalog, name="db.t"):
-    found = catalog.get_table(name).new_read_builder().to_arrow().to_pylist()
+    found = catalog.get_table(name).to_arrow().to_pylist()
     return sorted(tuple(row.values()) for row in found)
 
 

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -20,7 +19,6 @@ from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
 from paimon_assets.engine.table.system.metadata import duration_text
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 
-EXECUTOR = EmbeddedExecutor(threads=2)
 OF_PAIMON = {
     "aggregation_fields", "audit_log", "binlog", "branches", "buckets", "consumers",
     "file_key_ranges", "files", "manifests", "options", "partitions", "ro", "row_tracking",
@@ -49,7 +47,7 @@ def table(catalog):
     for ids, parts in (([1, 2], ["x", "y"]), ([3], ["y"])):
         days = [dt.date(2024, 1, number) for number in ids]
         rows = pa.table({"id": ids, "dt": parts, "day": days, "v": [None, *ids][: len(ids)]})
-        made.new_write_builder().write(rows, EXECUTOR)
+        made.new_write_builder().write(rows)
     return made
 
 
@@ -58,7 +56,7 @@ def test_there_are_all_of_paimon_and_one_of_our_own():
 
 
 def rows(table, kind):
-    return table.system_table(kind).to_arrow(EXECUTOR).to_pylist()
+    return table.system_table(kind).to_arrow().to_pylist()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SYSTEM_TABLES if kind != "row_tracking"])
@@ -66,7 +64,7 @@ def test_schema_and_rows_agree_on_full_and_on_empty_tables(catalog, table, kind)
     empty = catalog.create_table("db.empty", Schema.of({"id": "BIGINT"}))
     for some in (table, empty):
         system = some.system_table(kind)
-        assert system.to_arrow(EXECUTOR).schema == system.arrow_schema
+        assert system.to_arrow().schema == system.arrow_schema
         assert system.name == f"{some.name}${kind}"
 
 
@@ -104,7 +102,7 @@ def test_a_blank_partition_is_shown_as_null_is_and_a_time_as_a_time(catalog):
     schema = Schema.of({"p": "STRING", "t": "TIME(0)", "v": "INT"}, partition_keys=["p", "t"])
     made = catalog.create_table("db.blank", schema)
     values = {"p": ["", "x"], "t": pa.array([3_600_000] * 2, pa.time32("ms")), "v": [1, 2]}
-    made.new_write_builder().write(pa.table(values), EXECUTOR)
+    made.new_write_builder().write(pa.table(values))
     shown = sorted(row["partition"] for row in rows(made, "partitions"))
     assert shown == ["p=__DEFAULT_PARTITION__/t=01:00:00", "p=x/t=01:00:00"]
 
@@ -181,7 +179,7 @@ def test_statistics_are_those_the_snapshot_names(table):
 def test_read_optimized_shows_what_needs_no_merging(catalog, table):
     assert rows(table, "ro") == []
     plain = catalog.create_table("db.a", Schema.of({"id": "BIGINT"}))
-    plain.new_write_builder().write(pa.table({"id": [1]}), EXECUTOR)
+    plain.new_write_builder().write(pa.table({"id": [1]}))
     assert rows(plain, "ro") == [{"id": 1}]
     # A table whose files of level 0 are the top level.
     assert len(rows(table.copy({"num-levels": "1"}), "ro")) == 3
@@ -236,7 +234,7 @@ def databases(warehouse):
     hours = pa.array([3, 4, 4], pa.int32())
     for _ in range(2):
         listed = pa.table({"id": [1, 2, 3], "dt": ["x", "y", "y"], "hour": hours})
-        table.new_write_builder().write(listed, EXECUTOR)
+        table.new_write_builder().write(listed)
     databases.create_table("b.plain", Schema.of({"id": "BIGINT"}))
     files = Schema.of({"id": "BIGINT"}, options={"type": "format-table"})
     databases._catalog.create_table(Identifier("b", "files"), files)  # as other engines do

@@ -14,16 +14,14 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
-EXECUTOR = EmbeddedExecutor()
-
 
 def write(table, rows, **columns):
     data = rows if isinstance(rows, pa.Table) else pa.table(rows)
-    return table.new_write_builder().write(data, EXECUTOR)
+    return table.new_write_builder().write(data)
 
 
 def rows_of(table, *columns, where=None):
-    read = table.new_read_builder().with_columns(columns or None).with_filter(where).to_arrow()
+    read = table.to_arrow(columns or None, where)
     return sorted(tuple(row.values()) for row in read.to_pylist())
 
 
@@ -50,7 +48,7 @@ def test_appended_rows_come_back_in_order_over_commits(catalog):
     first = write(table, {"id": [3, 1], "dt": ["a", "b"], "v": [0.5, None]})
     second = write(table, {"v": [1.5], "dt": ["c"], "id": [2]})
     assert (first.snapshot.id, second.snapshot.id) == (1, 2)
-    read = table.new_read_builder().to_arrow()
+    read = table.to_arrow()
     assert read.column("id").to_pylist() == [3, 1, 2]
     assert read.schema.names == ["id", "dt", "v"]
     assert second.snapshot.total_record_count == 3
@@ -99,7 +97,7 @@ def test_time_travel_reads_the_table_as_it_was(catalog):
 
 
 def test_an_empty_table_reads_as_no_rows_of_its_schema(catalog):
-    read = append_table(catalog).new_read_builder().with_columns(["v", "id"]).to_arrow()
+    read = append_table(catalog).to_arrow(["v", "id"])
     assert read.num_rows == 0
     assert read.schema.names == ["v", "id"]
 
@@ -113,23 +111,23 @@ def test_writing_nothing_commits_nothing_unless_asked(catalog):
             "v": pa.array([], pa.float64()),
         }
     )
-    assert table.new_write_builder().write(empty, EXECUTOR).snapshot is None
-    made = table.new_write_builder().with_empty_commits().write(empty, EXECUTOR).snapshot
+    assert table.new_write_builder().write(empty).snapshot is None
+    made = table.new_write_builder().with_empty_commits().write(empty).snapshot
     assert made is not None
     assert made.id == 1
-    assert table.new_read_builder().to_arrow().num_rows == 0
+    assert table.to_arrow().num_rows == 0
 
 
 def test_a_writer_that_comes_again_commits_once(catalog):
     table = append_table(catalog)
     builder = table.new_write_builder().with_commit_user("run-1").with_properties({"a": "b"})
     rows = pa.table({"id": [1], "dt": ["a"], "v": [1.0]})
-    first = builder.write(rows, EXECUTOR)
-    again = builder.write(rows, EXECUTOR)
+    first = builder.write(rows)
+    again = builder.write(rows)
     assert again.was_already_committed
     assert again.snapshot == first.snapshot
     assert first.snapshot.properties["a"] == "b"
-    assert table.new_read_builder().to_arrow().num_rows == 1
+    assert table.to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -236,13 +234,13 @@ def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
         columns, primary_keys=["k"] if keyed else [], options={"bucket": "1"} if keyed else {}
     )
     table = catalog.create_table("db.types", schema)
-    empty = table.new_read_builder().to_arrow().schema
+    empty = table.to_arrow().schema
     values = {"k": [1, 2], **{name: values for name, (_, values) in TYPES.items()}}
     rows = pa.table([pa.array(values[field.name], field.type) for field in empty], schema=empty)
     write(table, rows)
     if keyed:
         write(table, rows.slice(1))
-    read = table.new_read_builder().to_arrow()
+    read = table.to_arrow()
     assert read.schema.equals(empty)
     assert read.to_pylist() == rows.to_pylist()
 
@@ -256,7 +254,7 @@ def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
             options={"bucket": "1"},
         ),
     )
-    schema = table.new_read_builder().to_arrow().schema
+    schema = table.to_arrow().schema
     rows = pa.table(
         [
             pa.array([1, 2], pa.int32()),
@@ -271,7 +269,7 @@ def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
     )
     write(table, rows)
     write(table, rows)
-    assert table.new_read_builder().to_arrow() == rows
+    assert table.to_arrow() == rows
     late = table.new_read_builder().with_columns(["k"]).with_filter("us > TIMESTAMP '2500-01-01'")
     assert late.to_arrow().column("k").to_pylist() == [2]
 
@@ -295,7 +293,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
         "db.keyed",
         Schema.of({"k": type_text, "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
     )
-    arrow = table.new_read_builder().to_arrow().schema.field("k").type
+    arrow = table.to_arrow().schema.field("k").type
     order = random.Random(7)  # noqa: S311 - a test's shuffle
     expected = {}
     for step in range(3):
@@ -305,7 +303,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
         expected.update(zip(shuffled, payload, strict=True))
         keys = pa.array(shuffled, arrow)
         write(table, {"k": keys, "v": pa.array(payload, pa.int32())})
-    read = table.new_read_builder().to_arrow()
+    read = table.to_arrow()
     assert dict(zip(read["k"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
     assert read.num_rows == len(values)
 
@@ -314,7 +312,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
 def test_any_partition_value_comes_back(catalog, value):
     table = append_table(catalog, partition_keys=["dt"])
     write(table, {"id": [1], "dt": pa.array([value], pa.string()), "v": [1.0]})
-    assert table.new_read_builder().with_columns(["dt"]).to_arrow()["dt"].to_pylist() == [value]
+    assert table.to_arrow(["dt"])["dt"].to_pylist() == [value]
     files = [str(path) for path in Path(table.path).rglob("*.parquet")]
     assert all(path.startswith(table.path + "/dt=") for path in files)
 
@@ -339,7 +337,7 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
             options={"bucket": "1", "target-file-size": "1 b", "write-buffer-size": "1 b"},
         ),
     )
-    arrow = table.new_read_builder().to_arrow().schema.field("f").type
+    arrow = table.to_arrow().schema.field("f").type
     floats = [1.0, float("nan"), -0.0, 0.0, float("-inf"), float("inf"), -1.0]
     keys = [(number, k) for number in floats for k in (2, 1)]
     for step in range(3):
@@ -352,7 +350,7 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
                     "v": pa.array([step], pa.int32()),
                 },
             )
-    found = table.new_read_builder().to_arrow().to_pylist()
+    found = table.to_arrow().to_pylist()
     assert sorted((repr(row["f"]), row["k"]) for row in found) == sorted(
         (repr(number), k) for number, k in keys
     )
@@ -364,7 +362,7 @@ def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
     moment = dt.datetime(2024, 1, 1)
     write(table, {"at": pa.array([moment], pa.timestamp("s"))})
     for where in ("at = '2024-01-01'", "at <= '2024-01-01'", "at IN ('2024-01-01')"):
-        found = table.new_read_builder().with_filter(where).to_arrow()
+        found = table.to_arrow(where=where)
         assert found["at"].to_pylist() == [moment], where
 
 
@@ -378,7 +376,7 @@ def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
     pq.write_table(
         pa.table({"id": [2], "dt": ["b"], "v": [1.5]}), tmp_path / "others" / "0.parquet"
     )
-    table.segments().add(SegmentSource(path=f"{scheme}{tmp_path}/others"), EXECUTOR)
+    table.segments().add(SegmentSource(path=f"{scheme}{tmp_path}/others"))
     for path in (f"{scheme}{tmp_path}/w/db.db/events", str(tmp_path / "w/db.db/events")):
         found = rows_of(open_table(path))
         assert found == [(1, "a", 0.5), (2, "b", 1.5)]

@@ -39,7 +39,7 @@ def read_back(catalog, folder, text, file_format, columns=None, **options):
     (folder / "1").write_bytes(data)
     table = catalog.create_table("db.t", Schema.of(columns or COLUMNS))
     table.segments().add(SegmentSource(path=str(folder), format=file_format, options=options))
-    return [tuple(row.values()) for row in table.new_read_builder().to_arrow().to_pylist()]
+    return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
 
 
 def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
@@ -73,7 +73,7 @@ def test_columns_of_a_csv_without_header_keep_their_places_when_the_table_change
     read_back(catalog, tmp_path / "c", "1;x\n", "csv", {"a": "INT", "s": "STRING"},
               sep=";", header="false")  # fmt: skip
     catalog.get_table("db.t").alter([RenameColumn(field_names=("s",), new_name="z")])
-    read = catalog.get_table("db.t").new_read_builder().with_columns(["z"]).to_arrow()
+    read = catalog.get_table("db.t").to_arrow(["z"])
     assert read.to_pylist() == [{"z": "x"}]
 
 
@@ -106,7 +106,7 @@ def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog
     table = catalog.create_table("db.t", schema)
     source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
     table.segments().add(source)
-    read = table.new_read_builder().with_filter("p = 1").to_arrow()
+    read = table.to_arrow(where="p = 1")
     assert read.to_pylist() == [{"a": 7, "p": 1}]
 
 
@@ -135,7 +135,7 @@ def test_a_refresh_reads_files_as_the_segment_was_added(catalog, tmp_path):
     (tmp_path / "c" / "1").write_text("1;x\n2;y\n")
     table = catalog.get_table("db.t")
     table.segments().refresh([])
-    assert table.new_read_builder().to_arrow().num_rows == 2
+    assert table.to_arrow().num_rows == 2
 
 
 @pytest.fixture(params=["csv", "json"])
@@ -247,7 +247,7 @@ def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
         assert changes(branch.new_read_builder()) == [(0, "own"), *[(1, "branch")] * 3, (7, "text")]
         assert changes(empty.new_read_builder()) == [(1, "branch")] * 3
     with pytest.raises(UnsupportedFeatureError, match="mixed format"):
-        branch.new_row_change_builder().delete("a = 7")
+        branch.delete("a = 7")
 
 
 def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, tmp_path):
@@ -306,7 +306,7 @@ def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeyp
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"}))
     for folder in ("0", "300"):
         table.segments().add(SegmentSource(path=str(tmp_path / folder), format="json"))
-    found = table.new_read_builder().to_arrow().to_pylist()
+    found = table.to_arrow().to_pylist()
     assert sorted((row["a"], row["s"]) for row in found) == [
         (n, str(n) if n > 300 and n % 7 == 3 else f'"{n}\\') for n in range(40, 600)
     ]

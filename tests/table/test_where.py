@@ -79,7 +79,7 @@ def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text)
     table = new_catalog.create_table("db.t", Schema.of({"f": "FLOAT"}))
     rows = pa.table({"f": pa.array([0.1], pa.float32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
-    assert table.new_read_builder().with_filter(text).to_arrow().num_rows == 1
+    assert table.to_arrow(where=text).num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_wide_filter_is_flat_and_reads(new_catalog):
     either = " or ".join(f"a = {number}" for number in range(2_000))
     every = " and ".join(f"a <> {number}" for number in range(2_000))
     assert len(parse_where(either).children) == 2_000
-    assert table.new_read_builder().with_filter(either).to_arrow()["a"].to_pylist() == [3]
-    assert table.new_read_builder().with_filter(every).to_arrow()["a"].to_pylist() == [6_000]
-    assert table.new_read_builder().with_filter(f"not ({either})").to_arrow().num_rows == 1
+    assert table.to_arrow(where=either)["a"].to_pylist() == [3]
+    assert table.to_arrow(where=every)["a"].to_pylist() == [6_000]
+    assert table.to_arrow(where=f"not ({either})").num_rows == 1
 
 
 def test_twenty_thousand_alternatives_are_parsed():
@@ -180,7 +180,7 @@ def test_a_filter_of_another_library_is_refused_with_the_way_to_write_it(new_cat
         with pytest.raises(InvalidInputError, match=r"a text such as .*price > 3"):
             take(given)
     with pytest.raises(InvalidInputError, match=r"a text such as .*price > 3"):
-        table.new_read_builder().with_filter(And((IsNull("id"), given))).to_arrow()
+        table.to_arrow(where=And((IsNull("id"), given)))
 
 
 def test_a_long_expression_is_refused_before_it_is_too_deep():
