@@ -134,7 +134,14 @@ def plan_import(
     Cost:
         One listing a folder and one footer a file; of text formats every row is read.
     """
-    check_segment_table(store)
+    if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
+        raise UnsupportedFeatureError(
+            f"Unsupported operation on table {store.label}: segments can be added to the main "
+            "branch of append tables without primary key and buckets ('bucket' = -1).",
+            kind="segment-table",
+            details={"table": store.label},
+        )
+    check_writable(store.label, store.schema)
     root = _checked_path(store, source, live, roots)
     check_exists(store.file_io, root)
     name = source.format.strip().lower()
@@ -188,18 +195,6 @@ def plan_import(
         differences=differences,
         problem=problem,
     )
-
-
-def check_segment_table(store: FileStore) -> None:
-    """Refuse tables that cannot have external files: the analogue of CarbonData's first rule."""
-    if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
-        raise UnsupportedFeatureError(
-            f"Unsupported operation on table {store.label}: segments can be added to the main "
-            "branch of append tables without primary key and buckets ('bucket' = -1).",
-            kind="segment-table",
-            details={"table": store.label},
-        )
-    check_writable(store.label, store.schema)
 
 
 def read_footers(

@@ -1,6 +1,6 @@
 """Status of segments in the newest snapshot, and messages that add and remove their files."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -12,12 +12,7 @@ from paimon_assets.engine.control.compact import LiveBucket, live_buckets
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import is_live_in, resolve
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
 from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
 from paimon_assets.engine.spec.segments.segment import (
@@ -76,18 +71,6 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
     return sorted(now, key=lambda item: item.id)
 
 
-def external_paths(store: FileStore) -> frozenset[str]:
-    """Return the plain paths of the newest snapshot's external files, in a registry or not."""
-    latest = store.snapshots.latest()
-    live = [] if latest is None else FileStoreScan(store).live_files(latest)
-    options = store.schema.typed_options
-    return frozenset(
-        plain_path(entry.file.external_path or "")
-        for entry in live
-        if is_external(options, entry.file)
-    )
-
-
 def refuse_taken(
     store: FileStore, segments: Iterable[Segment], paths: AbstractSet[str], user: str
 ) -> None:
@@ -104,32 +87,9 @@ def refuse_taken(
             )
 
 
-def is_in_vain(store: FileStore, segment: Segment, paths: AbstractSet[str]) -> bool:
-    """Whether a command that is not committed began with files that are taken by now.
-
-    It died, or will find that another was first.
-    """
-    if segment.status is not SegmentStatus.IN_PROGRESS or paths.isdisjoint(paths_of([segment])):
-        return False
-    [now] = resolve(store, [segment])
-    return now.status is SegmentStatus.IN_PROGRESS
-
-
 def paths_of(segments: Iterable[Segment]) -> set[str]:
     """Return the plain paths of the files of segments."""
     return {plain_path(segment.path_of(file)) for segment in segments for file in segment.files}
-
-
-def check_folders(store: FileStore, ids: Collection[int], listed: Iterable[Segment | Load]) -> None:
-    """Refuse to refresh loads: they have no folder."""
-    for item in listed:
-        if isinstance(item, Load) and item.id in ids:
-            raise InvalidInputError(
-                f"Segment {item.id} of table '{store.label}' is a load of the table's "
-                "own, which has no folder to read again; name segments that were imported.",
-                kind="segment-own",
-                details={"table": store.label, "segment": item.id},
-            )
 
 
 def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
@@ -228,15 +188,3 @@ def _going_indexes(
                 details={"table": store.label, "file": index.file_name},
             )
         yield index
-
-
-def check_loads_deletable(store: FileStore, loads: Sequence[Load]) -> None:
-    """Refuse to take loads away where older rows would come back."""
-    if loads and store.schema.has_primary_key:
-        raise UnsupportedFeatureError(
-            f"Segment {loads[0].id} of table {store.label} is a load of the table's own, which "
-            "cannot be taken away: older rows of its keys would come back. Delete its rows by a "
-            "condition, or roll back.",
-            kind="segment-own",
-            details={"table": store.label, "segment": loads[0].id},
-        )

@@ -24,6 +24,7 @@ from paimon_assets.engine.control.commit.file_store_commit import Condition, Fil
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import with_loads
 from paimon_assets.engine.control.segments import (
     SegmentRegistry,
@@ -33,7 +34,7 @@ from paimon_assets.engine.control.segments import (
     walk,
 )
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -48,6 +49,7 @@ from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,
     SegmentStatus,
+    is_external,
     is_within,
     plain_path,
 )
@@ -63,11 +65,7 @@ from paimon_assets.engine.table.segments.segment_import import (
 from paimon_assets.engine.table.segments.segment_status import (
     additions,
     all_now,
-    check_folders,
     check_ids,
-    check_loads_deletable,
-    external_paths,
-    is_in_vain,
     paths_of,
     refuse_taken,
     removals,
@@ -131,12 +129,15 @@ class Segments:
         Raises:
             PaimonError: As `segment_import.plan_import`; other errors of `add` are in `problem`.
         """
+        latest, options = self.store.snapshots.latest(), self.store.schema.typed_options
+        entries = [] if latest is None else FileStoreScan(self.store).live_files(latest)
+        external = (entry.file for entry in entries if is_external(options, entry.file))
         return plan_import(
             self.store,
             source,
             self.live(),
             executor or EmbeddedExecutor(),
-            held=external_paths(self.store),
+            held=frozenset(plain_path(file.external_path or "") for file in external),
             roots=self.roots,
         )
 
@@ -231,7 +232,14 @@ class Segments:
             and (item.id in ids or (before_ms is not None and item.load_start_ms < before_ms))
         ]
         loads = [item for item in live if isinstance(item, Load) and item.id in ids]
-        check_loads_deletable(self.store, loads)
+        if loads and self.store.schema.has_primary_key:
+            raise UnsupportedFeatureError(
+                f"Segment {loads[0].id} of table {self.store.label} is a load of the table's own, "
+                "which cannot be taken away: older rows of its keys would come back. Delete its "
+                "rows by a condition, or roll back.",
+                kind="segment-own",
+                details={"table": self.store.label, "segment": loads[0].id},
+            )
         items: list[Segment | Load] = [*imported, *loads]
         if not items:
             return SegmentOutcome(segments=(), snapshot=None)
@@ -322,7 +330,14 @@ class Segments:
         items = self._pin()
         segments = (item for item in items if isinstance(item, Segment))
         live = [item for item in segments if item.status is SegmentStatus.SUCCESS]
-        check_folders(self.store, ids, items)
+        own = [item.id for item in items if isinstance(item, Load) and item.id in ids]
+        if own:
+            raise InvalidInputError(
+                f"Segment {own[0]} of table '{self.store.label}' is a load of the table's own, "
+                "which has no folder to read again; name segments that were imported.",
+                kind="segment-own",
+                details={"table": self.store.label, "segment": own[0]},
+            )
         check_ids(self.store, ids, live)
         footers: dict[str, FileFooter] = {}
         executor = executor or EmbeddedExecutor()
@@ -435,7 +450,12 @@ class Segments:
 
         def finish(segment: Segment) -> Segment | None:
             if segment.commit_user != user:
-                return None if is_in_vain(self.store, segment, paths) else segment
+                # It died, or will find that another was first.
+                is_open = segment.status is SegmentStatus.IN_PROGRESS
+                if not is_open or paths.isdisjoint(paths_of([segment])):
+                    return segment
+                [now] = resolve(self.store, [segment])
+                return None if now.status is SegmentStatus.IN_PROGRESS else segment
             return replace(
                 segment,
                 status=SegmentStatus.SUCCESS,

@@ -68,31 +68,6 @@ from paimon_assets.engine.table.read.where import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder
 
 
-def postponed_tasks(store: FileStore, plan: CompactionPlan, parallelism: int | None) -> TaskBatch:
-    """Return the tasks that give the waiting rows of a plan their buckets."""
-    splits = [unit.task.split for unit in plan.waiting]
-    schema = rewriting_schema(store.schema, {POSTPONE_WRITE_FIXED.key: "true"})
-    state = writer_state(store, plan.snapshot)
-    write = WriteContext(
-        table=store.label,
-        table_path=store.table_path,
-        schema=schema,
-        bucket_states=state.bucket_states,
-        partition_buckets=state.differing_from(schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS)),
-        file_io=store.file_io.spec,
-    )
-    read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
-    return TaskBatch(
-        name=POSTPONE_TASK,
-        shared=dump(PostponeContext(read=read, write=write)),
-        payloads=tuple(map(dump_split, splits)),
-        weights=tuple(split.file_bytes for split in splits),
-        parallelism=parallelism,
-        file_io=store.file_io.spec,
-        subject=plan.subject,
-    )
-
-
 def cluster_unit(
     store: FileStore,
     read: ReadContext,
@@ -420,11 +395,31 @@ class _Run:
                 plan = self._planned_again(conflict, is_last=number == _MOST_PLANS)
 
     def _with_postponed_placed(self, plan: CompactionPlan) -> CompactionPlan:
-        """Give waiting rows their buckets, as a snapshot of its own, and plan on that one."""
+        """Give postponed rows their buckets, as a snapshot of its own, and plan on that one."""
         if not plan.waiting:
             return plan
-        builder = self.builder
-        batch = postponed_tasks(builder.store, plan, builder.parallelism)
+        builder, store = self.builder, self.builder.store
+        splits = [unit.task.split for unit in plan.waiting]
+        schema = rewriting_schema(store.schema, {POSTPONE_WRITE_FIXED.key: "true"})
+        state, default = writer_state(store, plan.snapshot), POSTPONE_DEFAULT_BUCKETS
+        write = WriteContext(
+            table=store.label,
+            table_path=store.table_path,
+            schema=schema,
+            bucket_states=state.bucket_states,
+            partition_buckets=state.differing_from(schema.typed_options.get(default)),
+            file_io=store.file_io.spec,
+        )
+        read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
+        batch = TaskBatch(
+            name=POSTPONE_TASK,
+            shared=dump(PostponeContext(read=read, write=write)),
+            payloads=tuple(map(dump_split, splits)),
+            weights=tuple(split.file_bytes for split in splits),
+            parallelism=builder.parallelism,
+            file_io=store.file_io.spec,
+            subject=plan.subject,
+        )
         for _, answer in self.executor.map_tasks(batch):
             self.messages += load(WriteResult, answer).messages
         self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
