@@ -191,7 +191,7 @@ def plan_schema_changes(
         reports[loss.losses.column].files_lost += 1
         reports[loss.losses.column].add(loss.path, loss.losses)
     tasks = overflow_tasks(store.label, new, known.requests, store.file_io.spec)
-    read_losses(reports, known.requests, tasks, executor)
+    _read_losses(reports, known.requests, tasks, executor)
     return SchemaChangePlan(
         base=base,
         new=new,
@@ -201,7 +201,7 @@ def plan_schema_changes(
     )
 
 
-def read_losses(
+def _read_losses(
     reports: Mapping[str, ColumnReport],
     requests: Sequence[OverflowRequest],
     tasks: TaskBatch,
@@ -375,5 +375,5 @@ def judge_pending_files(
         if asked
     ]
     tasks = overflow_tasks(table, schema, requests, waiting.file_io.spec)
-    read_losses(reports, requests, tasks, executor)
+    _read_losses(reports, requests, tasks, executor)
     return tuple(reports.values())
