@@ -3,9 +3,8 @@
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments
     jobs/         compaction, maintenance, schema evolution, and what makes them due
-    checks/       asset checks: rows, keys, files, schemas, pandera
     components/   all of it in YAML
-    external_*    tables and views that others write; sensors on them
+    external_tables  tables and views that others write; sensors on them
     schedules     ingestion, compaction and maintenance by the clock; automation on new data
     sensors       what all sensors share
     resource      which warehouse, which Spark
@@ -13,6 +12,7 @@
     partitions    which rows a partition holds
     provenance    which run wrote a snapshot; commit users of retries
     metadata      what Dagster's pages show of a snapshot, a row count, a change of schema
+    table_checks, pandera_checks   asset checks of rows, keys, files and schemas
     check_run     what all checks share
     memory_warehouse  a warehouse for tests (`paimon_assets.testing`)
     failures      what Dagster does after an error; unknown option names
@@ -26,36 +26,28 @@ from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from paimon_assets.assets.check_run import CheckOptions as CheckOptions
-    from paimon_assets.assets.checks.pandera_checks import (
-        build_pandera_checks as build_pandera_checks,
-    )
-    from paimon_assets.assets.checks.row_checks import (
+    from paimon_assets.assets.pandera_checks import build_pandera_checks as build_pandera_checks
+    from paimon_assets.assets.table_checks import (
+        build_freshness_check as build_freshness_check,
+        build_overflow_check as build_overflow_check,
+        build_quarantine_check as build_quarantine_check,
         build_row_count_anomaly_check as build_row_count_anomaly_check,
         build_row_count_check as build_row_count_check,
-        build_unique_key_check as build_unique_key_check,
-    )
-    from paimon_assets.assets.checks.schema_checks import (
-        build_overflow_check as build_overflow_check,
         build_schema_check as build_schema_check,
-        build_source_overflow_check as build_source_overflow_check,
-    )
-    from paimon_assets.assets.checks.table_checks import (
-        build_freshness_check as build_freshness_check,
-        build_quarantine_check as build_quarantine_check,
         build_sequence_check as build_sequence_check,
         build_small_files_check as build_small_files_check,
+        build_source_overflow_check as build_source_overflow_check,
+        build_unique_key_check as build_unique_key_check,
     )
     from paimon_assets.assets.components.catalog_components import (
         PaimonTablesComponent as PaimonTablesComponent,
     )
-    from paimon_assets.assets.external_sensors import (
-        build_new_snapshots_sensor as build_new_snapshots_sensor,
-        build_partition_keys_sensor as build_partition_keys_sensor,
-    )
     from paimon_assets.assets.external_tables import (
         build_external_table_specs as build_external_table_specs,
         build_external_view_specs as build_external_view_specs,
+        build_new_snapshots_sensor as build_new_snapshots_sensor,
         build_observable_tables as build_observable_tables,
+        build_partition_keys_sensor as build_partition_keys_sensor,
         describe_tables as describe_tables,
         describe_views as describe_views,
     )
@@ -116,7 +108,7 @@ if TYPE_CHECKING:
         paimon_output as paimon_output,
     )
     from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
-    from paimon_assets.assets.tables.sql_lineage import columns_of_sql as columns_of_sql
+    from paimon_assets.assets.tables.lineage import columns_of_sql as columns_of_sql
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (
         WriteConfig as WriteConfig,

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.assets.external_sensors import build_new_snapshots_sensor, cursor_from_json
 from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
+    build_new_snapshots_sensor,
     build_observable_tables,
+    cursor_from_json,
     describe_tables,
     tables_from_json,
     tables_to_json,

@@ -67,7 +67,7 @@ import os
 for name in ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP"):
     os.environ.pop(name, None)
 before = dict(os.environ)
-import paimon_assets.assets.checks.pandera_checks
+import paimon_assets.assets.pandera_checks
 print(sorted(set(os.environ.items()) ^ set(before.items())))
 """
     done = subprocess.run(

@@ -12,7 +12,7 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_output,
 )
-from paimon_assets.assets.external_sensors import partition_key_of
+from paimon_assets.assets.external_tables import partition_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.assets.preview import preview_metadata
+from paimon_assets.assets.metadata import preview_metadata
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import metadata_of, run
 

@@ -6,16 +6,14 @@ YAML cannot say.
 
 from paimon_assets.assets.components.catalog_components import (
     PaimonCatalogComponent,
-    PaimonTablesComponent,
-)
-from paimon_assets.assets.components.check_components import PaimonChecksComponent
-from paimon_assets.assets.components.table_components import (
-    PaimonAssetComponent,
-    PaimonFileIngestionComponent,
-)
-from paimon_assets.assets.components.upkeep_components import (
     PaimonCompactionComponent,
     PaimonMaintenanceComponent,
+    PaimonTablesComponent,
+)
+from paimon_assets.assets.components.table_components import (
+    PaimonAssetComponent,
+    PaimonChecksComponent,
+    PaimonFileIngestionComponent,
 )
 
 __all__ = [

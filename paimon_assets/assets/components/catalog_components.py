@@ -1,4 +1,4 @@
-"""The catalog resource and the IO manager in YAML; the tables of a catalog as external assets.
+"""The catalog resource, its IO manager, its upkeep and its external tables in YAML.
 
     dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
     dg utils refresh-defs-state      # describes the catalog's tables in a file beside the project
@@ -6,39 +6,116 @@
 
 The state is one JSON file. Definitions load from it without catalog, network or Spark; in
 production it is refreshed while the image is built, or at any time with a versioned state storage.
+
+Dagster renders every text of a YAML as a template and takes the outcome for a Python value: `0x10`
+becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may become another.
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
-from paimon_assets.assets.components.yaml_values import (
-    DescribedModel,
-    Names,
-    Secret,
-    Secrets,
-    Text,
-    Texts,
-    example,
-)
-from paimon_assets.assets.external_sensors import build_new_snapshots_sensor
 from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
+    build_new_snapshots_sensor,
     build_observable_tables,
     describe_tables,
     tables_from_json,
     tables_to_json,
 )
+from paimon_assets.assets.failures import refuse_unknown
+from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
+from paimon_assets.assets.jobs.compaction_backlog import build_file_debt_sensor
+from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
+from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
-from paimon_assets.engine.errors import without_secrets
+from paimon_assets.engine.errors import InvalidInputError, without_secrets
 from paimon_assets.engine.spec.options.catalog_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+
+
+def text_of(context: dg.ResolutionContext, value: object) -> str:
+    """Return a text: `{{ env.X }}` is filled in, all else stays as it is written."""
+    text = str(value)
+    if "{{" not in text:
+        return text
+    # Behind a mark the outcome stays a text.
+    return str(context.resolve_value(f"={text}")).removeprefix("=")
+
+
+def secret_of(context: dg.ResolutionContext, value: Any) -> Any:
+    """Return a text, or of `{env: NAME}` the variable, which the UI shows by its name."""
+    if not isinstance(value, dict):
+        return text_of(context, value)
+    if list(value) != ["env"]:
+        raise InvalidInputError(
+            f"A value with {', '.join(map(repr, value))} is unknown; write a text, or "
+            "{env: NAME} for an environment variable.",
+            kind="component",
+        )
+    return dg.EnvVar(str(value["env"]))
+
+
+def _each(resolve: Callable[[dg.ResolutionContext, Any], Any]) -> dg.Resolver:
+    """Return the resolver of a mapping whose values are resolved one by one."""
+
+    def resolve_all(context: dg.ResolutionContext, values: Any) -> dict[str, Any]:
+        return {str(key): resolve(context, value) for key, value in dict(values or {}).items()}
+
+    return dg.Resolver(resolve_all, model_field_type=dict[str, Any], inject_before_resolve=False)
+
+
+class DescribedModel(dg.Model, dg.Resolvable):
+    """A model whose fields keep their descriptions in the UI and in editors.
+
+    Dagster 1.13 drops those of fields with a default.
+    """
+
+    @classmethod
+    def model(cls) -> type[BaseModel]:
+        """Return the model of the YAML."""
+        derived = super().model()
+        for name, field in derived.model_fields.items():
+            field.description = field.description or cls.model_fields[name].description
+        derived.model_rebuild(force=True)
+        return derived
+
+
+Text = Annotated[str, dg.Resolver(text_of, model_field_type=str, inject_before_resolve=False)]
+Texts = Annotated[dict[str, str], _each(text_of)]
+Names = Annotated[list[str], dg.Resolver.passthrough()]
+Secret = Annotated[
+    Any, dg.Resolver(secret_of, model_field_type=str | dict[str, str], inject_before_resolve=False)
+]
+Secrets = Annotated[dict[str, Any], _each(secret_of)]
+
+OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
+"""The description of `resource_key`, where a component takes one."""
+
+
+def example(
+    attributes: Mapping[str, Any], files: Mapping[str, str] | None = None
+) -> type[dg.Scaffolder[Any]]:
+    """Return a scaffolder of one example, with files beside the YAML: name → text."""
+
+    class Example(dg.Scaffolder[Any]):
+        """Writes the example."""
+
+        def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+            """Write the files."""
+            for name, text in (files or {}).items():
+                (request.target_path / name).write_text(text, encoding="utf-8")
+            dg.scaffold_component(request, attributes)
+
+    return Example
 
 
 @dg.scaffold_with(
@@ -194,3 +271,94 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
 
     def _catalog(self) -> TableCatalog:
         return open_catalog(self.warehouse, self.options)
+
+
+_EXAMPLE = {"tables": ["shop.orders"], "schedule": "0 4 * * *"}
+_Form = TypeVar("_Form", CompactionConfig, MaintenanceConfig)
+
+
+class UpkeepModel(dg.Component, DescribedModel):
+    """A job over tables, by the clock."""
+
+    tables: Names = Field(description="Tables as database.table; each reports to its asset.")
+    config: Annotated[dict[str, Any], dg.Resolver.passthrough()] = Field(
+        default={}, description="The form of the job: what its Launchpad and its schedule have."
+    )
+    schedule: Text | None = Field(
+        default=None, description="Cron of a schedule, such as '0 4 * * *'; shipped stopped."
+    )
+    timezone: str = Field(default="UTC", description="Time zone of the schedule.")
+    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
+
+    def schedules(
+        self, job: dg.JobDefinition, build: Callable[..., dg.ScheduleDefinition], form: dg.Config
+    ) -> list[dg.ScheduleDefinition]:
+        """Return the schedule of the job, if the YAML has one."""
+        if self.schedule is None:
+            return []
+        return [build(job, self.schedule, config=form, timezone=self.timezone)]
+
+
+@dg.scaffold_with(example({**_EXAMPLE, "config": {"strategy": "minor"}}))
+class PaimonCompactionComponent(UpkeepModel):
+    """The compaction job, its schedule, and the sensor on file debt."""
+
+    name: str = Field(default="compaction_job", description="Name of the job.")
+    sensor: bool = Field(
+        default=True, description="A sensor that asks for a run when files do; shipped stopped."
+    )
+    materializes: bool = Field(
+        default=True,
+        description="Whether a compaction is a materialization of the asset, so that its page "
+        "shows the new size; else an observation.",
+    )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the job and what runs it."""
+        del context
+        form, key = _form(CompactionConfig, self.config), self.resource_key
+        job = build_compaction_job(
+            self.tables,
+            self.name,
+            suggestion=form,
+            resource_key=key,
+            materializes=self.materializes,
+        )
+        debt = build_file_debt_sensor(job, tables=self.tables, resource_key=key)
+        return dg.Definitions(
+            jobs=[job],
+            schedules=self.schedules(job, build_compaction_schedule, form),
+            sensors=[debt] if self.sensor else [],
+        )
+
+
+@dg.scaffold_with(example({**_EXAMPLE, "config": {"tasks": ["expire_snapshots"]}}))
+class PaimonMaintenanceComponent(UpkeepModel):
+    """The maintenance job and its schedule."""
+
+    name: str = Field(default="maintenance_job", description="Name of the job.")
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the job and its schedule."""
+        del context
+        form = _form(MaintenanceConfig, self.config)
+        job = build_maintenance_job(
+            self.tables, self.name, suggestion=form, resource_key=self.resource_key
+        )
+        schedules = self.schedules(job, build_maintenance_schedule, form)
+        return dg.Definitions(jobs=[job], schedules=schedules)
+
+
+def _form(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
+    refuse_unknown(values, kind.model_fields, f"The form {kind.__name__}", kind="component")
+    try:
+        form = kind(**values)
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidInputError(
+            f"The form {kind.__name__} cannot have {where} = {first['input']!r}: {first['msg']}.",
+            kind="component",
+        ) from error
+    form.check()
+    return form

@@ -36,8 +36,7 @@ from paimon_assets.assets.files.source_files import (
     checked_schema,
     read_files,
 )
-from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.preview import grid
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once

@@ -14,8 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata, materialization_of
-from paimon_assets.assets.preview import grid
+from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.resource import (
     ExecutorKind,

@@ -5,5 +5,4 @@ Concept → modules:
     maintenance                                  maintenance
     schema evolution                             schema_evolution
     which tables a definition declares           declared_tables
-    a table before and after                     table_picture
 """

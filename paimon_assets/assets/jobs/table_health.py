@@ -11,8 +11,7 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.preview import grid
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import catalog_resource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, STORAGE_KIND
 from paimon_assets.engine.control.catalog.catalog import Identifier

@@ -6,6 +6,6 @@ Concept → modules:
     how far inputs were read              consumption
     write-audit-publish                   audit
     declared and stored schema            declared_table
-    column lineage                        lineage, sql_lineage
-    inputs of assets; Pipes                inputs, pipes_client
+    column lineage                        lineage
+    Pipes                                 pipes_client
 """

@@ -48,7 +48,6 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.inputs import NestedColumns, nested_columns, view_rows
 from paimon_assets.assets.tables.io_metadata import (
     BRANCH,
     COLUMNS,
@@ -58,9 +57,12 @@ from paimon_assets.assets.tables.io_metadata import (
     MODE,
     OUTPUT_KEYS,
     SCHEMA_POLICY,
+    NestedColumns,
     check_keys,
     declared_schema,
     described_read,
+    nested_columns,
+    view_rows,
 )
 from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (

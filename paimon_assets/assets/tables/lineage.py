@@ -12,12 +12,19 @@ no lineage.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import sqlglot
+from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
+from sqlglot.lineage import Node, lineage
+from sqlglot.optimizer.qualify import qualify
 
 from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
@@ -232,3 +239,83 @@ def _union(parts: Iterable[frozenset[Origin] | None]) -> frozenset[Origin] | Non
             return None
         origins |= part
     return origins
+
+
+def columns_of_sql(
+    query: str,
+    tables: Mapping[str, Schema],
+    *,
+    dialect: str = "spark",
+    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
+) -> PassThrough:
+    """Return which columns a query's columns are made of, for `pass_through` of an asset.
+
+    A column of which any part comes from a table that is not given, or from no table, is left out.
+    What chooses rows (WHERE, ON, ORDER BY) is no lineage.
+
+    Args:
+        query: One SELECT, also with CTEs, joins and unions, over `database.table`.
+        tables: `database.table` → its schema.
+        dialect: Of the text, by sqlglot's name: `spark`, `duckdb` ...
+        translator: Names the assets of the tables.
+
+    Raises:
+        InvalidInputError: The text is no query, or names a column that none of the tables has
+            (kind `sql-lineage`).
+
+    >>> orders = Schema.of({"id": "BIGINT", "price": "DOUBLE"})
+    >>> columns_of_sql("SELECT sum(price) AS total FROM shop.orders", {"shop.orders": orders})
+    {AssetKey(['shop', 'orders']): {'total': ['price']}}
+    """
+    schemas = {str(Identifier.parse(name)): schema for name, schema in tables.items()}
+    columns_of: dict[Identifier, dict[str, list[str]]] = {}
+    schema = _nested(schemas)
+    try:
+        parsed = sqlglot.parse_one(query, dialect=dialect)
+        if not isinstance(parsed, exp.Query):
+            raise _refused("it is no SELECT")
+        qualified = qualify(parsed, schema=schema, dialect=dialect)
+        for name in qualified.named_selects:
+            root = lineage(name, qualified, schema=schema, dialect=dialect)
+            for table, source in _columns(root, schemas):
+                sources = columns_of.setdefault(table, {}).setdefault(name, [])
+                sources += [source] if source not in sources else []
+    except SqlglotError as error:
+        raise _refused(str(error)) from error
+    return {translator.get_asset_key(table): dict(columns) for table, columns in columns_of.items()}
+
+
+def _refused(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"The query says no lineage: {reason}.", kind="sql-lineage")
+
+
+def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:
+    nested: dict[str, dict[str, dict[str, str]]] = {}
+    for name, schema in tables.items():
+        table = Identifier.parse(name)
+        columns = {field.name: str(field.type.root) for field in schema.fields}
+        nested.setdefault(table.database, {})[table.table] = columns
+    return dict(nested)
+
+
+def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier, str]]:
+    """Return table and column of the leaves, none if one of them is not known."""
+    columns = []
+    for leaf in _leaves(root):
+        table = leaf.source
+        if not isinstance(table, exp.Table):
+            if leaf.expression.find(exp.Column) is None:
+                continue  # a literal
+            return []
+        table_name = Identifier(table.db, table.name)
+        if str(table_name) not in tables:
+            return []
+        columns.append((table_name, exp.to_column(leaf.name).name))
+    return sorted(columns, key=str)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if not node.downstream:
+        yield node
+    for below in node.downstream:
+        yield from _leaves(below)

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.preview import grid
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError

@@ -1,1 +1,0 @@
-"""Asset checks: rows, keys, files, schemas, pandera."""

@@ -1,0 +1,665 @@
+"""Asset checks of tables; each is run from the UI or after its asset, and reads what it needs.
+
+`row_count`, `row_count_anomaly`   how many rows, also against the last runs
+`unique_key`                       whether keys are unique
+`freshness`                        how old the newest data is; a compaction makes nothing fresh
+`small_files`                      whether its files ask for a compaction
+`quarantine`                       whether landed files were left out because they cannot be read
+`sequence`                         whether the sequence field decides which row of a key is the last
+`schema`                           whether the stored schema is the declared one
+`overflow`, `source_overflow`      whether pending changes, or waiting files, would lose values
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
+from paimon_assets.assets.files.ingestion import compare_landing, quarantine_value
+from paimon_assets.assets.files.ledger import names_text
+from paimon_assets.assets.files.source_files import FileSource, checked_schema
+from paimon_assets.assets.jobs.compaction import levels_table
+from paimon_assets.assets.jobs.compaction_backlog import due_compaction
+from paimon_assets.assets.metadata import (
+    CHANGES,
+    ROW_COUNT,
+    SNAPSHOT_ID,
+    Metadata,
+    changes_value,
+    columns_metadata,
+    grid,
+    last_number,
+    loss_metadata,
+    newest_data,
+)
+from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
+from paimon_assets.engine.contract.executor import CountingExecutor, RepeatedKeys
+from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
+from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
+from paimon_assets.engine.spec.options.all_options import (
+    SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
+    SEQUENCE_PADDING_FIELD,
+)
+from paimon_assets.engine.spec.predicate.predicate import IsNull
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
+from paimon_assets.engine.table.schema_changes import PendingFiles, judge_pending_files
+from paimon_assets.engine.table.system.table_health import FileDebt
+
+SEQUENCE_WRAPS = "paimon/sequence_wraps"
+
+_ERROR = CheckOptions()
+_WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+_DEBT = FileDebt()
+_CLOCK = SystemClock()
+
+
+def build_freshness_check(
+    asset: dg.AssetsDefinition,
+    max_age: dt.timedelta,
+    *,
+    options: CheckOptions = _ERROR,
+    clock: Clock = _CLOCK,
+) -> dg.AssetChecksDefinition:
+    """Check that data was committed not longer ago than this.
+
+    It looks at the table, not at Dagster's events: also what others commit makes it fresh, and a
+    run that had nothing to write does not.
+
+    Args:
+        asset: A table asset.
+        max_age: The max age of the newest snapshot that changed data.
+        options: Name, severity, blocking.
+        clock: Says the time.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        Reads the newest snapshots, back to the first that is no compaction.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        newest = run.table.latest_snapshot()
+        data = None if newest is None else newest_data(run.table, newest)
+        if data is None:
+            text = "No data was committed yet."
+            return run.result(passed=False, description=text, metadata={})
+        age = dt.timedelta(milliseconds=max(0, clock.now_millis() - data.time_millis))
+        committed = dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
+        shown = f"{committed:%Y-%m-%d %H:%M:%S} UTC"
+        metadata: Metadata = {
+            "paimon/age_seconds": age.total_seconds(),
+            "paimon/max_age_seconds": max_age.total_seconds(),
+            "paimon/committed": dg.MetadataValue.timestamp(committed),
+            "paimon/data_snapshot_id": data.id,
+        }
+        return run.result(
+            passed=age <= max_age,
+            description=f"Snapshot {data.id} of {shown} is the newest data, {_age_text(age)} old; "
+            f"at most {_age_text(max_age)} are allowed.",
+            metadata=metadata,
+        )
+
+    text = f"Checks that the newest data is at most {_age_text(max_age)} old."
+    return define_check(asset, "freshness", text, options, evaluate)
+
+
+def _age_text(age: dt.timedelta) -> str:
+    """Return a duration in its two largest units.
+
+    >>> _age_text(dt.timedelta(hours=30, milliseconds=7)), _age_text(dt.timedelta(days=1))
+    ('1 day 6 hours', '1 day')
+    """
+    minutes, seconds = divmod(int(age.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = {"day": days, "hour": hours, "minute": minutes, "second": seconds}
+    parts = [counted(number, unit) for unit, number in units.items() if number]
+    return " ".join(parts[:2]) or "0 seconds"
+
+
+def build_small_files_check(
+    asset: dg.AssetsDefinition, debt: FileDebt = _DEBT, *, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that the files of a table do not ask for a compaction.
+
+    It fails where `build_file_debt_sensor` requests one, and a compaction has something to do.
+
+    Args:
+        asset: A table asset.
+        debt: From how much on they do.
+        options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        The newest snapshot's manifests, up to three times.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        snapshot = run.table.latest_snapshot()
+        shape, due = run.table.state.shape(snapshot), due_compaction(debt, run.table, snapshot)
+        amplification = f"read amplification {shape.read_amplification:.2f}"
+        text = f"{counted(len(shape.file_sizes), 'file')}, {amplification}."
+        if due is not None:
+            text = (
+                f"{due.reason}; {text} Run compaction_job with the strategy {due.strategy.value};"
+                " a file-debt sensor asks for it by itself."
+            )
+        return run.result(
+            passed=due is None,
+            description=text,
+            metadata={
+                "paimon/total_files": len(shape.file_sizes),
+                "paimon/small_files": shape.small_files,
+                "paimon/level_0_runs": shape.level_0_runs,
+                "paimon/deleted_rows": shape.deleted_rows,
+                "paimon/read_amplification": shape.read_amplification,
+                "paimon/levels": levels_table({"now": shape}),
+            },
+        )
+
+    return define_check(
+        asset, "small_files", "Checks that reads open few files.", options, evaluate
+    )
+
+
+def build_quarantine_check(
+    asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that no file of a landing folder was left out because it cannot be read.
+
+    It shows each with the reason. A file leaves quarantine when it is mended, or removed.
+
+    Args:
+        asset: From `build_file_ingestion_asset`.
+        source: The asset's, with `on_bad_file="quarantine"`.
+        options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        A listing of the folder, and the ledger.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        landing = compare_landing(run.paimon, run.table, asset.key, source)
+        folder, quarantined = landing.folder, landing.pending.quarantined
+        metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
+        text = f"All files of '{folder}' that were looked at could be read."
+        if quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(quarantined)
+            text = (
+                f"{counted(len(quarantined), 'file')} of '{folder}' left out; mend or remove: "
+                f"{names_text(each.file for each in quarantined)}."
+            )
+        return run.result(passed=not quarantined, description=text, metadata=metadata)
+
+    text = "Checks that every landed file could be read."
+    return define_check(asset, "quarantine", text, options, evaluate)
+
+
+def build_sequence_check(
+    asset: dg.AssetsDefinition, *, options: CheckOptions = _ERROR
+) -> dg.AssetChecksDefinition:
+    """Check that the sequence field decides which row of a key is the last.
+
+    It fails on nulls, on rows of the asset's last write whose padding wrapped, and on rows of one
+    key with equal sequence values, unless `sequence.auto-padding` orders those; then it counts
+    them. All stored rows are compared, also those that newer ones hide; rows of one write
+    are merged before they are stored.
+
+    Args:
+        asset: A table asset with `sequence.field`, or `sequence.padding-field`.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: In the run: the table has neither.
+
+    Cost:
+        Keys and sequence fields of all files, unmerged; memory as of `build_unique_key_check`.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        schema = run.table.schema
+        fields = _sequence_fields(schema, run.table.name)
+        key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
+        ties = find_duplicates(run.reader(), key, run.executor(), is_merged=False)
+        nulls = _null_rows(run, fields)
+        wraps = last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
+        is_padded = bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING))
+        named = ", ".join(fields)
+        by = "its padding" if is_padded else "arrival alone, which no retry repeats"
+        findings = {
+            f"{nulls:,} rows have no {named}, so any other row wins": nulls,
+            f"{wraps:,} rows of the last write wrapped their padding": wraps,
+            f"{ties.keys:,} times rows of one key have one {named}, ordered by {by}": ties.keys,
+        }
+        text = "; ".join(finding for finding, count in findings.items() if count)
+        metadata: Metadata = {
+            "paimon/stored_rows": ties.rows,
+            "paimon/null_sequences": nulls,
+            "paimon/sequence_ties": ties.keys,
+            SEQUENCE_WRAPS: wraps,
+        }
+        if ties.examples:
+            metadata["paimon/examples"] = records_value(ties.examples, show=run.shows_values)
+        return run.result(
+            passed=not (nulls or wraps or (ties.keys and not is_padded)),
+            description=f"{text}." if text else f"{named} orders all {ties.rows:,} stored rows.",
+            metadata=metadata,
+        )
+
+    text = "Checks that the sequence field decides which row of a key is the last."
+    return define_check(asset, "sequence", text, options, evaluate, is_of_rows=True)
+
+
+def _null_rows(run: CheckRun, fields: tuple[str, ...]) -> int:
+    rows = 0
+    for name in fields:
+        read = run.reader().with_columns([name]).with_filter(IsNull(name))
+        with read.read(unmerged_plan(read), run.executor()) as reader:
+            rows += sum(batch.num_rows for batch in reader)
+    return rows
+
+
+def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
+    options = schema.typed_options
+    padded = options.get(SEQUENCE_PADDING_FIELD)
+    fields = options.get(SEQUENCE_FIELD) or ((padded,) if padded else ())
+    if not fields:
+        raise InvalidInputError(
+            f"Table {table} has no '{SEQUENCE_FIELD.key}': the row that arrives last wins, and "
+            "there is no order to check.",
+            kind="check-columns",
+            details={"table": table},
+        )
+    return fields
+
+
+_SCHEMA_OPTIONS = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
+_OVERFLOW_OPTIONS = CheckOptions()
+
+
+def build_schema_check(
+    asset: dg.AssetsDefinition, declared: Schema, *, options: CheckOptions = _SCHEMA_OPTIONS
+) -> dg.AssetChecksDefinition:
+    """Check that the table is what is declared.
+
+    Args:
+        asset: A table asset.
+        declared: The schema it declares.
+        options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        Reads the newest schema file.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        stored = run.table.schema
+        differences = [
+            *schema_differences(declared, stored),
+            *comment_differences(declared, stored),
+        ]
+        if not differences:
+            text = f"Schema {stored.id} is as declared: {counted(len(stored.fields), 'column')}."
+            return run.result(passed=True, description=text, metadata={})
+        offer = reconciling_changes(stored, declared)
+        metadata = {
+            "paimon/schema_id": stored.id,
+            "paimon/differences": grid({"difference": line} for line in differences),
+            CHANGES: changes_value(offer.changes),
+        }
+        if offer.unreachable:
+            metadata["paimon/unreachable"] = "\n".join(offer.unreachable)
+        return run.result(
+            passed=False, description=_drift_text(differences, offer.changes), metadata=metadata
+        )
+
+    text = "Checks that the stored schema is the declared one: names, types, keys, comments."
+    return define_check(asset, "schema", text, options, evaluate)
+
+
+def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> str:
+    listed = changes_to_json(changes)
+    counts = Counter(str(each["action"]) for each in listed if isinstance(each, dict))
+    actions = ", ".join(f"{action} ({count})" for action, count in counts.items())
+    offered = f" `schema_evolution_job` would reconcile them: {actions}." if actions else ""
+    return f"The table differs from its declaration: {'; '.join(differences)}.{offered}"
+
+
+def build_overflow_check(
+    asset: dg.AssetsDefinition,
+    pending: Schema | Sequence[SchemaChange],
+    *,
+    options: CheckOptions = _OVERFLOW_OPTIONS,
+) -> dg.AssetChecksDefinition:
+    """Check that pending changes would lose no stored value.
+
+    Args:
+        asset: A table asset.
+        pending: The changes; or the declared schema, for those that lead to it.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        Metadata; and the columns that change, of the files whose statistics do not decide.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        changes: Sequence[SchemaChange]
+        if isinstance(pending, Schema):
+            changes = reconciling_changes(run.table.schema, pending).changes
+        else:
+            changes = pending
+        plan = run.table.plan_alter(changes, executor=run.executor())
+        text = "; ".join(str(column) for column in plan.columns)
+        return run.result(
+            passed=not plan.loses,
+            description=f"{text}." if text else "No pending change casts a stored value.",
+            metadata={
+                CHANGES: changes_value(changes),
+                **loss_metadata(plan, run.table.path, show=run.shows_values),
+            },
+        )
+
+    text = "Checks that pending changes would lose no stored value."
+    return define_check(asset, "overflow", text, options, evaluate)
+
+
+def build_source_overflow_check(
+    asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _OVERFLOW_OPTIONS
+) -> dg.AssetChecksDefinition:
+    """Check, before they are written, that the values of files that wait fit the table.
+
+    Args:
+        asset: A table asset that ingests the files.
+        source: Parquet or ORC files; what the asset has ingested already is left out.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+
+    Cost:
+        A listing, a footer for each new file, and the columns whose types differ.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        landing = compare_landing(run.paimon, run.table, asset.key, source)
+        folder, file_io, new = landing.folder, landing.file_io, landing.pending.new
+        if not new or source.is_text:
+            text = "No file waits." if not new else "Texts are parsed when they are written."
+            return run.result(passed=True, description=text, metadata={})
+        paths = [f"{folder}/{file.name}" for file in new]
+        waiting = PendingFiles(
+            file_io=file_io,
+            paths=paths,
+            sizes=[file.size for file in new],
+            schema=checked_schema(file_io, paths, source, source.schema) or pa.schema([]),
+        )
+        executor = run.executor()
+        columns = judge_pending_files(run.table.name, run.table.schema, waiting, executor=executor)
+        text = "; ".join(map(str, columns)) or "every type is that of the table"
+        return run.result(
+            passed=not any(column.lost for column in columns),
+            description=f"{counted(len(new), 'waiting file')}: {text}.",
+            metadata={
+                "paimon/files": len(new),
+                **columns_metadata(columns, folder, show=run.shows_values),
+            },
+        )
+
+    text = "Checks that the values of waiting files fit the columns they go to."
+    return define_check(asset, "source_overflow", text, options, evaluate)
+
+
+_DEFAULTS = CheckOptions()
+
+_FEWEST_CHANGES = 3
+_DEVIATIONS = 3
+_TO_DEVIATION = 1.4826
+"""Median distance from the median → standard deviation of a normal distribution."""
+_EVENTS_PER_RUN = 5
+"""Materializations looked at for each run that is wanted: some committed nothing."""
+
+
+def build_row_count_check(
+    asset: dg.AssetsDefinition,
+    expected: int | Callable[[], int] | None = None,
+    *,
+    minimum: int | None = None,
+    maximum: int | None = None,
+    options: CheckOptions = _DEFAULTS,
+) -> dg.AssetChecksDefinition:
+    """Check that a reader gets exactly so many rows, or not fewer or more than bounds say.
+
+    Args:
+        asset: A table asset.
+        expected: The number, or a function that computes it when the check runs, by means that do
+            not go through the table.
+        minimum: The fewest rows.
+        maximum: The most rows.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table; or there is neither a number nor a
+            bound, or both, or no number lies between the bounds (kind `check-bounds`).
+
+    Cost:
+        Metadata only, unless files overlap; then their keys.
+    """
+    _check_bounds(expected, minimum, maximum)
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        counting = run.reader().plan_count()
+        rows = counting.count(run.executor(counting.physical_rows))
+        metadata: Metadata = {"paimon/rows": rows}
+        if expected is None:
+            bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
+            metadata |= {key: bound for key, bound in bounds.items() if bound is not None}
+            passed = (minimum or 0) <= rows and (maximum is None or rows <= maximum)
+            note = f"; {_bounds_text(minimum, maximum)} are expected."
+        else:
+            number = expected() if callable(expected) else expected
+            passed = rows == number
+            metadata["paimon/expected_rows"] = number
+            metadata["paimon/difference"] = rows - number
+            metadata["paimon/physical_rows"] = counting.physical_rows
+            what = "too many" if rows > number else "missing"
+            note = "" if passed else f", {abs(rows - number):,} {what}"
+        return run.result(passed=passed, description=counted(rows, "row") + note, metadata=metadata)
+
+    text = "Checks that the table has exactly the expected number of rows."
+    if expected is None:
+        text = f"Checks that the table has {_bounds_text(minimum, maximum)} rows."
+    return define_check(asset, "row_count", text, options, evaluate, is_of_rows=True)
+
+
+def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
+    has_bound = minimum is not None or maximum is not None
+    if has_bound != (expected is None):
+        raise InvalidInputError(
+            "A row count check needs the expected number of rows, or minimum, maximum or both.",
+            kind="check-bounds",
+        )
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise InvalidInputError(
+            f"No number of rows is at least {minimum:,} and at most {maximum:,}.",
+            kind="check-bounds",
+        )
+
+
+def _bounds_text(minimum: int | None, maximum: int | None) -> str:
+    parts = [
+        f"at least {minimum:,}" if minimum is not None else "",
+        f"at most {maximum:,}" if maximum is not None else "",
+    ]
+    return " and ".join(part for part in parts if part)
+
+
+def build_row_count_anomaly_check(
+    asset: dg.AssetsDefinition, *, runs: int = 10, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that a run changed the number of rows as the runs before it did.
+
+    A change is an anomaly where it lies further from the median change of the last runs than three
+    times their spread. The spread is the median distance from that median, scaled to a standard
+    deviation, and not less than a tenth of the median change; for a table that keeps its size, not
+    less than a hundredth of its rows. With fewer than three changes to compare, it passes and says
+    so. Runs that committed nothing do not count.
+
+    Args:
+        asset: A table asset.
+        runs: How many runs it compares with: those whose materializations have a row count.
+        options: Name, severity (a warning by default), blocking, executor.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table; or `runs` is below three (kind
+            `check-bounds`).
+
+    Cost:
+        One query of the run history; and as `build_row_count_check`.
+    """
+    if runs < _FEWEST_CHANGES:
+        raise InvalidInputError(
+            f"runs is {runs}; an anomaly needs at least {_FEWEST_CHANGES} runs to compare with.",
+            kind="check-bounds",
+        )
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        counting = run.table.new_read_builder().plan_count()
+        rows = counting.count(run.executor(counting.physical_rows))
+        before = _counts_before(run, runs + 1)
+        changes = [late - early for early, late in pairwise(before)]
+        metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
+        if len(changes) < _FEWEST_CHANGES:
+            text = (
+                f"{counted(rows, 'row')}; {counted(len(before), 'run')} before this one have a "
+                f"row count, and {_FEWEST_CHANGES + 1} are needed to compare."
+            )
+            return run.result(passed=True, description=text, metadata=metadata)
+        change = rows - before[-1]
+        usual = median(changes)
+        distances = median(abs(each - usual) for each in changes) * _TO_DEVIATION
+        spread = max(distances, abs(usual) / 10 or before[-1] / 100)
+        low, high = usual - _DEVIATIONS * spread, usual + _DEVIATIONS * spread
+        return run.result(
+            passed=low <= change <= high,
+            description=f"{counted(rows, 'row')}, {change:+,} in this run; the last "
+            f"{counted(len(changes), 'change')} let {low:+,.0f} to {high:+,.0f} be expected.",
+            metadata={
+                **metadata,
+                "paimon/change": change,
+                "paimon/expected_low": round(low, 1),
+                "paimon/expected_high": round(high, 1),
+            },
+        )
+
+    text = f"Checks that the number of rows changes as in the last {runs} runs."
+    return define_check(asset, "row_count_anomaly", text, options, evaluate)
+
+
+def _counts_before(run: CheckRun, runs: int) -> list[int]:
+    """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
+    newest = run.table.latest_snapshot()
+    counts: dict[int, int] = {}
+    events = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * runs)
+    for record in events.records:
+        event = record.asset_materialization
+        numbers = {} if event is None else event.metadata
+        rows, snapshot = (numbers.get(key) for key in (ROW_COUNT, SNAPSHOT_ID))
+        if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
+            counts.setdefault(snapshot.value or 0, rows.value or 0)
+    counts.pop(0 if newest is None else newest.id, None)
+    return list(counts.values())[:runs][::-1]
+
+
+def build_unique_key_check(
+    asset: dg.AssetsDefinition,
+    columns: Sequence[str] | None = None,
+    *,
+    options: CheckOptions = _DEFAULTS,
+) -> dg.AssetChecksDefinition:
+    """Check that no two rows have the same key.
+
+    Args:
+        asset: A table asset.
+        columns: The key; the primary key by default. Nulls count as equal.
+        options: Name, severity, blocking, executor.
+
+    Raises:
+        InvalidInputError: In the run: the table has no primary key and no columns were given.
+
+    Cost:
+        The key columns once, twice if there are duplicates; memory as of `find_duplicates`.
+    """
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        key = tuple(columns or run.table.schema.primary_keys)
+        if not key:
+            raise InvalidInputError(
+                f"Table {run.table.name} has no primary key; name the columns that must be unique.",
+                kind="check-columns",
+            )
+        repeated = find_duplicates(run.reader(), key, run.executor())
+        named, keys = ", ".join(key), repeated.keys
+        metadata: Metadata = {
+            "paimon/rows": repeated.rows,
+            "paimon/duplicate_keys": keys,
+            "paimon/rows_with_duplicate_keys": repeated.rows_of_keys,
+            "paimon/key": named,
+        }
+        if repeated.examples:
+            metadata["paimon/examples"] = records_value(repeated.examples, show=run.shows_values)
+        verb = "is" if keys == 1 else "are"
+        text = f"{counted(keys, 'key')} ({named}) {verb} shared by {repeated.rows_of_keys:,} rows"
+        if not keys:
+            text = f"{counted(repeated.rows, 'row')}, each with a key of its own ({named})"
+        return run.result(passed=not keys, description=text, metadata=metadata)
+
+    text = "Checks that no two rows have the same key."
+    return define_check(asset, "unique_key", text, options, evaluate, is_of_rows=True)
+
+
+def find_duplicates(
+    read: ReadBuilder,
+    key: Sequence[str],
+    executor: CountingExecutor[Any],
+    *,
+    is_merged: bool = True,
+) -> RepeatedKeys:
+    """Find the keys of a table's newest snapshot that occur more than once.
+
+    Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
+
+    Cost:
+        Memory as `data.analyze` says; on Spark that of a grouped count.
+    """
+    read = read.with_columns(key)
+    plan = read.plan() if is_merged else unmerged_plan(read)
+    return executor.repeated_keys(plan.context, plan.splits, key)
+
+
+def unmerged_plan(read: ReadBuilder) -> Plan:
+    """Plan a read of every stored row, also of those that newer ones replace, with its kind."""
+    plan = read.with_row_kinds().plan()
+    return replace(plan, splits=tuple(replace(it, is_streaming=True) for it in plan.splits))
