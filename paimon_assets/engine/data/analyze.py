@@ -75,8 +75,6 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
 
 @dataclass(slots=True)
 class _Tally:
-    """The running summary of one column."""
-
     column: DataField
     nulls: int = 0
     minimum: Bound | None = None

@@ -80,8 +80,6 @@ def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
 
 @dataclass(slots=True)
 class _Tally:
-    """The running losses of one column."""
-
     column: CastColumn
     max_examples: int
     rows: int = 0
@@ -278,7 +276,6 @@ def _back(result: Array, target: DataType, source: DataType, settings: CastSetti
 
 
 def _without(array: Array, rows: Mask) -> Array:
-    """Return the values with null in some rows."""
     return pc.if_else(pa.array(~rows), array, pa.nulls(len(array), array.type))
 
 

@@ -210,7 +210,6 @@ def real_to_text(array: Array, cast: Cast) -> Array:
 
 
 def _plain_texts(values: Numbers) -> Array:
-    """Write the shortest texts, and .0 behind whole numbers."""
     text = from_numpy(values).cast(pa.string())
     is_whole = np.trunc(values) == values
     if not is_whole.any():
@@ -219,7 +218,6 @@ def _plain_texts(values: Numbers) -> Array:
 
 
 def _replace_rows(texts: Array, rows: Mask, by: str) -> Array:
-    """Return texts with one text in some rows."""
     return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
 
 

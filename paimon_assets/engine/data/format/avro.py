@@ -350,7 +350,6 @@ class Shape:
 
 
 def _retype(array: Any, target: Any, children: list[Any]) -> Array:
-    """Return the same values under another type."""
     if not children:
         return array.view(target)
     is_struct = pat.is_struct(target)

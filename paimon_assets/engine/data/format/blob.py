@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NoReturn
@@ -51,10 +52,19 @@ class BlobReader(FormatReader):
         Cost:
             One storage call a batch, and a step of Python a value: values are large.
         """
-        start = 0
+        start, batch_bytes = 0, min(batch_bytes, _BATCH_BYTES)
         while start < len(self._lengths):
-            stop = self._batch_end(start, batch_rows, min(batch_bytes, _BATCH_BYTES))
-            values = self._read(start, stop) if names else [None] * (stop - start)
+            begin = self._offsets[start]
+            fitting = bisect_right(self._offsets, begin + batch_bytes) - 1
+            stop = max(start + 1, min(fitting, start + batch_rows, len(self._lengths)))
+            values: list[bytes | None] = [None] * (stop - start)
+            if names:
+                self._source.seek(begin)
+                data = self._source.read(self._offsets[stop] - begin)
+                values = [
+                    self._value(data, self._offsets[row] - begin, self._lengths[row])
+                    for row in range(start, stop)
+                ]
             rows = pa.record_batch([pa.array(values, pa.large_binary())], schema=self.schema)
             yield rows.select(names)
             start = stop
@@ -62,22 +72,6 @@ class BlobReader(FormatReader):
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`."""
         return [(0, len(self._lengths))]
-
-    def _batch_end(self, start: int, batch_rows: int, batch_bytes: int) -> int:
-        stop, limit = start + 1, self._offsets[start] + batch_bytes
-        last = min(start + batch_rows, len(self._lengths))
-        while stop < last and self._offsets[stop + 1] <= limit:
-            stop += 1
-        return stop
-
-    def _read(self, start: int, stop: int) -> list[bytes | None]:
-        begin = self._offsets[start]
-        self._source.seek(begin)
-        data = self._source.read(self._offsets[stop] - begin)
-        return [
-            self._value(data, self._offsets[row] - begin, self._lengths[row])
-            for row in range(start, stop)
-        ]
 
     def _value(self, data: bytes, offset: int, length: int) -> bytes | None:
         if length == _NULL:

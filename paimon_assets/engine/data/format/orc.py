@@ -608,7 +608,6 @@ def _time(column: Any, zone: str, path: str) -> Any:
 
 
 def _move_back(column: Any, zone: str, path: str) -> Any:
-    """Move instants back by the writer's zone."""
     seconds = to_numpy(column.cast(pa.int64())) // _SECOND
     return _shift(column, offsets_of(seconds, zone, path), zone, path)
 

@@ -273,7 +273,6 @@ class ParquetReader(FormatReader):
         return [leaf.path for leaf in leaves]
 
     def _leaves(self, names: Sequence[str]) -> list[int]:
-        """Return the leaves of columns."""
         roots = tuple(f"{name}." for name in names)
         return [n for n, path in enumerate(self._paths) if f"{path}.".startswith(roots)]
 
@@ -380,7 +379,6 @@ def _batches(
 
 
 def _writer_schema(file: pq.ParquetFile) -> pa.Schema | None:
-    """Return the Arrow schema in the file's metadata, from an Arrow writer."""
     data = (file.metadata.metadata or {}).get(b"ARROW:schema")
     return None if data is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data)))
 
@@ -598,7 +596,6 @@ def _column_chunks(
 
 
 def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
-    """Return the bounds in the statistics of a chunk."""
     statistics = chunk.statistics
     if statistics is None:
         return UNKNOWN

@@ -204,7 +204,6 @@ def _is_one_of(data: Bytes, marks: bytes) -> npt.NDArray[np.bool_]:
 def _is_named(
     data: Bytes, starts: Longs, ends: Longs, names: Collection[str]
 ) -> npt.NDArray[np.bool_]:
-    """Return which ranges of bytes are one of some names."""
     mask = np.zeros(len(starts), dtype=np.bool_)
     for name in names:
         text = np.frombuffer(name.encode(), dtype=np.uint8)

@@ -53,17 +53,9 @@ from paimon_assets.engine.spec.types.data_types import (
     RowKind,
 )
 
-_OFFSETS: Any = np.arange(0, 2 * len(RowKind) + 1, 2, dtype=np.int32)
-_TEXTS: pa.Array[Any] = pa.Array.from_buffers(
-    pa.string(),
-    len(RowKind),
-    [
-        None,
-        pa.py_buffer(_OFFSETS),
-        pa.py_buffer("".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)).encode()),
-    ],
-)
-"""The texts of kinds, two characters each, by the number of the kind; without loading pandas."""
+_KIND_TEXTS: Any = pa.scalar(" ".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)))
+_TEXTS: Any = pc.split_pattern(_KIND_TEXTS, " ").values
+"""The texts of kinds by the number of the kind; made without loading pandas."""
 
 
 @dataclass(frozen=True, kw_only=True)
