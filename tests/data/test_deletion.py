@@ -10,55 +10,24 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
+from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.read.data_files import live_rows
-from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError
-from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    any_of,
-    bind,
-)
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull, any_of
 from tests.testkit.effort import often
-
-FILE_IO = LocalFileIO()
-EMPTY = serialize_row([], [])
-APPEND = first_table_schema(Schema.of({"a": "INT", "b": "STRING"}), time_millis=0)
-KEYED = first_table_schema(
-    Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}), time_millis=0
+from tests.testkit.split_reads import (
+    context_of,
+    deletion_files,
+    file_entry,
+    parquet_file,
+    read,
+    split_of,
 )
+from tests.testkit.tables import table_schema
 
-
-def context_of(schema, columns=None, predicate=None, **options):
-    return ReadContext(
-        table="db.t",
-        schema=schema.with_dynamic_options(options),
-        file_schemas=(),
-        columns=tuple(columns or schema.field_names),
-        predicate=None if predicate is None else bind(predicate, schema),
-        file_io=FileIOSpec(),
-    )
-
-
-def file_of(path, table, **meta):
-    return DataFileMeta(
-        file_name=path.name,
-        file_size=path.stat().st_size,
-        row_count=table.num_rows,
-        schema_id=0,
-        delete_row_count=0,
-        **meta,
-    )
+APPEND = table_schema({"a": "INT", "b": "STRING"})
+KEYED = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
 
 
 def written(directory, name, rows, *, rows_per_group=1000, file_format="parquet"):
@@ -66,62 +35,35 @@ def written(directory, name, rows, *, rows_per_group=1000, file_format="parquet"
     table = pa.Table.from_pylist(rows, schema=to_arrow_schema(APPEND.fields))
     path = directory / f"{name}.{file_format}"
     if file_format == "parquet":
-        pq.write_table(table, path, row_group_size=rows_per_group)
-    else:
-        orc.write_table(table, path, stripe_size=1)
-    return file_of(path, table)
+        return parquet_file(path, table, rows_per_group)
+    orc.write_table(table, path, stripe_size=1)
+    return file_entry(path, len(rows))
 
 
-def keyed_file(directory, name, records, *, rows_per_group, level, kinds=None):
+def keyed_file(directory, name, records, rows_per_group, level):
     """Write {key: (sequence number, value)} as one file."""
     keys = sorted(records)
+    numbers, values = zip(*(records[key] for key in keys), strict=True)
     table = pa.table(
         {
             "_KEY_k": pa.array(keys, pa.int32()),
-            "_SEQUENCE_NUMBER": pa.array([records[key][0] for key in keys], pa.int64()),
+            "_SEQUENCE_NUMBER": pa.array(numbers, pa.int64()),
             "_VALUE_KIND": pa.array([0] * len(keys), pa.int8()),
             "k": pa.array(keys, pa.int32()),
-            "v": pa.array([records[key][1] for key in keys], pa.int32()),
+            "v": pa.array(values, pa.int32()),
         }
     )
-    path = directory / f"{name}.parquet"
-    pq.write_table(table, path, row_group_size=rows_per_group)
     types = [field.type for field in KEYED.key_fields]
-    numbers = [records[key][0] for key in keys]
-    return file_of(
-        path,
+    return parquet_file(
+        directory / f"{name}.parquet",
         table,
+        rows_per_group,
         level=level,
         min_key=serialize_row([keys[0]], types),
         max_key=serialize_row([keys[-1]], types),
         min_sequence_number=min(numbers),
         max_sequence_number=max(numbers),
     )
-
-
-def deletions_of(directory, deleted, *, bitmap64=False):
-    """Write {file: positions} as one index file; return a DeletionFile for each."""
-    vectors = {file.file_name: DeletionVector.of(rows) for file, rows in deleted}
-    data, metas = write_index_file(vectors, bitmap64=bitmap64)
-    path = directory / "index-1"
-    path.write_bytes(data)
-    return tuple(
-        DeletionFile(
-            path=str(path), offset=meta.offset, length=meta.length, cardinality=meta.cardinality
-        )
-        for meta in metas
-    )
-
-
-def split_of(directory, files, deletions=None, **more):
-    known = {"snapshot_id": 1, "partition": EMPTY, "bucket": 0, "bucket_path": str(directory)}
-    return DataSplit(**{**known, "data_files": tuple(files), "deletion_files": deletions, **more})
-
-
-def read(context, split):
-    batches = list(read_split(context, split, FILE_IO))
-    schema = to_arrow_schema(context.schema.columns(context.columns))
-    return pa.Table.from_batches(batches, schema=schema).to_pylist()
 
 
 @given(
@@ -191,15 +133,10 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
         written(tmp_path, f"f{number}", rows, rows_per_group=size, file_format=file_format)
         for number, (rows, _, size) in enumerate(drawn)
     ]
-    deleted = [(file, gone) for file, (_, gone, _) in zip(files, drawn, strict=True)]
-    known = [(file, gone) for file, gone in deleted if gone is not None]
-    by_name = {
-        file.file_name: deletion
-        for (file, _), deletion in zip(
-            known, deletions_of(tmp_path, known, bitmap64=bitmap64), strict=True
-        )
-    }
-    split = split_of(tmp_path, files, tuple(by_name.get(file.file_name) for file in files))
+    gone = {f.file_name: gone for f, (_, gone, _) in zip(files, drawn, strict=True) if gone}
+    by_name = deletion_files(tmp_path, gone, bitmap64=bitmap64)
+    deletions = tuple(by_name.get(file.file_name) for file in files)
+    split = split_of(tmp_path, files, deletion_files=deletions)
     alive = [
         row
         for rows, gone, _ in drawn
@@ -226,20 +163,18 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
 )
 @example([({1, 2}, set()), ({2}, {0})], 1, None)
 def test_a_deleted_record_does_not_take_part_in_a_merge(tmp_path, runs, rows_per_group, above):
-    files, deleted, best = [], [], {}
+    files, deleted, best = [], {}, {}
     for number, (keys, positions) in enumerate(runs):
         records = {key: (100 * number + key, 1000 * number + key) for key in keys}
-        file = keyed_file(
-            tmp_path, f"r{number}", records, rows_per_group=rows_per_group,
-            level=5 if number == 0 else 0,
-        )  # fmt: skip
+        level = 5 if number == 0 else 0
+        files.append(keyed_file(tmp_path, f"r{number}", records, rows_per_group, level))
         gone = {position for position in positions if position < len(keys)}
-        files.append(file)
-        deleted.append((file, gone))
+        deleted[files[-1].file_name] = gone
         for position, key in enumerate(sorted(keys)):
             if position not in gone:
                 best[key] = records[key][1]
-    split = split_of(tmp_path, files, deletions_of(tmp_path, deleted))
+    deletions = tuple(deletion_files(tmp_path, deleted).values())
+    split = split_of(tmp_path, files, deletion_files=deletions)
     predicate = None
     if above is not None:
         predicate = Comparison(field="k", op=CompareOp.GT, literal=above)
@@ -250,15 +185,18 @@ def test_a_deleted_record_does_not_take_part_in_a_merge(tmp_path, runs, rows_per
 
 def one_file(tmp_path, deleted):
     file = written(tmp_path, "f", [{"a": number, "b": str(number)} for number in range(10)])
-    (deletion,) = deletions_of(tmp_path, [(file, deleted)])
-    return file, deletion
+    return file, deletion_files(tmp_path, {file.file_name: deleted})[file.file_name]
+
+
+def read_one(directory, file, deletion):
+    return read(context_of(APPEND), split_of(directory, [file], deletion_files=(deletion,)))
 
 
 def test_a_missing_index_file_says_that_the_snapshot_may_have_expired(tmp_path):
     file, deletion = one_file(tmp_path, {1})
     (tmp_path / "index-1").unlink()
     with pytest.raises(NotFoundError, match="may have expired") as caught:
-        read(context_of(APPEND), split_of(tmp_path, [file], (deletion,)))
+        read_one(tmp_path, file, deletion)
     assert caught.value.kind == "file-not-found"
 
 
@@ -269,26 +207,26 @@ def test_a_damaged_vector_is_an_error_and_no_row_is_returned(tmp_path, at):
     data[at] ^= 0xFF
     (tmp_path / "index-1").write_bytes(bytes(data))
     with pytest.raises(FormatError, match="index-1: damaged deletion vector"):
-        next(read_split(context_of(APPEND), split_of(tmp_path, [file], (deletion,)), FILE_IO))
+        read_one(tmp_path, file, deletion)
 
 
 def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
     file, deletion = one_file(tmp_path, {10})
     with pytest.raises(FormatError, match=r"deletes row 10 of 'f\.parquet', which has 10 rows"):
-        read(context_of(APPEND), split_of(tmp_path, [file], (deletion,)))
+        read_one(tmp_path, file, deletion)
     file, deletion = one_file(tmp_path, {1, 2})
     wrong = replace(deletion, cardinality=3)
     with pytest.raises(FormatError, match="it holds 2 rows, the table says 3"):
-        read(context_of(APPEND), split_of(tmp_path, [file], (wrong,)))
+        read_one(tmp_path, file, wrong)
     unknown = replace(deletion, cardinality=None)
-    assert len(read(context_of(APPEND), split_of(tmp_path, [file], (unknown,)))) == 8
+    assert len(read_one(tmp_path, file, unknown)) == 8
 
 
 def test_row_groups_are_still_left_out(tmp_path):
     file = written(
         tmp_path, "f", [{"a": number, "b": "x"} for number in range(1000)], rows_per_group=100
     )
-    (deletion,) = deletions_of(tmp_path, [(file, {0, 850, 851})])
+    deletions = tuple(deletion_files(tmp_path, {file.file_name: {0, 850, 851}}).values())
     # Damage the pages of the first row groups: a read that opened them would notice.
     path = tmp_path / file.file_name
     metadata = pq.ParquetFile(path).metadata
@@ -299,5 +237,5 @@ def test_row_groups_are_still_left_out(tmp_path):
     path.write_bytes(bytes(data))
     predicate = Comparison(field="a", op=CompareOp.GE, literal=849)
     context = context_of(APPEND, ["a"], predicate)
-    found = read(context, split_of(tmp_path, [file], (deletion,)))
+    found = read(context, split_of(tmp_path, [file], deletion_files=deletions))
     assert [row["a"] for row in found] == [849, *range(852, 1000)]

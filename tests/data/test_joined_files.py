@@ -3,71 +3,44 @@
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
-from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, bind
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from tests.testkit.blob_files import file_bytes
 from tests.testkit.effort import often
+from tests.testkit.split_reads import (
+    context_of,
+    deletion_files,
+    file_entry,
+    parquet_file,
+    read,
+    split_of,
+)
+from tests.testkit.tables import table_schema
 
-FILE_IO = LocalFileIO()
-EMPTY = serialize_row([], [])
 NAMES = ("a", "b", "c", "d")
-SCHEMA = first_table_schema(Schema.of(dict.fromkeys(NAMES, "INT")), time_millis=0)
+SCHEMA = table_schema(dict.fromkeys(NAMES, "INT"))
 
 
 def written(directory, name, columns, *, first, sequence, rows_per_group=1000, **meta):
     """Write some columns of rows `first` onwards as one file."""
     table = pa.table({column: pa.array(values, pa.int32()) for column, values in columns.items()})
+    numbers = {"min_sequence_number": sequence, "max_sequence_number": sequence}
+    known = {"first_row_id": first, "write_cols": tuple(columns), **numbers}
     path = directory / f"{name}.parquet"
-    pq.write_table(table, path, row_group_size=rows_per_group)
-    known = {
-        "file_name": path.name,
-        "file_size": path.stat().st_size,
-        "row_count": table.num_rows,
-        "schema_id": SCHEMA.id,
-        "first_row_id": first,
-        "min_sequence_number": sequence,
-        "max_sequence_number": sequence,
-        "write_cols": tuple(columns),
-    }
-    return DataFileMeta(**{**known, **meta})
+    return parquet_file(path, table, rows_per_group, **{**known, **meta})
 
 
-def read(directory, files, *, columns=NAMES, predicate=None, schema=SCHEMA, **more):
-    options = {"read.batch-size": more.pop("batch_rows", "1000")}
-    context = ReadContext(
-        table="db.t",
-        schema=schema.with_dynamic_options(options),
-        file_schemas=more.pop("file_schemas", ()),
-        columns=tuple(columns),
-        predicate=None if predicate is None else bind(predicate, schema),
-        file_io=FileIOSpec(),
-    )
-    split = DataSplit(
-        snapshot_id=1,
-        partition=EMPTY,
-        bucket=0,
-        bucket_path=str(directory),
-        data_files=tuple(files),
-        **more,
-    )
-    batches = list(read_split(context, split, FILE_IO))
-    arrow_schema = to_arrow_schema(schema.columns(columns))
-    return pa.Table.from_batches(batches, schema=arrow_schema).to_pylist()
+def read_files(
+    directory, files, *, columns=NAMES, predicate=None, schema=SCHEMA, batch_rows="1000",
+    file_schemas=(), **more,
+):  # fmt: skip
+    options = {"read.batch-size": batch_rows}
+    context = context_of(schema, columns, predicate, file_schemas=file_schemas, **options)
+    return read(context, split_of(directory, files, **more))
 
 
 @st.composite
@@ -124,7 +97,7 @@ def test_every_column_comes_from_the_newest_file_that_has_it(
         name, bound = above
         predicate = Comparison(field=name, op=CompareOp.GT, literal=bound)
         expected = [row for row in expected if row[name] is not None and row[name] > bound]
-    found = read(
+    found = read_files(
         tmp_path, files, columns=columns, predicate=predicate, batch_rows=batch_rows,
         deletion_files=tuple(vector_of(tmp_path, deletions, file) for file in files),
     )  # fmt: skip
@@ -135,15 +108,18 @@ def test_every_column_comes_from_the_newest_file_that_has_it(
 def vector_of(directory, deletions, file):
     if file.file_name not in deletions:
         return None
-    data, (meta,) = write_index_file({"f": DeletionVector.of(deletions[file.file_name])})
-    path = directory / f"index-{file.file_name}"
-    path.write_bytes(data)
-    return DeletionFile(path=str(path), offset=meta.offset, length=meta.length)
+    folder = directory / f"index-{file.file_name}"
+    folder.mkdir(exist_ok=True)
+    name = file.file_name
+    return deletion_files(folder, {name: deletions[name]})[name]
 
 
 def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
     file = written(tmp_path, "f", {"b": [1, 2]}, first=0, sequence=1)
-    assert read(tmp_path, [file], columns=["a", "b"]) == [{"a": None, "b": 1}, {"a": None, "b": 2}]
+    assert read_files(tmp_path, [file], columns=["a", "b"]) == [
+        {"a": None, "b": 1},
+        {"a": None, "b": 2},
+    ]
 
 
 def test_columns_that_no_file_has_are_null_in_every_row(tmp_path):
@@ -151,7 +127,7 @@ def test_columns_that_no_file_has_are_null_in_every_row(tmp_path):
         written(tmp_path, "f1", {"b": [1, 2]}, first=0, sequence=1),
         written(tmp_path, "f2", {"c": [3, 4]}, first=0, sequence=2),
     ]
-    assert read(tmp_path, files, columns=["a"]) == [{"a": None}, {"a": None}]
+    assert read_files(tmp_path, files, columns=["a"]) == [{"a": None}, {"a": None}]
 
 
 def test_columns_are_found_by_id_after_a_rename(tmp_path):
@@ -163,14 +139,14 @@ def test_columns_are_found_by_id_after_a_rename(tmp_path):
         written(tmp_path, "f1", {"a": [1], "b": [2]}, first=0, sequence=1),
         written(tmp_path, "f2", {"b": [10]}, first=0, sequence=2, schema_id=1),
     ]
-    found = read(tmp_path, files, columns=["a", "b"], schema=renamed, file_schemas=(SCHEMA,))
+    found = read_files(tmp_path, files, columns=["a", "b"], schema=renamed, file_schemas=(SCHEMA,))
     assert found == [{"a": 2, "b": 10}]
 
 
 def test_row_tracking_columns_of_a_compacted_file_are_not_the_tables(tmp_path):
     columns = {"a": [1], "b": [2], "c": [3], "d": [4], "_ROW_ID": [7], "_SEQUENCE_NUMBER": [9]}
     file = written(tmp_path, "f", columns, first=None, sequence=9)
-    assert read(tmp_path, [file]) == [{"a": 1, "b": 2, "c": 3, "d": 4}]
+    assert read_files(tmp_path, [file]) == [{"a": 1, "b": 2, "c": 3, "d": 4}]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +158,7 @@ def test_files_that_overlap_in_part_are_refused(tmp_path, first, values):
         written(tmp_path, "f2", {"b": values}, first=first, sequence=2),
     ]
     with pytest.raises(FormatError, match=r"f1\.parquet.*f2\.parquet.*same rows") as caught:
-        read(tmp_path, files)
+        read_files(tmp_path, files)
     assert caught.value.kind == "row-range"
 
 
@@ -190,20 +166,17 @@ def test_a_file_with_fewer_rows_than_its_metadata_says_is_noticed(tmp_path):
     short = written(tmp_path, "f2", {"b": [1, 2]}, first=0, sequence=2, row_count=3)
     files = [written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1), short]
     with pytest.raises(FormatError, match="same rows"):
-        read(tmp_path, files)
+        read_files(tmp_path, files)
 
 
-BLOBS = first_table_schema(Schema.of({"a": "INT", "b": "BLOB"}), time_millis=0)
+BLOBS = table_schema({"a": "INT", "b": "BLOB"})
 
 
 def blob_file(directory, name, values, *, first, sequence):
     path = directory / f"{name}.blob"
     path.write_bytes(file_bytes(values))
-    return DataFileMeta(
-        file_name=path.name, file_size=path.stat().st_size, row_count=len(values),
-        schema_id=0, first_row_id=first, min_sequence_number=sequence,
-        max_sequence_number=sequence, write_cols=("b",),
-    )  # fmt: skip
+    numbers = {"min_sequence_number": sequence, "max_sequence_number": sequence}
+    return file_entry(path, len(values), first_row_id=first, write_cols=("b",), **numbers)
 
 
 def test_blob_files_follow_each_other_along_the_rows(tmp_path):
@@ -213,10 +186,12 @@ def test_blob_files_follow_each_other_along_the_rows(tmp_path):
         blob_file(tmp_path, "b1", [b"x", None], first=0, sequence=1),
     ]
     rows = [{"a": 1, "b": b"x"}, {"a": 2, "b": None}, {"a": 3, "b": b"z"}]
-    assert read(tmp_path, files, columns=["a", "b"], schema=BLOBS) == rows
-    assert read(tmp_path, files, columns=["b"], schema=BLOBS) == [{"b": r["b"]} for r in rows]
+    assert read_files(tmp_path, files, columns=["a", "b"], schema=BLOBS) == rows
+    assert read_files(tmp_path, files, columns=["b"], schema=BLOBS) == [{"b": r["b"]} for r in rows]
     deleted = vector_of(tmp_path, {"a.parquet": {0, 1}}, files[1])
-    found = read(tmp_path, files, columns=["b"], schema=BLOBS, deletion_files=(None, deleted, None))
+    found = read_files(
+        tmp_path, files, columns=["b"], schema=BLOBS, deletion_files=(None, deleted, None)
+    )
     assert found == [{"b": b"z"}]
 
 
@@ -227,7 +202,7 @@ def test_newer_blob_files_replace_older_ones(tmp_path):
         blob_file(tmp_path, "b2", [b"new"], first=0, sequence=2),
         blob_file(tmp_path, "b3", [b"newer"], first=1, sequence=2),
     ]
-    found = read(tmp_path, files, columns=["b"], schema=BLOBS)
+    found = read_files(tmp_path, files, columns=["b"], schema=BLOBS)
     assert found == [{"b": b"new"}, {"b": b"newer"}]
 
 
@@ -239,16 +214,12 @@ def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
         blob_file(tmp_path, "b2", [b"y", b"z"], first=first, sequence=1),
     ]
     with pytest.raises(FormatError, match="same rows"):
-        read(tmp_path, files, columns=["a", "b"], schema=BLOBS)
+        read_files(tmp_path, files, columns=["a", "b"], schema=BLOBS)
 
 
 def test_a_blob_column_among_others_is_a_reference_and_refused(tmp_path):
     table = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
-    path = tmp_path / "f.parquet"
-    pq.write_table(table, path)
-    file = DataFileMeta(
-        file_name="f.parquet", file_size=path.stat().st_size, row_count=1, schema_id=0
-    )
+    file = parquet_file(tmp_path / "f.parquet", table)
     with pytest.raises(UnsupportedFeatureError, match="as references") as caught:
-        read(tmp_path, [file], columns=["a"], schema=BLOBS)
+        read_files(tmp_path, [file], columns=["a"], schema=BLOBS)
     assert caught.value.kind == "blob-reference"

@@ -13,23 +13,14 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, bind
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
+from tests.testkit.split_reads import FILE_IO, context_of, parquet_file, read, split_of
+from tests.testkit.tables import table_schema
 
-FILE_IO = LocalFileIO()
-EMPTY = serialize_row([], [])
 ADD, BEFORE, AFTER, DELETE = 0, 1, 2, 3
-
-
-def table_schema(columns, **declared):
-    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
 
 
 def keyed(columns=None, **options):
@@ -49,48 +40,19 @@ def write(directory, number, schema, records, *, level=0, rows_per_group=None, t
         table = table.add_column(0, "_SEQUENCE_NUMBER", pa.array(numbers, pa.int64()))
         if not thin:
             table = table.add_column(0, "_KEY_id", table["id"])
-    path = directory / f"data-{number}.parquet"
-    pq.write_table(table, path, row_group_size=rows_per_group or 1000)
     types = [field.type for field in schema.key_fields]
     keys = [row["id"] for _, _, row in records]
     known = {
-        "min_key": serialize_row([keys[0]], types) if types else EMPTY,
-        "max_key": serialize_row([keys[-1]], types) if types else EMPTY,
+        "min_key": serialize_row([keys[0]], types) if types else EMPTY_ROW,
+        "max_key": serialize_row([keys[-1]], types) if types else EMPTY_ROW,
         "delete_row_count": sum(kind in (BEFORE, DELETE) for kind in kinds),
         "min_sequence_number": min(numbers),
         "max_sequence_number": max(numbers),
     }
-    return DataFileMeta(
-        file_name=path.name,
-        file_size=path.stat().st_size,
-        row_count=len(records),
-        schema_id=schema.id,
-        level=level,
-        **{**known, **meta},
+    known |= {"schema_id": schema.id, "level": level, **meta}
+    return parquet_file(
+        directory / f"data-{number}.parquet", table, rows_per_group or 1000, **known
     )
-
-
-def context_of(schema, *, columns=None, predicate=None, file_schemas=()):
-    return ReadContext(
-        table="db.t",
-        schema=schema,
-        file_schemas=file_schemas,
-        columns=tuple(schema.field_names if columns is None else columns),
-        predicate=None if predicate is None else bind(predicate, schema),
-        file_io=FileIOSpec(),
-    )
-
-
-def split_of(directory, files, **more):
-    known = {"snapshot_id": 1, "partition": EMPTY, "bucket": 0, "bucket_path": str(directory)}
-    return DataSplit(**{**known, "data_files": tuple(files), **more})
-
-
-def read(context, split):
-    batches = list(read_split(context, split, FILE_IO))
-    schema = to_arrow_schema(context.schema.columns(context.columns))
-    assert all(batch.schema.equals(schema) and batch.num_rows for batch in batches)
-    return pa.Table.from_batches(batches, schema=schema).to_pylist()
 
 
 def row(key, value, ts=0):
