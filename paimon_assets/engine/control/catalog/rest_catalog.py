@@ -16,46 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.codec.rest.documents import (
-    AlterDatabaseRequest,
-    AlterDatabaseResponse,
-    AlterTableRequest,
-    AlterViewRequest,
-    AuthRequest,
-    AuthResponse,
-    CommitRequest,
-    CommitResponse,
-    CreateBranchRequest,
-    CreateDatabaseRequest,
-    CreateTableRequest,
-    CreateTagRequest,
-    CreateViewRequest,
-    DatabaseResponse,
-    ForwardBranchRequest,
-    FunctionResponse,
-    ListBranchesResponse,
-    ListConsumersResponse,
-    ListDatabasesResponse,
-    ListFunctionsResponse,
-    ListTablesResponse,
-    ListTagsResponse,
-    ListViewsResponse,
-    Page,
-    RenameRequest,
-    ResetConsumerRequest,
-    RollbackRequest,
-    RollbackSchemaRequest,
-    SnapshotInstant,
-    SnapshotResponse,
-    TableResponse,
-    TagInstant,
-    TagResponse,
-    TokenResponse,
-    ViewChange,
-    ViewResponse,
-    ViewSchema,
-)
+from paimon_assets.engine.codec.rest import documents as rest
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.publishing import after
@@ -145,7 +106,11 @@ class TableStorage:
     """The storage of one table, opened with the catalog's data token."""
 
     def __init__(
-        self, path: str, options: Mapping[str, str], ask: Callable[[], TokenResponse], clock: Clock
+        self,
+        path: str,
+        options: Mapping[str, str],
+        ask: Callable[[], rest.TokenResponse],
+        clock: Clock,
     ) -> None:
         self._path = path
         self._options = {
@@ -182,7 +147,7 @@ class TableStorage:
             self._opened = (opened, token.expires_at_millis)
             return self._opened
 
-    def options_with(self, token: TokenResponse) -> dict[str, str]:
+    def options_with(self, token: rest.TokenResponse) -> dict[str, str]:
         """Return the options that open the storage with a token."""
         given = {**self._options, **storage_options(token.token)}
         return {**given, "oss.endpoint": self._endpoint} if self._endpoint else given
@@ -220,9 +185,9 @@ def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def named(identifier: Identifier) -> documents.Identifier:
+def named(identifier: Identifier) -> rest.Identifier:
     """Return a table as requests name it, with its branch."""
-    return documents.Identifier(database=identifier.database, object=identifier.object_name)
+    return rest.Identifier(database=identifier.database, object=identifier.object_name)
 
 
 def path_to(identifier: Identifier, *more: str, kind: str = "tables") -> tuple[str, ...]:
@@ -235,7 +200,7 @@ def path_of_main(identifier: Identifier, *more: str) -> tuple[str, ...]:
     return path_to(identifier.at_branch(MAIN_BRANCH), *more)
 
 
-def schema_of(got: TableResponse) -> TableSchema:
+def schema_of(got: rest.TableResponse) -> TableSchema:
     """Return the newest schema of a table."""
     schema = got.schema
     return TableSchema(
@@ -250,7 +215,7 @@ def schema_of(got: TableResponse) -> TableSchema:
     )
 
 
-def tag_of(got: TagResponse) -> Tag:
+def tag_of(got: rest.TagResponse) -> Tag:
     """Return a tag; its time is the wall clock of this machine."""
     created = got.tag_create_time
     return Tag(
@@ -330,7 +295,7 @@ class RestCatalog:
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        return sorted(self._api.listed(("databases",), ListDatabasesResponse, "databases"))
+        return sorted(self._api.listed(("databases",), rest.ListDatabasesResponse, "databases"))
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
@@ -339,24 +304,24 @@ class RestCatalog:
         check_name("database", name)
         try:
             with naming(database=name):
-                body = CreateDatabaseRequest(name=name, options=options or {})
+                body = rest.CreateDatabaseRequest(name=name, options=options or {})
                 self._api.post(("databases",), body)
         except AlreadyExistsError:
             if not ignore_if_exists:
                 raise
 
-    def get_database(self, name: str) -> DatabaseResponse:
+    def get_database(self, name: str) -> rest.DatabaseResponse:
         """Return a database, with its options and owner."""
         with naming(database=check_name("database", name)):
-            return self._api.get(("databases", name), DatabaseResponse)
+            return self._api.get(("databases", name), rest.DatabaseResponse)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
-    ) -> AlterDatabaseResponse:
+    ) -> rest.AlterDatabaseResponse:
         """Remove and set options of a database."""
-        body = AlterDatabaseRequest(removals=tuple(removals), updates=updates or {})
+        body = rest.AlterDatabaseRequest(removals=tuple(removals), updates=updates or {})
         with naming(database=check_name("database", name)):
-            return self._api.post(("databases", name), body, AlterDatabaseResponse)
+            return self._api.post(("databases", name), body, rest.AlterDatabaseResponse)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` its tables, views and functions too.
@@ -390,9 +355,9 @@ class RestCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
-        return self._list(database, "tables", ListTablesResponse)
+        return self._list(database, "tables", rest.ListTablesResponse)
 
-    def _list(self, database: str, kind: str, into: type[Page]) -> list[str]:
+    def _list(self, database: str, kind: str, into: type[rest.Page]) -> list[str]:
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 
@@ -442,7 +407,7 @@ class RestCatalog:
         )
         try:
             with naming(identifier):
-                body = CreateTableRequest(identifier=named(identifier), schema=asked)
+                body = rest.CreateTableRequest(identifier=named(identifier), schema=asked)
                 self._api.post(("databases", identifier.database, "tables"), body)
         except AlreadyExistsError:
             if not ignore_if_exists:
@@ -454,7 +419,7 @@ class RestCatalog:
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to a table's schema, all or none."""
         with naming(identifier):
-            self._api.post(path_to(identifier), AlterTableRequest(changes=tuple(changes)))
+            self._api.post(path_to(identifier), rest.AlterTableRequest(changes=tuple(changes)))
         with after("changed", str(identifier)):
             return self.load_schema(identifier)
 
@@ -469,7 +434,7 @@ class RestCatalog:
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
-        body = RenameRequest(source=named(source), destination=named(target))
+        body = rest.RenameRequest(source=named(source), destination=named(target))
         with naming(source, taken=target):
             self._api.post(("tables", "rename"), body)
 
@@ -477,7 +442,7 @@ class RestCatalog:
         """Return the newest snapshot, None if nothing was committed yet."""
         try:
             with naming(identifier):
-                answer = self._api.get(path_to(identifier, "snapshot"), SnapshotResponse)
+                answer = self._api.get(path_to(identifier, "snapshot"), rest.SnapshotResponse)
         except NotFoundError as error:
             if error.kind != "snapshot-not-found":
                 raise
@@ -494,14 +459,16 @@ class RestCatalog:
         statistics: Sequence[PartitionStatistics],
     ) -> bool:
         """Make a snapshot the newest; see `VersionedCatalog`."""
-        commit = CommitRequest(
+        commit = rest.CommitRequest(
             table_id=table_uuid,
             base_snapshot_uuid=base_uuid,
             snapshot=snapshot,
             statistics=tuple(statistics),
         )
         with naming(identifier):
-            return self._api.post(path_to(identifier, "commit"), commit, CommitResponse).success
+            return self._api.post(
+                path_to(identifier, "commit"), commit, rest.CommitResponse
+            ).success
 
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
@@ -511,11 +478,11 @@ class RestCatalog:
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
             raise raced(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
         instant = (
-            TagInstant(tag_name=target)
+            rest.TagInstant(tag_name=target)
             if isinstance(target, str)
-            else SnapshotInstant(snapshot_id=target)
+            else rest.SnapshotInstant(snapshot_id=target)
         )
-        body = RollbackRequest(instant=instant, from_snapshot=from_snapshot)
+        body = rest.RollbackRequest(instant=instant, from_snapshot=from_snapshot)
         try:
             with naming(identifier):
                 self._api.post(path_to(identifier, "rollback"), body)
@@ -525,12 +492,14 @@ class RestCatalog:
     def list_tags(self, identifier: Identifier) -> list[str]:
         """Return the names of all tags, sorted."""
         with naming(identifier):
-            return sorted(self._api.listed(path_to(identifier, "tags"), ListTagsResponse, "tags"))
+            return sorted(
+                self._api.listed(path_to(identifier, "tags"), rest.ListTagsResponse, "tags")
+            )
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
         """Return a tag."""
         with naming(identifier):
-            return tag_of(self._api.get(path_to(identifier, "tags", name), TagResponse))
+            return tag_of(self._api.get(path_to(identifier, "tags", name), rest.TagResponse))
 
     def create_tag(
         self,
@@ -544,7 +513,7 @@ class RestCatalog:
         kept = (
             None if time_retained is None else f"{time_retained // dt.timedelta(milliseconds=1)}ms"
         )
-        tag = CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=kept)
+        tag = rest.CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=kept)
         with naming(identifier):
             self._api.post(path_to(identifier, "tags"), tag)
 
@@ -556,7 +525,7 @@ class RestCatalog:
     def list_branches(self, identifier: Identifier) -> list[str]:
         """Return the names of all branches but main, sorted."""
         with naming(identifier):
-            answer = self._api.get(path_of_main(identifier, "branches"), ListBranchesResponse)
+            answer = self._api.get(path_of_main(identifier, "branches"), rest.ListBranchesResponse)
         return sorted(set(answer.branches) - {MAIN_BRANCH})
 
     def create_branch(
@@ -564,7 +533,7 @@ class RestCatalog:
     ) -> None:
         """Make a branch: empty, or with the state of a tag."""
         with naming(identifier):
-            body = CreateBranchRequest(branch=name, from_tag=from_tag)
+            body = rest.CreateBranchRequest(branch=name, from_tag=from_tag)
             self._api.post(path_of_main(identifier, "branches"), body)
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
@@ -576,13 +545,13 @@ class RestCatalog:
         """Make main equal to a branch."""
         with naming(identifier):
             path = path_of_main(identifier, "branches", name, "forward")
-            self._api.post(path, ForwardBranchRequest())
+            self._api.post(path, rest.ForwardBranchRequest())
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         """Return consumer → the next snapshot it will read, by name."""
         with naming(identifier):
             path = path_to(identifier, "consumers")
-            consumers = self._api.listed(path, ListConsumersResponse, "consumers")
+            consumers = self._api.listed(path, rest.ListConsumersResponse, "consumers")
         return {
             each.consumer_id: each.next_snapshot
             for each in sorted(consumers, key=lambda each: each.consumer_id)
@@ -593,48 +562,48 @@ class RestCatalog:
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
-        body = ResetConsumerRequest(consumer_id=consumer_id, next_snapshot_id=next_snapshot)
+        body = rest.ResetConsumerRequest(consumer_id=consumer_id, next_snapshot_id=next_snapshot)
         with naming(identifier):
             self._api.post(path_to(identifier, "consumers", "reset"), body)
 
     def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
         """Whether the server lets a reader see these columns as they are."""
-        body = AuthRequest(select=tuple(columns))
+        body = rest.AuthRequest(select=tuple(columns))
         with naming(identifier):
             path = path_to(identifier, "auth")
-            answer = self._api.post(path, body, AuthResponse, is_change=False)
+            answer = self._api.post(path, body, rest.AuthResponse, is_change=False)
         return not answer.filter and not answer.column_masking
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
         """Make a schema the newest again; see `VersionedCatalog`."""
         with naming(identifier):
-            body = RollbackSchemaRequest(schema_id=schema_id)
+            body = rest.RollbackSchemaRequest(schema_id=schema_id)
             self._api.post(path_to(identifier, "rollback-schema"), body)
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
-        return self._list(database, "functions", ListFunctionsResponse)
+        return self._list(database, "functions", rest.ListFunctionsResponse)
 
-    def get_function(self, identifier: Identifier) -> FunctionResponse:
+    def get_function(self, identifier: Identifier) -> rest.FunctionResponse:
         """Return a function."""
-        return self._api.get(path_to(identifier, kind="functions"), FunctionResponse)
+        return self._api.get(path_to(identifier, kind="functions"), rest.FunctionResponse)
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        return self._list(database, "views", ListViewsResponse)
+        return self._list(database, "views", rest.ListViewsResponse)
 
-    def get_view(self, identifier: Identifier) -> ViewResponse:
+    def get_view(self, identifier: Identifier) -> rest.ViewResponse:
         """Return a view."""
-        return self._api.get(path_to(identifier, kind="views"), ViewResponse)
+        return self._api.get(path_to(identifier, kind="views"), rest.ViewResponse)
 
-    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
+    def create_view(self, identifier: Identifier, schema: rest.ViewSchema) -> None:
         """Create a view."""
-        body = CreateViewRequest(identifier=named(identifier), schema=schema)
+        body = rest.CreateViewRequest(identifier=named(identifier), schema=schema)
         self._api.post(("databases", identifier.database, "views"), body)
 
-    def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
+    def alter_view(self, identifier: Identifier, changes: Sequence[rest.ViewChange]) -> None:
         """Change a view, all changes or none."""
-        body = AlterViewRequest(changes=tuple(changes))
+        body = rest.AlterViewRequest(changes=tuple(changes))
         self._api.post(path_to(identifier, kind="views"), body)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
@@ -647,13 +616,13 @@ class RestCatalog:
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name."""
-        body = RenameRequest(source=named(source), destination=named(target))
+        body = rest.RenameRequest(source=named(source), destination=named(target))
         self._api.post(("views", "rename"), body)
 
-    def _got(self, identifier: Identifier) -> TableResponse:
+    def _got(self, identifier: Identifier) -> rest.TableResponse:
         try:
             with naming(identifier):
-                return self._api.get(path_to(identifier), TableResponse)
+                return self._api.get(path_to(identifier), rest.TableResponse)
         except NotFoundError as error:
             if error.kind != "table-not-found" or identifier.branch == MAIN_BRANCH:
                 raise
@@ -664,14 +633,14 @@ class RestCatalog:
             details={"table": str(identifier), "branch": identifier.branch},
         )
 
-    def _file_io(self, identifier: Identifier, got: TableResponse, path: str) -> FileIO:
+    def _file_io(self, identifier: Identifier, got: rest.TableResponse, path: str) -> FileIO:
         """Return a table's storage; tokens are kept while the table is the same."""
         if got.is_external or not Options(self._options).get(DATA_TOKEN_ENABLED):
             return file_io_for(path, storage_options(self._options))
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
         file_io = self._storages.get(key)
         if file_io is None:
-            ask = partial(self._api.get, path_of_main(identifier, "token"), TokenResponse)
+            ask = partial(self._api.get, path_of_main(identifier, "token"), rest.TokenResponse)
             storage = TableStorage(path, self._options, ask, self._clock)
             file_io = self._storages.setdefault(key, RenewedFileIO(storage.opened))
         return file_io
