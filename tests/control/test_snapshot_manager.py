@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 )
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import snapshot
+from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import commit, message, new_store, plain_file
 
@@ -109,9 +110,8 @@ def test_other_files_in_the_directory_are_no_snapshots(table):
 
 def test_a_missing_snapshot_is_named_with_the_range_there_is(table):
     table.add(3, 4)
-    with pytest.raises(NotFoundError, match=r"Snapshot 2 .*snapshots 3 to 4") as caught:
+    with refused(NotFoundError, r"Snapshot 2 .*snapshots 3 to 4", kind="snapshot-not-found"):
         table.manager.snapshot(2)
-    assert caught.value.kind == "snapshot-not-found"
 
 
 def test_a_damaged_snapshot_is_a_format_error_that_names_the_file(table):
@@ -294,9 +294,8 @@ def test_no_commit_follows_the_highest_number(store):
     LocalFileIO().publish(f"{store.paths.snapshot_directory}/snapshot-{highest + 1}", last)
     for _ in range(2):
         assert store.snapshots.latest_id() == highest
-        with pytest.raises(InvalidInputError) as caught:
+        with refused(InvalidInputError, kind="number-highest"):
             commit(store, message(plain_file("b")))
-        assert caught.value.kind == "number-highest"
         LocalFileIO().delete_file(f"{store.paths.snapshot_directory}/LATEST")
     assert store.snapshots.list_ids() == [highest]
 
@@ -306,9 +305,8 @@ def test_no_schema_follows_the_highest_number(store):
     data = LocalFileIO().read_bytes(path).replace(b'"id":0,', b'"id":%d,' % highest, 1)
     data = data.replace(b'"version":3,"id":0', b'"version":3,"id":%d' % highest)
     LocalFileIO().publish(store.paths.schema(highest), data)
-    with pytest.raises(InvalidInputError) as caught:
+    with refused(InvalidInputError, kind="number-highest"):
         store.schemas.commit_changes([add_column("x", "INT")], time_millis=0)
-    assert caught.value.kind == "number-highest"
 
 
 def test_a_new_user_looks_at_what_came_since_alone(table):
