@@ -174,14 +174,23 @@ def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
 
 
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_read_that_is_refused_is_typed(table, faults, status):
+def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
     for pattern in ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1"):
+        opened = open_table(table.path, proxied[1])  # it knows no file from before
         faults.plan("GET", pattern, status)
         forget_manifests()
         with pytest.raises(StorageError):
-            table.new_read_builder().to_arrow()
+            opened.new_read_builder().to_arrow()
         assert faults.fired
         faults.reset()
+
+
+def test_without_the_listing_that_spares_requests_they_are_made(table, faults):
+    faults.plan("GET", f"/{BUCKET}", 403)
+    assert table.new_read_builder().to_arrow().num_rows == 2
+    assert faults.fired
+    _write(table)
+    assert table.new_read_builder().to_arrow().num_rows == 4
 
 
 def _plan(faults, status, number):

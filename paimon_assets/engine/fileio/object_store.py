@@ -11,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -121,7 +122,7 @@ class ObjectFileIO(FileIO):
         self._small: dict[str, tuple[str, bytes]] = {}
         """Path → (tag of the object, content): small files that were read or written."""
         self._long: set[str] = set()
-        """Directories of too many files for a listing in place of requests."""
+        """Directories that are not listed in place of requests: of many files, or refused."""
 
     @property
     def spec(self) -> FileIOSpec:
@@ -156,14 +157,15 @@ class ObjectFileIO(FileIO):
         return sent
 
     def _tags(self, directory: str) -> dict[str, str] | None:
-        """Return the files of a directory with their tags; None if there are many."""
-        with self._errors(directory):
+        """Return the files of a directory with their tags; None if there are many, or no answer."""
+        page: list[dict[str, Any]] | None = None
+        with suppress(Exception):  # what is asked one by one instead tells what is wrong
             store, key = self._at(directory)
-            page: list[dict[str, Any]] = next(iter(store.list(key, chunk_size=_PAGE)), [])
-            if len(page) > _SHORT:
-                self._long.add(directory)
-                return None
-            return {f"{_root(directory)}/{each['path']}": each["e_tag"] or "" for each in page}
+            page = next(iter(store.list(key, chunk_size=_PAGE)), [])
+        if page is None or len(page) > _SHORT:
+            self._long.add(directory)
+            return None
+        return {f"{_root(directory)}/{each['path']}": each["e_tag"] or "" for each in page}
 
     def _told(
         self, tags: Future[dict[str, str] | None], ask: Callable[[str], Any], path: str
@@ -424,7 +426,7 @@ class ObjectFileIO(FileIO):
             endpoint = f"https://s3.{client.config['region']}.amazonaws.com"
         options = {
             **self._options,
-            "endpoint": f"{endpoint.rstrip('/')}/{bucket}/{key}",
+            "endpoint": f"{endpoint.rstrip('/')}/{bucket}/{quote(key)}",
             "virtual-hosted-style-request": "true",
             "disable-bulk-delete": "true",
         }

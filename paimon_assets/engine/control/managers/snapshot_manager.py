@@ -145,12 +145,14 @@ class SnapshotManager:
         """
         if self._newest_of is not None:
             return self._newest_of()
-        hinted = self._read_hint(LATEST)
-        reads, files = ([], []) if hinted is None else ([hinted], [hinted + 1])
-        path = self._paths.snapshot
-        with self._file_io.ahead(reads=map(path, reads), files=map(path, files)):
-            hint = self._walked_forward(hinted)
-            found = self.snapshot_or_none(hint) if hint else None
+        path, (reads, files) = self._paths.snapshot, self.paths_of_latest()
+        with self._file_io.ahead(reads=reads, files=files):
+            hinted = self._read_hint(LATEST)
+            known = () if hinted is None else (hinted,)
+            reads, files = [*map(path, known)], [path(number + 1) for number in known]
+            with self._file_io.ahead(reads=reads, files=files):
+                hint = self._walked_forward(hinted)
+                found = self.snapshot_or_none(hint) if hint else None
         if found is not None:
             if len(_NEWEST_SEEN) > _TABLES_SEEN:
                 _NEWEST_SEEN.clear()

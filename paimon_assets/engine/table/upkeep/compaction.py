@@ -334,8 +334,10 @@ class CompactionBuilder(CommitBuilder):
         if committed is not None:
             return CompactionOutcome(snapshot=committed, was_already_committed=True)
         user = self.commit_user or NewUser()
-        named = replace(self, store=self.store.current(), commit_user=user)
-        return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(on_progress)
+        with self.store.ahead():
+            named = replace(self, store=self.store.current(), commit_user=user)
+            plan = plan_compaction(named.store, named.scope(), self.clock)
+        return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(plan, on_progress)
 
     def scope(self) -> CompactScope:
         """Return the scope, bound to the table's schema.
@@ -369,9 +371,9 @@ class _Run:
     """Whether a snapshot may name the files of `messages`; an interrupt does not say."""
     left_out: int = 0
 
-    def run(self, on_progress: OnProgress | None) -> CompactionOutcome:
+    def run(self, plan: CompactionPlan, on_progress: OnProgress | None) -> CompactionOutcome:
         try:
-            snapshot = self._until_committed(on_progress)
+            snapshot = self._until_committed(plan, on_progress)
         except BaseException:
             if not self.may_be_committed:
                 self._discard(self.messages)
@@ -382,8 +384,10 @@ class _Run:
             left_out=self.left_out,
         )
 
-    def _until_committed(self, on_progress: OnProgress | None) -> Snapshot | None:
-        plan, number = self._with_postponed_placed(self.builder.plan()), 1
+    def _until_committed(
+        self, plan: CompactionPlan, on_progress: OnProgress | None
+    ) -> Snapshot | None:
+        plan, number = self._with_postponed_placed(plan), 1
         while True:
             self._execute(plan, on_progress)
             try:
