@@ -11,7 +11,7 @@ Source: `org.apache.paimon.manifest.ManifestEntrySerializer`, `ManifestFileMetaS
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -71,9 +71,11 @@ def record_schema(*fields: Record) -> RecordSchema:
     return RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
 
 
-def record_of(value: Any, fields: Sequence[Record]) -> Record:
-    """Return the record of a value, whose attribute `a_b` is field `_A_B`."""
-    return {field["name"]: getattr(value, _attribute(field["name"])) for field in fields}
+def record_of(fields: Sequence[Record]) -> Callable[[Any], Record]:
+    """Return what makes a record of a value, whose attribute `a_b` is field `_A_B`."""
+    names = [field["name"] for field in fields]
+    values = attrgetter(*map(_attribute, names))
+    return lambda value: dict(zip(names, values(value), strict=True))
 
 
 def attributes_of(raw: Record, fields: Sequence[Record]) -> Record:
@@ -124,13 +126,9 @@ _FILE_FIELDS = (
     nullable("_FIRST_ROW_ID", "long"),
     nullable("_WRITE_COLS", array("string")),
 )
-MANIFEST_SCHEMA = record_schema(
-    field("_KIND", "int"),
-    field("_PARTITION", "bytes"),
-    field("_BUCKET", "int"),
-    field("_TOTAL_BUCKETS", "int"),
-    field("_FILE", record("record__FILE", *_FILE_FIELDS)),
-)
+_PLACE = (field("_KIND", "int"), field("_PARTITION", "bytes"), field("_BUCKET", "int"))
+_ENTRY = (*_PLACE, field("_TOTAL_BUCKETS", "int"))
+MANIFEST_SCHEMA = record_schema(*_ENTRY, field("_FILE", record("record__FILE", *_FILE_FIELDS)))
 _META = (
     field("_FILE_NAME", "string"),
     field("_FILE_SIZE", "long"),
@@ -146,6 +144,8 @@ _META = (
     nullable("_MAX_ROW_ID", "long"),
 )
 MANIFEST_LIST_SCHEMA = record_schema(*_META)
+_STATS_RECORD, _FILE_RECORD = record_of(_STATS), record_of(_FILE_FIELDS)
+_ENTRY_RECORD, _META_RECORD = record_of(_ENTRY), record_of(_META)
 
 
 KeepEntry = Callable[[FileKind, bytes, int, int], bool]
@@ -175,17 +175,35 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
     """Read a manifest list."""
-    return list(built_records(data, path, _manifest_meta, version=MANIFEST_VERSION))
+
+    def build(raw: Record) -> ManifestFileMeta:
+        members = attributes_of(raw, _META)
+        plain_name(members["file_name"])
+        stats = _simple_stats(**attributes_of(members.pop("partition_stats"), _STATS))
+        return ManifestFileMeta(**members, partition_stats=stats)
+
+    return list(built_records(data, path, build, version=MANIFEST_VERSION))
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Write a manifest; fields of `_FILE` keep Java's order."""
-    return write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
+    records = []
+    for entry in entries:
+        file = _FILE_RECORD(entry.file)
+        file["_KEY_STATS"] = _STATS_RECORD(entry.file.key_stats)
+        file["_VALUE_STATS"] = _STATS_RECORD(entry.file.value_stats)
+        records.append({"_VERSION": MANIFEST_VERSION, **_ENTRY_RECORD(entry), "_FILE": file})
+    return write_container(MANIFEST_SCHEMA, records)
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """Write a manifest list, in the order given."""
-    return write_container(MANIFEST_LIST_SCHEMA, list(map(_meta_record, metas)))
+    records = []
+    for meta in metas:
+        stats = _STATS_RECORD(meta.partition_stats)
+        own = {"_VERSION": MANIFEST_VERSION, "_PARTITION_STATS": stats}
+        records.append({**_META_RECORD(meta), **own})
+    return write_container(MANIFEST_LIST_SCHEMA, records)
 
 
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
@@ -230,41 +248,6 @@ def _millis(value: int | dt.datetime | None) -> int | None:
     return value
 
 
-def _manifest_meta(raw: Record) -> ManifestFileMeta:
-    members = attributes_of(raw, _META)
-    plain_name(members["file_name"])
-    stats = _simple_stats(**attributes_of(members.pop("partition_stats"), _STATS))
-    return ManifestFileMeta(**members, partition_stats=stats)
-
-
-def _entry_record(entry: ManifestEntry) -> Record:
-    return {
-        "_VERSION": MANIFEST_VERSION,
-        "_KIND": entry.kind,
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_TOTAL_BUCKETS": entry.total_buckets,
-        "_FILE": _file_record(entry.file),
-    }
-
-
-def _file_record(file: DataFileMeta) -> Record:
-    stats = {
-        "_KEY_STATS": _stats_record(file.key_stats),
-        "_VALUE_STATS": _stats_record(file.value_stats),
-    }
-    return {**record_of(file, _FILE_FIELDS), **stats}
-
-
-def _stats_record(stats: SimpleStats) -> Record:
-    return record_of(stats, _STATS)
-
-
-def _meta_record(meta: ManifestFileMeta) -> Record:
-    stats = _stats_record(meta.partition_stats)
-    return {"_VERSION": MANIFEST_VERSION, **record_of(meta, _META), "_PARTITION_STATS": stats}
-
-
 INDEX_MANIFEST_VERSION = 1
 """`_VERSION` of the records of index manifests."""
 
@@ -288,7 +271,6 @@ _GLOBAL_INDEX = (
     nullable("_INDEX_META", "bytes"),
     nullable("_SOURCE_META", "bytes"),
 )
-_INDEX_PLACE = (field("_KIND", "int"), field("_PARTITION", "bytes"), field("_BUCKET", "int"))
 _EXTERNAL_PATH = nullable("_EXTERNAL_PATH", "string")
 _INDEX_FILE = (
     field("_INDEX_TYPE", "string"),
@@ -297,7 +279,7 @@ _INDEX_FILE = (
     field("_ROW_COUNT", "long"),
 )
 INDEX_MANIFEST_SCHEMA = record_schema(
-    *_INDEX_PLACE,
+    *_PLACE,
     *_INDEX_FILE,
     nullable("_DELETIONS_VECTORS_RANGES", _RANGES),
     _EXTERNAL_PATH,
@@ -312,19 +294,49 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     """Write an index manifest, in the order given."""
-    return write_container(INDEX_MANIFEST_SCHEMA, list(map(_index_record, entries)))
+    records = []
+    for entry in entries:
+        file, vectors = entry.file, entry.file.deletion_vectors
+        ranges = (
+            (each.data_file_name, each.offset, each.length, each.cardinality)
+            for each in vectors or ()
+        )
+        names = ("f0", "f1", "f2", "_CARDINALITY")
+        listed = None if vectors is None else [dict(zip(names, r, strict=True)) for r in ranges]
+        records.append(
+            {
+                "_VERSION": INDEX_MANIFEST_VERSION,
+                **record_of(_PLACE)(entry),
+                **record_of((*_INDEX_FILE, _EXTERNAL_PATH))(file),
+                "_DELETIONS_VECTORS_RANGES": listed,
+                "_GLOBAL_INDEX": file.global_index and record_of(_GLOBAL_INDEX)(file.global_index),
+            }
+        )
+    return write_container(INDEX_MANIFEST_SCHEMA, records)
 
 
 def _index_entry(raw: Record) -> IndexManifestEntry:
     ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
+    vectors = (
+        DeletionVectorMeta(
+            data_file_name=each["f0"],
+            offset=each["f1"],
+            length=each["f2"],
+            cardinality=each.get("_CARDINALITY"),
+        )
+        for each in ranges or ()
+    )
+    index = raw.get("_GLOBAL_INDEX") and attributes_of(raw["_GLOBAL_INDEX"], _GLOBAL_INDEX)
+    if index and index["extra_field_ids"] is not None:
+        index["extra_field_ids"] = tuple(index["extra_field_ids"])
     file = IndexFileMeta(
         **attributes_of(raw, _INDEX_FILE),
-        deletion_vectors=None if ranges is None else tuple(map(_vector, ranges)),
+        deletion_vectors=None if ranges is None else tuple(vectors),
         external_path=None if external is None else straight_path(external),
-        global_index=_global_index(raw.get("_GLOBAL_INDEX")),
+        global_index=GlobalIndexMeta(**index) if index else None,
     )
     plain_name(file.file_name)
-    place = attributes_of(raw, _INDEX_PLACE)
+    place = attributes_of(raw, _PLACE)
     if place["bucket"] < 0:
         raise ValueError(f"bucket {place['bucket']}")
     _check_vectors(file)
@@ -346,44 +358,6 @@ def _check_vectors(file: IndexFileMeta) -> None:
             )
         if vector.cardinality is not None and vector.cardinality < 0:
             raise ValueError(f"a vector of {vector.cardinality} rows")
-
-
-def _vector(raw: Record) -> DeletionVectorMeta:
-    return DeletionVectorMeta(
-        data_file_name=raw["f0"],
-        offset=raw["f1"],
-        length=raw["f2"],
-        cardinality=raw.get("_CARDINALITY"),
-    )
-
-
-def _global_index(raw: Record | None) -> GlobalIndexMeta | None:
-    if raw is None:
-        return None
-    index = GlobalIndexMeta(**attributes_of(raw, _GLOBAL_INDEX))
-    extra = index.extra_field_ids
-    return index if extra is None else replace(index, extra_field_ids=tuple(extra))
-
-
-def _index_record(entry: IndexManifestEntry) -> Record:
-    file = entry.file
-    vectors = None if file.deletion_vectors is None else list(map(_range, file.deletion_vectors))
-    return {
-        "_VERSION": INDEX_MANIFEST_VERSION,
-        **record_of(entry, _INDEX_PLACE),
-        **record_of(file, (*_INDEX_FILE, _EXTERNAL_PATH)),
-        "_DELETIONS_VECTORS_RANGES": vectors,
-        "_GLOBAL_INDEX": file.global_index and record_of(file.global_index, _GLOBAL_INDEX),
-    }
-
-
-def _range(vector: DeletionVectorMeta) -> Record:
-    return {
-        "f0": vector.data_file_name,
-        "f1": vector.offset,
-        "f2": vector.length,
-        "_CARDINALITY": vector.cardinality,
-    }
 
 
 def built_records(
