@@ -134,6 +134,7 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         codec, block_size = script.get(2, [0])[0], script.get(3, [1 << 18])[0]
         footer = _message(_decompressed(raw, codec, block_size))
         stripes = [_message(data) for data in footer.get(3, [])]
+        places = ([stripe.get(n, [0])[0] for n in (1, 2, 3, 4)] for stripe in stripes)
         exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
         calendar, writer = footer.get(11, [0])[0], footer.get(9, [_WRITER_OF_JAVA])[0]
         return OrcFooter(
@@ -143,7 +144,7 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
                 OrcType(each.get(1, [0])[0], _inner_types(each))
                 for each in map(_message, footer[4])
             ),
-            stripes=tuple(_stripe_footer(stripe) for stripe in stripes),
+            stripes=tuple((starts + sum(rest), length) for starts, *rest, length in places),
             stripe_starts=tuple(stripe.get(1, [0])[0] for stripe in stripes),
             stripe_rows=tuple(stripe.get(5, [0])[0] for stripe in stripes),
             codec=codec,
@@ -168,11 +169,6 @@ def _inner_types(found: Message) -> tuple[int, ...]:
             number, at = varint(packed, at)
             numbers.append(number)
     return tuple(numbers)
-
-
-def _stripe_footer(found: Message) -> tuple[int, int]:
-    offset, *lengths, length = (found.get(number, [0])[0] for number in (1, 2, 3, 4))
-    return offset + sum(lengths), length
 
 
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:

@@ -129,7 +129,14 @@ def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
 
 
 def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
-    readable = pa.schema([field.with_type(_as_read(field.type)) for field in wanted])
+    readable = pa.schema(
+        [
+            field.with_type(pa.string())
+            if pat.is_temporal(field.type) or pat.is_binary(field.type)
+            else field
+            for field in wanted
+        ]
+    )
     # The dataset reader would drop members that only later rows have; this one refuses them.
     parsing = json.ParseOptions(explicit_schema=readable if readable.names else None)
     objects = json.open_json(source, parse_options=parsing)
@@ -140,20 +147,13 @@ def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
 
     def converted() -> Iterator[pa.RecordBatch]:
         for batch in objects:
-            columns = [_convert(batch.column(field.name), field.type) for field in schema]
+            columns = []
+            for field in schema:
+                values, kind = batch.column(field.name), field.type
+                if values.type != kind and pat.is_timestamp(kind) and kind.unit in ("s", "ms"):
+                    # A text may show more digits than the unit has; they must be zeros.
+                    values = values.cast(pa.timestamp("us", kind.tz))
+                columns.append(values if values.type == kind else values.cast(kind))
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return _row_file(schema, converted())
-
-
-def _convert(values: Any, arrow_type: Any) -> Any:
-    if values.type == arrow_type:
-        return values
-    if pat.is_timestamp(arrow_type) and arrow_type.unit in ("s", "ms"):
-        # A text may show more digits than the unit has; they must be zeros.
-        values = values.cast(pa.timestamp("us", arrow_type.tz))
-    return values.cast(arrow_type)
-
-
-def _as_read(arrow_type: Any) -> Any:
-    return pa.string() if pat.is_temporal(arrow_type) or pat.is_binary(arrow_type) else arrow_type

@@ -57,24 +57,27 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
 def segments_from_json(data: bytes, path: str) -> SegmentList:
     """Decode a registry."""
     try:
-        return _segment_list(json.loads(data))
+        members = json.loads(data)
+        _check_version(members["version"])
+        segments, loads = map(_segment, members["segments"]), map(_load, members.get("loads", ()))
+        listed = SegmentList(
+            next_id=members["nextId"],
+            segments=tuple(segments),
+            loads=tuple(loads),
+            mark=_commit(members.get("mark")),
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(
             f"The segment registry '{path}' is damaged or of a later version: {error!r}.",
             kind="segment-registry",
             details={"path": path},
         ) from error
+    return listed
 
 
-def _segment_list(members: dict[str, Any]) -> SegmentList:
-    if members["version"] != _VERSION:
-        raise ValueError(f"version {members['version']}")
-    return SegmentList(
-        next_id=members["nextId"],
-        segments=tuple(_segment(item) for item in members["segments"]),
-        loads=tuple(_load(item) for item in members.get("loads", ())),
-        mark=_commit(members.get("mark")),
-    )
+def _check_version(version: int) -> None:
+    if version != _VERSION:
+        raise ValueError(f"version {version}")
 
 
 def _segment_json(segment: Segment) -> dict[str, Any]:
@@ -122,18 +125,16 @@ def _segment(item: dict[str, Any]) -> Segment:
         removed_ms=item["removedTime"],
         options=item["options"],
         roots=tuple(item.get("roots", ())),
-        files=tuple(_file(file) for file in item["files"]),
-    )
-
-
-def _file(item: Sequence[Any]) -> SegmentFile:
-    name, size, modified_ms, rows, file_name = item
-    return SegmentFile(
-        name=straight_path(name),
-        size=size,
-        modified_ms=modified_ms,
-        rows=rows,
-        file_name=plain_name(file_name),
+        files=tuple(
+            SegmentFile(
+                name=straight_path(name),
+                size=size,
+                modified_ms=modified_ms,
+                rows=rows,
+                file_name=plain_name(file_name),
+            )
+            for name, size, modified_ms, rows, file_name in item["files"]
+        ),
     )
 
 

@@ -133,11 +133,9 @@ def shown_catalog_options(options: Mapping[str, str]) -> dict[str, str]:
     >>> shown_catalog_options({"metastore": "rest", "s3.endpoint": "http://e", "s3.any": "abc"})
     {'metastore': 'rest', 's3.endpoint': 'http://e', 's3.any': '******'}
     """
-    return {key: _show(key, value) for key, value in options.items()}
-
-
-def _show(key: str, value: str) -> str:
-    return without_secrets(value) if _is_plain(key) else HIDDEN
+    return {
+        key: without_secrets(value) if _is_plain(key) else HIDDEN for key, value in options.items()
+    }
 
 
 def _is_plain(key: str) -> bool:

@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, parse_memory
+from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, parse_memory, unset
 
 COMMIT_MAX_RETRIES = Option("commit.max-retries", 10, "Tries after a lost commit race.")
 COMMIT_MIN_RETRY_WAIT = Option(
@@ -15,14 +15,13 @@ COMMIT_MAX_RETRY_WAIT = Option(
     "Longest wait after a lost commit race.",
     parse=parse_duration_ms,
 )
-COMMIT_TIMEOUT: Option[int | None] = Option(
-    "commit.timeout", None, "Time after which a commit is not tried again.", parse=parse_duration_ms
+COMMIT_TIMEOUT = unset(
+    "commit.timeout", parse_duration_ms, "Time after which a commit is not tried again."
 )
-COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
+COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT = unset(
     "commit.strict-mode.last-safe-snapshot",
-    None,
+    int,
     "Newest snapshot after which no other user may have compacted or overwritten what is changed.",
-    parse=int,
 )
 DYNAMIC_PARTITION_OVERWRITE = Option(
     "dynamic-partition-overwrite",

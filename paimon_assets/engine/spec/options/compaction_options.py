@@ -7,9 +7,11 @@ Source: `org.apache.paimon.CoreOptions`.
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
+    names,
     parse_duration_ms,
     parse_memory,
     parse_ratio,
+    unset,
 )
 
 NUM_LEVELS = Option(
@@ -46,23 +48,20 @@ COMPACTION_MAX_SIZE_AMPLIFICATION = Option(
 COMPACTION_FORCE_UP_LEVEL_0 = Option(
     "compaction.force-up-level-0", False, "Whether every compaction takes all files of level 0."
 )
-COMPACTION_OPTIMIZATION_INTERVAL: Option[int | None] = Option(
+COMPACTION_OPTIMIZATION_INTERVAL = unset(
     "compaction.optimization-interval",
-    None,
+    parse_duration_ms,
     "Time after which a full compaction is due.",
-    parse=parse_duration_ms,
 )
-COMPACTION_TOTAL_SIZE_THRESHOLD: Option[int | None] = Option(
+COMPACTION_TOTAL_SIZE_THRESHOLD = unset(
     "compaction.total-size-threshold",
-    None,
+    parse_memory,
     "Size of a bucket below which it is compacted as a whole.",
-    parse=parse_memory,
 )
-COMPACTION_INCREMENTAL_SIZE_THRESHOLD: Option[int | None] = Option(
+COMPACTION_INCREMENTAL_SIZE_THRESHOLD = unset(
     "compaction.incremental-size-threshold",
-    None,
+    parse_memory,
     "Size of the sorted runs below the top level that makes a full compaction due.",
-    parse=parse_memory,
 )
 COMPACTION_MIN_FILE_NUM = Option(
     "compaction.min.file-num", 5, "Small files of an append table that are compacted."
@@ -89,9 +88,8 @@ CHANGELOG_ROW_DEDUPLICATE = Option(
     False,
     "Whether updates that change no value are left out of the changelog.",
 )
-CHANGELOG_ROW_DEDUPLICATE_IGNORE: Option[tuple[str, ...]] = Option(
+CHANGELOG_ROW_DEDUPLICATE_IGNORE = names(
     "changelog-producer.row-deduplicate-ignore-fields",
-    (),
     "Columns whose change alone is no update of the changelog.",
 )
 FORCE_LOOKUP = Option(

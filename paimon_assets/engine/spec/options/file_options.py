@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from paimon_assets.engine.spec.options.option import (
     Option,
     Use,
+    names,
     parse_folder,
     parse_folders,
     parse_memory,
@@ -201,8 +202,8 @@ WRITE_MERGE_SCHEMA_TYPE_WIDENING = Option(
     False,
     "Whether merging schemas also widens the types of columns.",
 )
-FILE_INDEX_COLUMNS: Option[tuple[str, ...]] = Option(
-    "file-index.<type>.columns", (), "Columns with an index: bloom-filter, bitmap."
+FILE_INDEX_COLUMNS = names(
+    "file-index.<type>.columns", "Columns with an index: bloom-filter, bitmap."
 )
 BLOOM_ITEMS = Option(
     "file-index.bloom-filter.<column>.items",

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import Option, parse_duration_ms
+from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, unset
 
 
 class PartitionExpiration(StrEnum):
@@ -55,29 +55,25 @@ SNAPSHOT_TIME_RETAINED = Option(
     parse=parse_duration_ms,
 )
 SNAPSHOT_EXPIRE_LIMIT = Option("snapshot.expire.limit", 50, "Most snapshots to expire at a time.")
-CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
+CHANGELOG_NUM_RETAINED_MIN = unset(
     "changelog.num-retained.min",
-    None,
+    int,
     "Newest changelogs that never expire; as for snapshots if not set.",
-    parse=int,
 )
-CHANGELOG_NUM_RETAINED_MAX: Option[int | None] = Option(
+CHANGELOG_NUM_RETAINED_MAX = unset(
     "changelog.num-retained.max",
-    None,
+    int,
     "Most changelogs to keep, however young; as for snapshots if not set.",
-    parse=int,
 )
-CHANGELOG_TIME_RETAINED: Option[int | None] = Option(
+CHANGELOG_TIME_RETAINED = unset(
     "changelog.time-retained",
-    None,
+    parse_duration_ms,
     "How long a changelog is kept; as for snapshots if not set.",
-    parse=parse_duration_ms,
 )
-PARTITION_EXPIRATION_TIME: Option[int | None] = Option(
+PARTITION_EXPIRATION_TIME = unset(
     "partition.expiration-time",
-    None,
+    parse_duration_ms,
     "How old a partition gets; without it none expires.",
-    parse=parse_duration_ms,
 )
 PARTITION_EXPIRATION_STRATEGY = Option(
     "partition.expiration-strategy",
@@ -87,17 +83,15 @@ PARTITION_EXPIRATION_STRATEGY = Option(
 PARTITION_EXPIRATION_MAX_NUM = Option(
     "partition.expiration-max-num", 100, "Most partitions to expire at a time."
 )
-PARTITION_TIMESTAMP_PATTERN: Option[str | None] = Option(
+PARTITION_TIMESTAMP_PATTERN = unset(
     "partition.timestamp-pattern",
-    None,
+    str,
     "How values make a time, such as '$dt $hour:00:00'; the first value alone by default.",
-    parse=str,
 )
-PARTITION_TIMESTAMP_FORMATTER: Option[str | None] = Option(
+PARTITION_TIMESTAMP_FORMATTER = unset(
     "partition.timestamp-formatter",
-    None,
+    str,
     "Format of that time, such as 'yyyyMMdd'; a date or a time with dashes by default.",
-    parse=str,
 )
 TAG_AUTOMATIC_CREATION = Option(
     "tag.automatic-creation",
@@ -123,12 +117,9 @@ TAG_PERIOD_FORMATTER = Option(
     TagPeriodFormat.WITH_DASHES,
     "Whether the names of automatic tags have dashes in their dates.",
 )
-TAG_NUM_RETAINED_MAX: Option[int | None] = Option(
-    "tag.num-retained-max", None, "Most automatic tags to keep.", parse=int
-)
-TAG_DEFAULT_TIME_RETAINED: Option[int | None] = Option(
+TAG_NUM_RETAINED_MAX = unset("tag.num-retained-max", int, "Most automatic tags to keep.")
+TAG_DEFAULT_TIME_RETAINED = unset(
     "tag.default-time-retained",
-    None,
+    parse_duration_ms,
     "How long automatic tags are kept; for ever if not set.",
-    parse=parse_duration_ms,
 )

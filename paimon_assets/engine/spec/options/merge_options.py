@@ -5,7 +5,14 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import Option, Use, parse_duration_ms, parse_enum
+from paimon_assets.engine.spec.options.option import (
+    Option,
+    Use,
+    names,
+    parse_duration_ms,
+    parse_enum,
+    unset,
+)
 
 
 class MergeEngine(StrEnum):
@@ -61,22 +68,18 @@ MERGE_ENGINE = Option(
     "How records of one key become one row; of first-row, new rows are seen once compacted.",
     use=Use.BOTH,
 )
-RECORD_LEVEL_EXPIRE_TIME: Option[int | None] = Option(
+RECORD_LEVEL_EXPIRE_TIME = unset(
     "record-level.expire-time",
-    None,
+    parse_duration_ms,
     "How old rows get; older ones leave in compactions to the top level.",
-    use=Use.WRITE,
-    parse=parse_duration_ms,
 )
-RECORD_LEVEL_TIME_FIELD: Option[str | None] = Option(
+RECORD_LEVEL_TIME_FIELD = unset(
     "record-level.time-field",
-    None,
+    str,
     "The column of a row's time: INT in seconds, BIGINT in seconds or milliseconds, TIMESTAMP.",
-    use=Use.WRITE,
-    parse=str,
 )
-SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
-    "sequence.field", (), "Columns compared, in order, before the sequence number.", use=Use.BOTH
+SEQUENCE_FIELD = names(
+    "sequence.field", "Columns compared, in order, before the sequence number.", use=Use.BOTH
 )
 SEQUENCE_SORT_ORDER = Option(
     "sequence.field.sort-order",
@@ -130,9 +133,8 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     "Whether a -D removes the whole row of a partial-update table.",
     use=Use.BOTH,
 )
-PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP = names(
     "partial-update.remove-record-on-sequence-group",
-    (),
     "Sequence fields of the groups whose -D removes the whole row.",
     use=Use.BOTH,
 )
@@ -148,8 +150,8 @@ DEFAULT_AGGREGATE_FUNCTION = Option(
     "Aggregate function of the columns that name none.",
     use=Use.BOTH,
 )
-SEQUENCE_GROUP: Option[tuple[str, ...]] = Option(
-    "fields.<columns>.sequence-group", (), "Columns that these columns order.", use=Use.BOTH
+SEQUENCE_GROUP = names(
+    "fields.<columns>.sequence-group", "Columns that these columns order.", use=Use.BOTH
 )
 AGGREGATE_FUNCTION = Option(
     "fields.<column>.aggregate-function", "", "Aggregate function of one column.", use=Use.BOTH
@@ -159,17 +161,15 @@ DISTINCT = Option("fields.<column>.distinct", False, "Keep each element once.", 
 LIST_AGG_DELIMITER = Option(
     "fields.<column>.list-agg-delimiter", ",", "Between listed texts.", use=Use.BOTH
 )
-NESTED_KEY: Option[tuple[str, ...]] = Option(
-    "fields.<column>.nested-key", (), "Fields that identify a nested row.", use=Use.BOTH
-)
+NESTED_KEY = names("fields.<column>.nested-key", "Fields that identify a nested row.", use=Use.BOTH)
 NESTED_KEY_NULLS = Option(
     "fields.<column>.nested-key-null-strategy",
     NestedKeyNulls.MERGE,
     "What becomes of nested rows without a whole nested key.",
     use=Use.BOTH,
 )
-NESTED_SEQUENCE: Option[tuple[str, ...]] = Option(
-    "fields.<column>.nested-sequence-field", (), "Fields that order nested rows.", use=Use.BOTH
+NESTED_SEQUENCE = names(
+    "fields.<column>.nested-sequence-field", "Fields that order nested rows.", use=Use.BOTH
 )
 COUNT_LIMIT = Option(
     "fields.<column>.count-limit", 2_147_483_647, "Most nested rows kept.", use=Use.BOTH

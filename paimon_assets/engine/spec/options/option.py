@@ -250,3 +250,19 @@ def _parser_of(kind: Any) -> Callable[[str], Any]:
         return parse_enum(kind)
     parsers: Mapping[type, Callable[[str], Any]] = {bool: parse_bool, tuple: parse_names}
     return parsers.get(kind, kind)
+
+
+def unset(
+    key: str,
+    parse: Callable[[str], T],
+    description: str,
+    fallback_keys: tuple[str, ...] = (),
+    use: Use = Use.WRITE,
+) -> Option[T | None]:
+    """Declare an option without a default."""
+    return Option(key, None, description, fallback_keys, use, parse)
+
+
+def names(key: str, description: str, *, use: Use = Use.WRITE) -> Option[tuple[str, ...]]:
+    """Declare an option of names, none by default."""
+    return Option(key, (), description, use=use)

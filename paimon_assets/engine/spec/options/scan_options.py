@@ -16,6 +16,7 @@ from paimon_assets.engine.spec.options.option import (
     parse_memory,
     parse_pair,
     parse_part,
+    unset,
 )
 
 
@@ -98,54 +99,44 @@ SCAN_MODE = Option(
     ("log.scan",),
     use=Use.READ,
 )
-SCAN_SNAPSHOT_ID: Option[int | None] = Option(
-    "scan.snapshot-id", None, "Snapshot to read the table as of.", use=Use.READ, parse=int
-)
-SCAN_TAG_NAME: Option[str | None] = Option(
-    "scan.tag-name", None, "Tag to read the table as of.", use=Use.READ, parse=str
-)
-SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
+SCAN_SNAPSHOT_ID = unset("scan.snapshot-id", int, "Snapshot to read the table as of.", use=Use.READ)
+SCAN_TAG_NAME = unset("scan.tag-name", str, "Tag to read the table as of.", use=Use.READ)
+SCAN_TIMESTAMP_MILLIS = unset(
     "scan.timestamp-millis",
-    None,
+    int,
     "Epoch milliseconds to read the table as of.",
     ("log.scan.timestamp-millis",),
     use=Use.READ,
-    parse=int,
 )
-SCAN_TIMESTAMP: Option[int | None] = Option(
+SCAN_TIMESTAMP = unset(
     "scan.timestamp",
-    None,
+    parse_instant_ms,
     "Time to read the table as of; UTC without an offset.",
     use=Use.READ,
-    parse=parse_instant_ms,
 )
-SCAN_WATERMARK: Option[int | None] = Option(
+SCAN_WATERMARK = unset(
     "scan.watermark",
-    None,
+    int,
     "Read the first snapshot whose watermark is not below this.",
     use=Use.READ,
-    parse=int,
 )
-SCAN_VERSION: Option[str | None] = Option(
+SCAN_VERSION = unset(
     "scan.version",
-    None,
+    str,
     "Tag to read, else 'watermark-' and a watermark, else a snapshot id.",
     use=Use.READ,
-    parse=str,
 )
-INCREMENTAL_BETWEEN: Option[tuple[str, str] | None] = Option(
+INCREMENTAL_BETWEEN = unset(
     "incremental-between",
-    None,
+    parse_pair,
     "Two snapshot ids or tags: read what changed after the first, up to the second.",
     use=Use.READ,
-    parse=parse_pair,
 )
-INCREMENTAL_BETWEEN_TIMESTAMP: Option[tuple[int, int] | None] = Option(
+INCREMENTAL_BETWEEN_TIMESTAMP = unset(
     "incremental-between-timestamp",
-    None,
+    parse_instants_ms,
     "Two times: read what was committed after the first, up to the second.",
     use=Use.READ,
-    parse=parse_instants_ms,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",
@@ -153,34 +144,24 @@ INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "What shows the changes: added files, changelog files, or the difference of both states.",
     use=Use.READ,
 )
-STREAMING_READ_OVERWRITE: Option[bool | None] = Option(
+STREAMING_READ_OVERWRITE = unset(
     "streaming-read-overwrite",
-    None,
+    parse_bool,
     "Whether consumers see what overwrites change, as the difference; false leaves overwrites out. "
     "Unset is true here, and false for Java.",
     use=Use.READ,
-    parse=parse_bool,
 )
-SCAN_FILE_CREATION_TIME_MILLIS: Option[int | None] = Option(
-    "scan.file-creation-time-millis",
-    None,
-    "Read files made since only; refused.",
-    use=Use.READ,
-    parse=int,
+SCAN_FILE_CREATION_TIME_MILLIS = unset(
+    "scan.file-creation-time-millis", int, "Read files made since only; refused.", use=Use.READ
 )
-SCAN_CREATION_TIME_MILLIS: Option[int | None] = Option(
-    "scan.creation-time-millis",
-    None,
-    "Read what was made since only; refused.",
-    use=Use.READ,
-    parse=int,
+SCAN_CREATION_TIME_MILLIS = unset(
+    "scan.creation-time-millis", int, "Read what was made since only; refused.", use=Use.READ
 )
-INCREMENTAL_TO_AUTO_TAG: Option[str | None] = Option(
+INCREMENTAL_TO_AUTO_TAG = unset(
     "incremental-to-auto-tag",
-    None,
+    str,
     "Read what changed between the automatic tag before this one and it; refused.",
     use=Use.READ,
-    parse=str,
 )
 INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(
     "incremental-between-tag-to-snapshot",
@@ -188,9 +169,8 @@ INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(
     "Read the changes between the snapshots of two tags, not the difference; refused.",
     use=Use.READ,
 )
-CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
+CONSUMER_EXPIRATION_TIME = unset(
     "consumer.expiration-time",
-    None,
+    parse_duration_ms,
     "Time after which a consumer that did not advance may be forgotten.",
-    parse=parse_duration_ms,
 )

@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import Option, Use
+from paimon_assets.engine.spec.options.option import Option, Use, names, unset
 
 
 def _key_index(kind: str) -> Option[tuple[str, ...]]:
@@ -55,14 +55,12 @@ PRIMARY_KEY_INDEXES = (
     PK_MULTIVALUE_INDEX,
 )
 """Searches leave out data files without index entries; none are written here."""
-SCAN_BUCKET: Option[int | None] = Option(
-    "scan.bucket", None, "Read one bucket only; refused.", use=Use.READ, parse=int
-)
+SCAN_BUCKET = unset("scan.bucket", int, "Read one bucket only; refused.", use=Use.READ)
 CHAIN_TABLE_ENABLED = Option(
     "chain-table.enabled", False, "Complete partitions from other branches.", use=Use.READ
 )
-BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
-    "blob-view-field", (), "Columns whose values lie in other tables.", use=Use.READ
+BLOB_VIEW_FIELD = names(
+    "blob-view-field", "Columns whose values lie in other tables.", use=Use.READ
 )
 QUERY_AUTH_ENABLED = Option(
     "query-auth.enabled", False, "The catalog says which rows may be seen.", use=Use.READ

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import Option, Use, parse_memory, parse_part
+from paimon_assets.engine.spec.options.option import Option, Use, names, parse_memory, parse_part
 
 
 class BucketFunctionType(StrEnum):
@@ -29,9 +29,7 @@ class ChangelogProducer(StrEnum):
 BUCKET = Option(
     "bucket", -1, "Number of buckets; -1 unaware or dynamic, -2 postpone.", use=Use.BOTH
 )
-BUCKET_KEY: Option[tuple[str, ...]] = Option(
-    "bucket-key", (), "Columns hashed into the bucket number.", use=Use.BOTH
-)
+BUCKET_KEY = names("bucket-key", "Columns hashed into the bucket number.", use=Use.BOTH)
 BUCKET_FUNCTION = Option(
     "bucket-function.type",
     BucketFunctionType.DEFAULT,

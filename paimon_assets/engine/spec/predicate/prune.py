@@ -100,8 +100,10 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
     if bounds.is_exact:
         low = high = _place(low)
         literal = _place(literal)
-    elif isinstance(literal, float) and (literal == 0 or any(map(_is_nan, (literal, low, high)))):
-        # Bounds neither distinguish the zeros, nor do they count NaN, which is above all numbers.
+    elif isinstance(literal, float) and (
+        literal == 0 or any(it != it for it in (literal, low, high))
+    ):
+        # Bounds neither distinguish the zeros, nor count NaN, which is unlike itself.
         return True
     match op:
         case CompareOp.EQ:
@@ -118,10 +120,6 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
             return high is None or high >= literal
         case _:
             assert_never(op)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _place(value: Any) -> Any:

@@ -123,6 +123,14 @@ class TextOptions:
         names = tuple(name.strip() for name in listed.split(",")) if listed else None
         if names is None and not has_header:
             names = tuple(columns)
+        try:
+            encoding = codecs.lookup(given.get("encoding", "utf-8")).name
+        except LookupError:
+            raise _refused("encoding", given["encoding"], "there is no such encoding") from None
+        try:
+            zone = ZoneInfo(given["timezone"]).key if given.get("timezone") else ""
+        except (ValueError, OSError, KeyError):
+            raise _refused("timeZone", given["timezone"], "there is no such zone") from None
         multi_line = _flag(given, "multiline", default=False) if "multiline" in given else None
         line_end = given.get("linesep", "")
         found = TextOptions(
@@ -133,13 +141,13 @@ class TextOptions:
             escape=one("escape", ""),
             comment=one("comment", ""),
             null_text=given.get("nullvalue", ""),
-            encoding=_encoding(given.get("encoding", "utf-8")),
+            encoding=encoding,
             multi_line=multi_line,
             line_end=_ESCAPED.get(line_end, line_end),
             decimal_point=_decimal_point(given.get("locale", "en")),
             date_format=_checked_pattern(given, "dateformat"),
             timestamp_format=_checked_pattern(given, "timestampformat"),
-            time_zone=_time_zone(given.get("timezone", "")),
+            time_zone=zone,
         )
         if found.comment and found.escape:
             raise _refused("comment", found.comment, "it does not go with an escape character")
@@ -184,20 +192,6 @@ def _flag(given: Mapping[str, str], key: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise _refused(key, text, "it is true or false")
     return text == "true"
-
-
-def _encoding(name: str) -> str:
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        raise _refused("encoding", name, "there is no such encoding") from None
-
-
-def _time_zone(name: str) -> str:
-    try:
-        return ZoneInfo(name).key if name else ""
-    except (ValueError, OSError, KeyError):
-        raise _refused("timeZone", name, "there is no such zone") from None
 
 
 def _decimal_point(locale: str) -> str:

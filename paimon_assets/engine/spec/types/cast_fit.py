@@ -71,8 +71,14 @@ def keeps_all(source: DataType, target: DataType) -> bool:
         return _longest_text(source) <= (target.length or 0)
     if source.root in BINARY_ROOTS and target.root in BINARY_ROOTS:
         return (source.length or 0) <= (target.length or 0)
+    is_decimal = source.root is TypeRoot.DECIMAL
     if target.root is TypeRoot.DECIMAL:
-        return _keeps_in_decimal(source, target)
+        room = (target.precision or 0) - (target.scale or 0)
+        if source.root in INTEGER_ROOTS:
+            return _DIGITS[source.root] <= room
+        whole = (source.precision or 0) - (source.scale or 0)
+        fits = whole <= room and (source.scale or 0) <= (target.scale or 0)
+        return room > 0 if source.root is TypeRoot.BOOLEAN else is_decimal and fits
     if target.root not in FLOAT_ROOTS:
         return source.root is TypeRoot.BOOLEAN and target.root in INTEGER_ROOTS
     if source.root in INTEGER_ROOTS:
@@ -100,18 +106,6 @@ def _longest_text(source: AtomicType) -> int:
             return source.length or 0
         case _:
             return 0  # moments, which become STRING only
-
-
-def _keeps_in_decimal(source: AtomicType, target: AtomicType) -> bool:
-    room = (target.precision or 0) - (target.scale or 0)
-    if source.root in INTEGER_ROOTS:
-        return _DIGITS[source.root] <= room
-    if source.root is TypeRoot.BOOLEAN:
-        return room > 0
-    if source.root is not TypeRoot.DECIMAL:
-        return False
-    needed = (source.precision or 0) - (source.scale or 0)
-    return needed <= room and (source.scale or 0) <= (target.scale or 0)
 
 
 def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss | bool | None:
