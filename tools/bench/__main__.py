@@ -39,6 +39,7 @@ ENGINES = {
     "plain": Engine(module="tools.bench.engines.plain", is_peer=False),
     "pypaimon-rust": Engine(module="tests.interop.peers.rust_peer", is_peer=True),
     "pypaimon": Engine(module="tests.interop.peers.pypaimon_peer", is_peer=True),
+    "pypaimon-native": Engine(module="tests.interop.peers.pypaimon_native_peer", is_peer=True),
 }
 
 OTHERS = ("casts", "planning", "commits", "compaction", "segments", "rest")
@@ -108,7 +109,7 @@ def _measure_all(console: Console, options: argparse.Namespace) -> list[Measurem
             for repetition in range(1 if copies in slow else options.repeat):
                 run = _measure(engine, step, options.scale, repetition)
                 done.append(run)
-                console.print(f"{engine:14} {step:13} {run.seconds:8.2f} s", style="dim")
+                console.print(f"{engine:15} {step:13} {run.seconds:8.2f} s", style="dim")
                 if run.seconds > SLOW_SECONDS:
                     slow.add(copies)
                     break
