@@ -30,6 +30,9 @@ LIGHT_DOORS = {
     ),
     "paimon_assets.engine.table.table": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
     "paimon_assets.engine.table.api": (*HEAVY, "pyarrow", "numpy", "sqlglot"),
+    "paimon_assets.engine.table.write.write_builder": (*HEAVY, "sqlglot"),
+    "paimon_assets.engine.table.read.read_builder": (*HEAVY, "sqlglot"),
+    "paimon_assets.engine.table.upkeep.compaction": (*HEAVY, "sqlglot"),
     "paimon_assets.cli.main": (*HEAVY, "pyarrow", "numpy", "rich", "sqlglot", "starlette"),
     "paimon_assets.server.serve": HEAVY,
     "paimon_assets.spark.worker": (

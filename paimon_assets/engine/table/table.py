@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.table.frames.frames import Frame
+    from paimon_assets.engine.table.read.filters import Where
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
-    from paimon_assets.engine.table.read.where import Where
     from paimon_assets.engine.table.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments
     from paimon_assets.engine.table.system.system_table import SystemTable

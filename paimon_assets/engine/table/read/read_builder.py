@@ -53,6 +53,7 @@ from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
+from paimon_assets.engine.table.read.filters import Where, as_predicate
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.plan import (
     CountPlan,
@@ -63,7 +64,6 @@ from paimon_assets.engine.table.read.plan import (
     fitting_parts,
     read_context,
 )
-from paimon_assets.engine.table.read.where import Where, as_predicate
 
 _FALLBACK = "files of its fallback branch have other schemas; plan each branch by itself"
 _CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"

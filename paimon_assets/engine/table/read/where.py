@@ -1,4 +1,4 @@
-"""Filters and values as people write them → Predicate, Expression.
+"""Texts of filters and values → Predicate, Expression.
 
     price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
                                            IS NULL, LIKE, AND, OR, NOT
@@ -15,7 +15,6 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import ClassVar, NoReturn, TypeVar
 
-import pyarrow.compute as pc
 import sqlglot
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
@@ -41,10 +40,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
     all_of,
     any_of,
-    no_predicate,
 )
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
 _OPS = {
     exp.EQ: CompareOp.EQ,
@@ -78,21 +75,7 @@ _WORDS = frozenset(
 )
 """Words of SQL that stand in filters and expressions for themselves."""
 
-Where = Predicate | str | pc.Expression
-"""A filter as people give it."""
 _Built = TypeVar("_Built")
-
-
-def as_predicate(where: object) -> Predicate:
-    """Return a filter as people give it; it is not bound to a schema yet."""
-    if isinstance(where, str):
-        return parse_where(where)
-    if isinstance(where, Predicate):
-        return where
-    predicate = exact_filter(where) if isinstance(where, pc.Expression) else None
-    if predicate is None:
-        raise no_predicate(where)
-    return predicate
 
 
 def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
