@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_assets import Table, WriteBuilder
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.types.data_types import DataField
+from tests.testkit.tables import arrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,12 @@ class Runner:
     as_rows: Callable[[pa.Table], Any]
     frames: Callable[..., list[Any]] = lambda *_, **__: []
     """(read, table, how) → the same read as DataFrames, each made another way."""
+
+    def write(self, target: Table | WriteBuilder, *rows: Any, schema: Any = None) -> Any:
+        """Commit rows, as `testkit.tables.arrow` takes them, in the table's schema by default."""
+        builder = target if isinstance(target, WriteBuilder) else target.new_write_builder()
+        table = arrow(schema or builder.store.schema, *rows)
+        return builder.write(self.as_rows(table), self.executor)
 
 
 def _as_dataframe(session: Any, table: pa.Table) -> Any:

@@ -2,19 +2,14 @@
 
 from collections import Counter
 
-from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.rows import plain_rows
+from tests.testkit.tables import new_table
 
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
 
 
 def orders(*rows):
     return [dict(zip(ORDERS, row, strict=True)) for row in rows]
-
-
-def write(runner, table, rows, schema):
-    prepared = runner.as_rows(rows_to_arrow(rows, schema))
-    return table.new_write_builder().write(prepared, runner.executor)
 
 
 def read(runner, table):
@@ -31,14 +26,15 @@ def test_dynamic_buckets_keep_their_keys_over_commits(runner, new_catalog):
         "dynamic-bucket.target-row-num": "40",
         "dynamic-bucket.initial-buckets": "2",
     }
-    schema = Schema.of(ORDERS, partition_keys=["day"], primary_keys=["day", "id"], options=options)
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(
+        new_catalog, ORDERS, partition_keys=["day"], primary_keys=["day", "id"], options=options
+    )
     rows = []
     for step, count in enumerate((150, 220)):
         new = orders(*((n, "ab"[n % 2], 1000 * step + n) for n in range(count)), (1, "b", -step))
         rows += new
-        write(runner, new_catalog.get_table("db.t"), new, schema)
-    assert read(runner, table) == newest(rows, *schema.primary_keys)
+        runner.write(new_catalog.get_table("db.t"), *new)
+    assert read(runner, table) == newest(rows, *table.schema.primary_keys)
     files = table.state.live_files()
     assert {entry.total_buckets for entry in files} == {-1}
     # 110 keys in each partition, by two assigners whose buckets take 40.
@@ -46,26 +42,25 @@ def test_dynamic_buckets_keep_their_keys_over_commits(runner, new_catalog):
 
 
 def test_a_key_holds_some_partition_columns(runner, new_catalog):
-    schema = Schema.of(
+    table = new_table(
+        new_catalog,
         ORDERS,
         partition_keys=["day", "amount"],
         primary_keys=["id", "day"],
         options={"bucket": "-1", "dynamic-bucket.target-row-num": "5"},
     )
-    table = new_catalog.create_table("db.t", schema)
     rows = []
     for step in range(3):
         new = orders(*((n, "ab"[n % 3 == 0], step) for n in range(20)), (1, "b", step))
         rows += new
-        write(runner, new_catalog.get_table("db.t"), new, schema)
-        assert read(runner, table) == newest(rows, *schema.primary_keys)
+        runner.write(new_catalog.get_table("db.t"), *new)
+        assert read(runner, table) == newest(rows, *table.schema.primary_keys)
 
 
 def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-    schema = Schema.of(ORDERS, primary_keys=["id"], options=options)
-    table = new_catalog.create_table("db.t", schema)
-    write(runner, table, orders(*((n % 7, "a", n) for n in range(50))), schema)
+    table = new_table(new_catalog, ORDERS, primary_keys=["id"], options=options)
+    runner.write(table, *((n % 7, "a", n) for n in range(50)))
     assert read(runner, table) == []
     files = table.state.live_files()
     assert {(entry.bucket, entry.total_buckets) for entry in files} == {(-2, -2)}
@@ -74,11 +69,12 @@ def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
 
 def test_a_partition_is_rescaled(runner, new_catalog):
     keys = ["day", "id"]
-    schema = Schema.of(ORDERS, partition_keys=["day"], primary_keys=keys, options={"bucket": "3"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(
+        new_catalog, ORDERS, partition_keys=["day"], primary_keys=keys, options={"bucket": "3"}
+    )
     rows = orders(*((n, "ab"[n % 2], n) for n in range(60)), (1, "b", -1))
-    write(runner, table, rows[:30], schema)
-    write(runner, table, rows[30:], schema)
+    runner.write(table, *rows[:30])
+    runner.write(table, *rows[30:])
     made = table.rescale(runner.executor, buckets=5, partition={"day": "b"})
     assert made.commit_kind == "OVERWRITE"
     assert read(runner, table) == newest(rows, *keys)
@@ -86,16 +82,17 @@ def test_a_partition_is_rescaled(runner, new_catalog):
     assert counts[5] == 5
     assert set(counts) == {3, 5}
     more = orders((2, "a", 7), (3, "b", 8), (100, "b", 9))
-    write(runner, table, more, schema)
+    runner.write(table, *more)
     assert read(runner, table) == newest([*rows, *more], *keys)
 
 
 def test_a_key_lies_in_one_partition(runner, new_catalog):
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "20"}
-    schema = Schema.of(ORDERS, partition_keys=["day"], primary_keys=["id"], options=options)
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(
+        new_catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options=options
+    )
     rows = orders(*((n % 50, "abc"[n % 3], n) for n in range(120)))
     more = orders(*((n, "d", 1000 + n) for n in range(30, 70)))
-    write(runner, table, rows, schema)
-    write(runner, table, more, schema)
+    runner.write(table, *rows)
+    runner.write(table, *more)
     assert read(runner, table) == newest([*rows, *more], "id")

@@ -21,6 +21,7 @@ from paimon_assets.engine.spec.types.data_types import (
     string,
 )
 from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.tables import new_table
 
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
 ALL_TYPES = {
@@ -73,13 +74,6 @@ def orders(*rows):
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def write(runner, table, rows, schema, **commit):
-    builder = table.new_write_builder()
-    if "user" in commit:
-        builder = builder.with_commit_user(commit["user"])
-    return builder.write(runner.as_rows(rows_to_arrow(rows, schema)), runner.executor)
-
-
 def read(runner, table, **how):
     builder = table.new_read_builder().with_columns(how.get("columns"))
     builder = builder.with_filter(how.get("where"))
@@ -99,22 +93,20 @@ def data_files(warehouse):
 @pytest.mark.parametrize("bucket", ["-1", "2"])
 def test_every_type_comes_back_as_it_was_written(runner, new_catalog, bucket):
     options = {"bucket": bucket} | ({"bucket-key": "big"} if bucket == "2" else {})
-    schema = Schema.of(ALL_TYPES, options=options)
-    table = new_catalog.create_table("db.t", schema)
-    write(runner, table, [A_ROW, NOTHING], schema)
+    table = new_table(new_catalog, ALL_TYPES, options=options)
+    runner.write(table, A_ROW, NOTHING)
     result = read(runner, table)
     assert result.schema == table.new_read_builder().plan().arrow_schema
-    expected = rows_to_arrow([A_ROW, NOTHING], schema)
+    expected = rows_to_arrow([A_ROW, NOTHING], table.schema)
     assert plain_rows(result, ALL_TYPES) == plain_rows(expected, ALL_TYPES)
 
 
 def test_appended_rows_add_up_over_commits_and_partitions(runner, new_catalog):
-    schema = Schema.of(ORDERS, partition_keys=["day"])
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, ORDERS, partition_keys=["day"])
     first = orders((1, "a", 10), (1, "a", 10), (2, "b/ä", 20), (3, None, 30))
     second = orders((1, "a", 11))
-    write(runner, table, first, schema)
-    write(runner, table, second, schema)
+    runner.write(table, *first)
+    runner.write(table, *second)
     assert plain_rows(read(runner, table), ORDERS) == plain_rows([*first, *second], ORDERS)
 
 
@@ -122,25 +114,24 @@ def test_appended_rows_add_up_over_commits_and_partitions(runner, new_catalog):
     ("partition_keys", "buckets"), [([], "1"), ([], "20"), (["day"], "1"), (["day"], "3")]
 )
 def test_the_last_row_of_a_key_wins(runner, new_catalog, partition_keys, buckets):
-    schema = Schema.of(
+    table = new_table(
+        new_catalog,
         ORDERS,
         partition_keys=partition_keys,
         primary_keys=[*partition_keys, "id"],
         options={"bucket": buckets},
     )
-    table = new_catalog.create_table("db.t", schema)
     rows = orders(*((n % 40, "ab"[n % 2], n) for n in range(500)))
-    write(runner, table, rows, schema)
-    write(runner, table, orders((1, "b", -1), (99, "a", -2)), schema)
+    runner.write(table, *rows)
+    runner.write(table, (1, "b", -1), (99, "a", -2))
     expected = {row["id"]: row for row in [*rows, *orders((1, "b", -1), (99, "a", -2))]}
     assert plain_rows(read(runner, table), ORDERS) == plain_rows(expected.values(), ORDERS)
 
 
 def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_path):
-    schema = Schema.of(ORDERS, primary_keys=["id"], options={"bucket": "4"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, ORDERS, primary_keys=["id"], options={"bucket": "4"})
     rows = orders(*((n, "x", n) for n in range(200)))
-    outcome = write(runner, table, rows, schema)
+    outcome = runner.write(table, *rows)
     assert outcome.report.rows_in == outcome.report.rows_written == 200
     files = table.state.live_files()
     assert sorted({entry.bucket for entry in files}) == [0, 1, 2, 3]
@@ -150,19 +141,22 @@ def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_pat
 
 
 def test_of_equal_sequences_the_later_row_wins(runner, new_catalog):
-    schema = Schema.of(
-        ORDERS, primary_keys=["id"], options={"bucket": "2", "sequence.field": "amount"}
+    table = new_table(
+        new_catalog,
+        ORDERS,
+        primary_keys=["id"],
+        options={"bucket": "2", "sequence.field": "amount"},
     )
-    table = new_catalog.create_table("db.t", schema)
     rows = orders(*((n % 10, f"row {n}", 5) for n in range(300)), (3, "lower", 4))
-    write(runner, table, rows, schema)
+    runner.write(table, *rows)
     expected = {f"row {n}" for n in range(290, 300)}
     assert set(read(runner, table)["day"].to_pylist()) == expected
 
 
 def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_catalog):
     columns = {"id": "BIGINT", "second": "BIGINT", "kind": "STRING", "state": "STRING"}
-    schema = Schema.of(
+    table = new_table(
+        new_catalog,
         columns,
         primary_keys=["id"],
         options={
@@ -172,7 +166,6 @@ def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_ca
             "rowkind.field": "kind",
         },
     )
-    table = new_catalog.create_table("db.t", schema)
     rows = []
     for key in range(50):
         rows += [
@@ -182,17 +175,16 @@ def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_ca
         ]
         if key % 5 == 0:
             rows.append({"id": key, "second": 3, "kind": "-D", "state": "new"})
-    write(runner, table, rows, schema)
+    runner.write(table, *rows)
     result = read(runner, table)
     assert sorted(result["id"].to_pylist()) == [key for key in range(50) if key % 5]
     assert set(result["state"].to_pylist()) == {"new"}
 
 
 def test_columns_filters_and_snapshots_are_obeyed(runner, new_catalog):
-    schema = Schema.of(ORDERS, partition_keys=["day"])
-    table = new_catalog.create_table("db.t", schema)
-    write(runner, table, orders((1, "a", 10), (2, "b", 20)), schema)
-    write(runner, table, orders((3, "a", 30)), schema)
+    table = new_table(new_catalog, ORDERS, partition_keys=["day"])
+    runner.write(table, (1, "a", 10), (2, "b", 20))
+    runner.write(table, (3, "a", 30))
     result = read(runner, table, columns=["amount", "id"], where="day = 'a' AND amount > 5")
     assert result.schema.names == ["amount", "id"]
     assert plain_rows(result, ["id", "amount"]) == [(1, 10), (3, 30)]
@@ -200,7 +192,7 @@ def test_columns_filters_and_snapshots_are_obeyed(runner, new_catalog):
 
 
 def test_a_table_without_rows_reads_as_an_empty_table(runner, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(ORDERS))
+    table = new_table(new_catalog, ORDERS)
     result = read(runner, table)
     assert (result.num_rows, result.schema.names) == (0, list(ORDERS))
 
@@ -208,9 +200,8 @@ def test_a_table_without_rows_reads_as_an_empty_table(runner, new_catalog):
 @pytest.mark.parametrize("primary_keys", [[], ["id"]])
 def test_writing_no_rows_makes_no_snapshot(runner, new_catalog, primary_keys):
     options = {"bucket": "2"} if primary_keys else {}
-    schema = Schema.of(ORDERS, primary_keys=primary_keys, options=options)
-    table = new_catalog.create_table("db.t", schema)
-    outcome = write(runner, table, [], schema)
+    table = new_table(new_catalog, ORDERS, primary_keys=primary_keys, options=options)
+    outcome = runner.write(table)
     assert (outcome.snapshot, outcome.report.rows_in) == (None, 0)
     assert table.latest_snapshot() is None
 
@@ -220,22 +211,22 @@ def test_rows_that_do_not_fit_are_refused_and_no_file_is_left(
     runner, new_catalog, warehouse, primary_keys
 ):
     options = {"bucket": "4"} if primary_keys else {}
-    declared = Schema.of(
-        {**ORDERS, "amount": "INT NOT NULL"}, primary_keys=primary_keys, options=options
+    table = new_table(
+        new_catalog,
+        {**ORDERS, "amount": "INT NOT NULL"},
+        primary_keys=primary_keys,
+        options=options,
     )
-    table = new_catalog.create_table("db.t", declared)
-    loose = Schema.of(ORDERS)
     rows = orders(*((n, "x", n) for n in range(500)), (500, "x", None))
     with pytest.raises(InvalidInputError, match="amount") as caught:
-        write(runner, table, rows, loose)
+        runner.write(table, *rows, schema=Schema.of(ORDERS))
     assert caught.value.kind == "input-null"
     assert table.latest_snapshot() is None
     assert data_files(warehouse) == []
 
 
 def test_a_wrong_column_is_named_before_anything_is_written(runner, new_catalog, warehouse):
-    schema = Schema.of(ORDERS, primary_keys=["id"], options={"bucket": "2"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, ORDERS, primary_keys=["id"], options={"bucket": "2"})
     rows = runner.as_rows(pa.table({"id": [1], "day": ["a"], "amonut": [1]}))
     with pytest.raises(InvalidInputError, match="amount") as caught:
         table.new_write_builder().write(rows, runner.executor)
@@ -244,9 +235,8 @@ def test_a_wrong_column_is_named_before_anything_is_written(runner, new_catalog,
 
 
 def test_a_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse):
-    schema = Schema.of(ORDERS)
-    table = new_catalog.create_table("db.t", schema)
-    write(runner, table, orders((1, "a", 1)), schema)
+    table = new_table(new_catalog, ORDERS)
+    runner.write(table, (1, "a", 1))
     data_files(warehouse)[0].unlink()
     with pytest.raises(NotFoundError) as caught:
         read(runner, table)
@@ -254,10 +244,10 @@ def test_a_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse)
 
 
 def test_one_commit_user_writes_once(runner, new_catalog):
-    schema = Schema.of(ORDERS)
-    table = new_catalog.create_table("db.t", schema)
-    first = write(runner, table, orders((1, "a", 1)), schema, user="run-1")
-    again = write(runner, table, orders((1, "a", 1)), schema, user="run-1")
+    table = new_table(new_catalog, ORDERS)
+    builder = table.new_write_builder().with_commit_user("run-1")
+    first = runner.write(builder, (1, "a", 1))
+    again = runner.write(builder, (1, "a", 1))
     assert (first.was_already_committed, again.was_already_committed) == (False, True)
     assert again.snapshot == first.snapshot
     assert read(runner, table).num_rows == 1
@@ -265,15 +255,15 @@ def test_one_commit_user_writes_once(runner, new_catalog):
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_compactions_merge_and_tell_their_progress(runner, new_catalog, keyed):
-    declared = Schema.of(
-        ORDERS, primary_keys=["id"] if keyed else [], options={"bucket": "3", "bucket-key": "id"}
+    table = new_table(
+        new_catalog,
+        ORDERS,
+        primary_keys=["id"] if keyed else [],
+        options={"bucket": "3", "bucket-key": "id"},
     )
-    table = new_catalog.create_table("db.orders", declared)
     for number in range(5):
         rows = [{"id": key, "day": "d", "amount": number} for key in range(30)]
-        table.new_write_builder().write(
-            runner.as_rows(rows_to_arrow(rows, declared)), runner.executor
-        )
+        runner.write(table, *rows)
     before = plain_rows(table.new_read_builder().to_arrow(), ORDERS)
     seen = []
     outcome = table.new_compaction_builder().run(runner.executor, on_progress=seen.append)

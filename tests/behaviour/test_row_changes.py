@@ -3,9 +3,9 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.read.where import parse_expression
-from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.rows import plain_rows
+from tests.testkit.tables import arrow, new_table
 
 COLUMNS = {"day": "STRING", "id": "BIGINT", "amount": "INT"}
 
@@ -16,13 +16,11 @@ COLUMNS = {"day": "STRING", "id": "BIGINT", "amount": "INT"}
     ids=["keyed", "vectors", "rewrite"],
 )
 def test_rows_are_deleted_and_updated(runner, new_catalog, keys, options):
-    schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=["day"], options=options)
-    table = new_catalog.create_table("db.t", schema)
+    declared = {"primary_keys": keys, "partition_keys": ["day"], "options": options}
+    table = new_table(new_catalog, COLUMNS, **declared)
     for start in (0, 6):
-        rows = [("ab"[n % 2], n, None if n == 4 else n) for n in range(start, start + 6)]
-        named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-        arrow = rows_to_arrow(named, schema)
-        table.new_write_builder().write(runner.as_rows(arrow), runner.executor)
+        numbers = range(start, start + 6)
+        runner.write(table, *(("ab"[n % 2], n, None if n == 4 else n) for n in numbers))
     changing = table.new_row_change_builder()
     assert changing.with_dry_run().delete("amount < 4", runner.executor).rows_matched == 4
     changing.delete("amount < 4", runner.executor)
@@ -32,11 +30,9 @@ def test_rows_are_deleted_and_updated(runner, new_catalog, keys, options):
         changing.update({"amount": parse_expression("amount * 2147483648")}, None, runner.executor)
     assert caught.value.kind == "input-value"
     changing.delete("day = 'a' AND id > 6", runner.executor)
-    named = [{"day": "a", "id": 6, "amount": 1}, {"day": "b", "id": 20, "amount": 2}]
+    rows = arrow(table.schema, ("a", 6, 1), ("b", 20, 2))
     added = {"amount": parse_expression("amount + source.amount")}
-    merged = changing.merge(
-        rows_to_arrow(named, schema), on=["day", "id"], when_matched=added, executor=runner.executor
-    )
+    merged = changing.merge(rows, on=["day", "id"], when_matched=added, executor=runner.executor)
     assert (merged.rows_matched, merged.rows_inserted) == (1, 1)
     found = plain_rows(table.new_read_builder().to_arrow(), COLUMNS)
     expected = [("a", 4, None), ("a", 6, 7), ("b", 11, 11), ("b", 5, 10), ("b", 7, 7)]

@@ -14,12 +14,10 @@ from paimon_assets.engine.data.format.base import (
     FormatWriter,
 )
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader, open_writer
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
-from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.tables import new_table, write
 
 FILE_IO = LocalFileIO()
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", None]})
@@ -59,30 +57,28 @@ class ArrowWriter(FormatWriter):
 ARROW = FileFormat(name="arrow", reader=ArrowReader, writer=ArrowWriter, codecs=frozenset({"none"}))
 
 
-def new_table(path, columns, **options):
-    catalog = open_catalog(path)
-    catalog.create_database("d", ignore_if_exists=True)
-    schema = Schema.of(columns, primary_keys=["id"], options={"bucket": "1", **options})
-    return catalog.create_table("d.t", schema)
+def arrow_table(path, kind="STRING", **options):
+    options = {"bucket": "1", **options}
+    return new_table(path, {"id": "INT", "v": kind}, primary_keys=["id"], options=options)
 
 
 def test_a_new_format_is_one_value_in_one_mapping(tmp_path, monkeypatch):
     options = {"file.format": "arrow", "file.compression": "none"}
-    table = new_table(str(tmp_path), {"id": "INT", "v": "STRING"}).copy(options)
+    table = arrow_table(tmp_path).copy(options)
     with pytest.raises(UnsupportedFeatureError, match=r"'file\.format' = arrow is not written"):
-        table.new_write_builder().write(ROWS, EmbeddedExecutor(threads=1))
+        write(table, ROWS)
     monkeypatch.setitem(FORMATS, "arrow", ARROW)
     for rows in (ROWS, ROWS.slice(1)):
-        table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+        write(table, rows)
     assert [entry.file.file_name[-6:] for entry in table.state.live_files()] == [".arrow"] * 2
     assert table.new_read_builder().to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
 
 
 def test_a_new_format_holds_what_parquet_alone_holds_only_if_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "arrow", ARROW)
-    table = new_table(str(tmp_path), {"id": "INT", "v": "VARIANT"}).copy({"file.format": "arrow"})
+    table = arrow_table(tmp_path, "VARIANT").copy({"file.format": "arrow"})
     with pytest.raises(UnsupportedFeatureError, match="files of format arrow have no such type"):
-        table.new_write_builder().write(ROWS.drop_columns("v"), EmbeddedExecutor(threads=1))
+        write(table, ROWS.drop_columns("v"))
 
 
 def test_a_codec_that_a_new_format_does_not_name_is_refused(tmp_path, monkeypatch):
@@ -109,8 +105,8 @@ def test_a_file_of_an_unknown_format_says_what_helps_reading_it(tmp_path):
 
 def test_changelog_files_of_an_unknown_format_say_which_option_names_it(tmp_path):
     options = {"changelog-producer": "input", "changelog-file.format": "lance"}
-    table = new_table(str(tmp_path), {"id": "INT", "v": "STRING"}, **options)
+    table = arrow_table(tmp_path, **options)
     with pytest.raises(
         UnsupportedFeatureError, match=r"'lance', which is not written.*changelog-file\.format"
     ):
-        table.new_write_builder().write(ROWS, EmbeddedExecutor(threads=1))
+        write(table, ROWS)

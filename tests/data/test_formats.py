@@ -1,6 +1,7 @@
 """Data files of every format: what is written is read back, whatever the types."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import named_errors
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -25,11 +25,11 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import rows_of, schemas
+from tests.testkit.tables import compact, new_table, write
 
 FILE_IO = LocalFileIO()
 FORMATS = ["parquet", "orc", "avro"]
@@ -309,17 +309,8 @@ def test_an_aborted_file_has_no_end(tmp_path, file_format):
     writer.abort()
 
 
-def new_table(path, declared, **options):
-    catalog = open_catalog(path)
-    catalog.create_database("d", ignore_if_exists=True)
-    return catalog.create_table(
-        "d.t",
-        Schema(
-            fields=declared.fields,
-            primary_keys=declared.primary_keys,
-            options={**declared.options, **options},
-        ),
-    )
+def table_of(path, declared, **options):
+    return new_table(path, replace(declared, options={**declared.options, **options}))
 
 
 def has_early_fractions(rows):
@@ -341,8 +332,8 @@ def test_tables_of_other_formats_hold_what_was_written(
 ):
     too_fine = file_format == "avro" and any("(9)" in str(f.type) for f in declared.fields)
     rows = data.draw(st.lists(rows_of(declared, {"id": st.integers(0, 3)}), max_size=6))
-    table = new_table(
-        str(tmp_path_factory.mktemp("formats")),
+    table = table_of(
+        tmp_path_factory.mktemp("formats"),
         declared,
         **{"file.format": file_format, "orc.timestamp-ltz.legacy.type": "false"},
     )
@@ -350,13 +341,13 @@ def test_tables_of_other_formats_hold_what_was_written(
     expected = list({row["id"]: row for row in rows}.values()) if declared.primary_keys else rows
     if file_format == "orc" and has_early_fractions(rows_to_arrow(expected, declared)):
         with pytest.raises(InvalidInputError, match="before 1970"):
-            table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+            write(table, arrow)
         return
     if too_fine:
         with pytest.raises(UnsupportedFeatureError, match="finer than files of format avro"):
-            table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+            write(table, arrow)
         return
-    table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+    write(table, arrow)
     columns = [field.name for field in declared.fields]
     found = table.new_read_builder().to_arrow()
     assert plain_rows(found, columns) == plain_rows(rows_to_arrow(expected, declared), columns)
@@ -365,11 +356,11 @@ def test_tables_of_other_formats_hold_what_was_written(
 
 def test_formats_may_be_mixed_in_one_table(tmp_path):
     declared = Schema.of({"id": "INT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
-    table = new_table(str(tmp_path), declared)
+    table = table_of(tmp_path, declared)
     for number, file_format in enumerate(FORMATS):
         rows = pa.table({"id": pa.array([0, number], pa.int32()), "v": [file_format, file_format]})
         builder = table.copy({"file.format": file_format}).new_write_builder()
-        builder.write(rows.slice(1) if number == 0 else rows, EmbeddedExecutor(threads=1))
+        write(builder, rows.slice(1) if number == 0 else rows)
     found = table.new_read_builder().to_arrow().sort_by("id").to_pylist()
     assert found == [{"id": n, "v": v} for n, v in enumerate([FORMATS[-1], *FORMATS[1:]])]
     assert {entry.file.file_format for entry in table.state.live_files()} == set(FORMATS)
@@ -377,10 +368,10 @@ def test_formats_may_be_mixed_in_one_table(tmp_path):
 
 def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path):
     declared = Schema.of({"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}, options={"file.format": "orc"})
-    table = new_table(str(tmp_path), declared)
+    table = table_of(tmp_path, declared)
     rows = pa.table({"z": pa.array([0], pa.timestamp("ms", tz="UTC"))})
     with pytest.raises(UnsupportedFeatureError, match=r"'z'.*orc\.timestamp-ltz\.legacy\.type"):
-        table.new_write_builder().write(rows, EmbeddedExecutor())
+        write(table, rows)
 
 
 @pytest.mark.parametrize(
@@ -421,16 +412,14 @@ def test_a_null_row_has_no_values_below_it_even_where_its_fields_need_one(tmp_pa
         "m": "MAP<INT, ROW<x INT NOT NULL>>",
         "n": "ROW<r ROW<x INT NOT NULL>>",
     }
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", Schema.of(columns, options={"file.format": name}))
+    table = new_table(tmp_path, columns, options={"file.format": name})
     rows = [
         {"r": {"x": 1, "y": None}, "l": [{"x": 1}, None], "m": [(1, None)], "n": {"r": None}},
         {"r": None, "l": None, "m": None, "n": None},
         {"r": {"x": 2, "y": "b"}, "l": [], "m": [(2, {"x": 2})], "n": {"r": {"x": 2}}},
     ]
     arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
-    table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
+    write(table, arrow)
     assert table.new_read_builder().to_arrow().to_pylist() == rows
 
 
@@ -454,15 +443,13 @@ def test_avro_records_declared_as_nullable_are_read(tmp_path):
 def test_rows_that_a_merge_leaves_null_are_written(tmp_path, name, beside):
     row = "ROW<r ROW<x INT NOT NULL, l ARRAY<ROW<q DECIMAL(20, 2) NOT NULL>> NOT NULL>>"
     options = {"merge-engine": "partial-update", "bucket": "1", "file.format": name}
-    schema = Schema.of({"k": "INT", "v": row, "w": beside}, primary_keys=["k"], options=options)
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", schema)
+    columns = {"k": "INT", "v": row, "w": beside}
+    table = new_table(tmp_path, columns, primary_keys=["k"], options=options)
     value = {"r": {"x": 1, "l": [{"q": Decimal("1.00")}, None]}}
     for held in ({1: None, 2: value, 3: {"r": None}}, {1: None, 3: None, 4: value}):
         rows = [{"k": key, "v": each, "w": None} for key, each in held.items()] * 2
         arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
-        table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
-    table.new_compaction_builder().with_strategy("full").run(EmbeddedExecutor(threads=1))
+        write(table, arrow)
+    compact(table)
     found = {each["k"]: each["v"] for each in table.new_read_builder().to_arrow().to_pylist()}
     assert found == {1: None, 2: value, 3: {"r": None}, 4: value}
