@@ -40,27 +40,29 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
 
     All snapshots in the list must be older than this call.
     """
-    # What is in progress comes first: its commit must not be newer than the newest snapshot.
+    # Commands in progress first: their commits must not be newer than the newest snapshot.
     settled = resolve(store, listed.segments)
     latest = store.snapshots.latest() if settled or listed.loads else None
     if latest is None:
         return sorted([*settled, *listed.loads], key=lambda item: item.id)
-    names: dict[bool, set[str]] = {False: set(), True: set()}
+    own: set[str] = set()
+    external: set[str] = set()
     for entry in FileStoreScan(store).live_files(latest):
-        names[is_external(store.schema.typed_options, entry.file)].add(entry.file.file_name)
+        names = external if is_external(store.schema.typed_options, entry.file) else own
+        names.add(entry.file.file_name)
 
     def segment_now(segment: Segment) -> Segment:
         if segment.status not in (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE):
             return segment
         if segment.is_visible_to_paimon:
-            is_live = any(file.file_name in names[True] for file in segment.files)
+            is_live = any(file.file_name in external for file in segment.files)
         else:
             is_live = is_live_in(store, segment, latest)
         status = SegmentStatus.SUCCESS if is_live else SegmentStatus.MARKED_FOR_DELETE
         return replace(segment, status=status)
 
     def load_now(load: Load) -> Load:
-        if any(file.file_name in names[False] for file in load.files):
+        if any(file.file_name in own for file in load.files):
             # What took in the rows of a load that lives is not said.
             return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
         is_compacted = load.compacted_into is not None

@@ -1,14 +1,12 @@
 """CompactionBuilder: plan ─▶ tasks ─▶ messages ─▶ one snapshot of kind COMPACT.
 
-Postponed rows get their bucket first, in a snapshot before it.
-
     ┌─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
     │                                                              │ other commits were in the way
     └── their buckets only, with what fits kept ◀── files deleted ◀┘
 
 Nothing is visible before the commit. A compaction that is killed leaves orphan files, no more.
 
-Postponed rows get their bucket:
+Postponed rows get their bucket first, in a snapshot before it:
 
     bucket-postpone ─▶ a task for each partition replays its files in order ─▶ level 0 of buckets
 
