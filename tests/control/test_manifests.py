@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.control.manifests import (
     ManifestCache,
+    ManifestFolding,
     ManifestNames,
-    ManifestStorage,
     ManifestStore,
-    MergeLimits,
     PartitionValues,
     cancelled,
-    merge_manifests,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -242,15 +240,21 @@ class _Memory:
         return bool(held & partitions)
 
 
-def _merged(
-    metas: Sequence[ManifestFileMeta], limits: MergeLimits, memory: _Memory
+def _folded(
+    metas: Sequence[ManifestFileMeta],
+    memory: _Memory,
+    target: int = 100,
+    full: int = 10**9,
+    count: int = 3,
 ) -> list[ManifestFileMeta]:
-    storage = ManifestStorage(read=memory.read, write=memory.write, may_hold=memory.may_hold)
-    return merge_manifests(metas, limits, storage)
-
-
-def _limits(target: int = 100, full: int = 10**9, count: int = 3) -> MergeLimits:
-    return MergeLimits(target_bytes=target, full_bytes=full, min_count=count)
+    options = {
+        "manifest.target-file-size": f"{target} b",
+        "manifest.full-compaction-threshold-size": f"{full} b",
+        "manifest.merge-min-count": str(count),
+    }
+    return ManifestFolding(
+        options=Options(options), read=memory.read, write=memory.write, may_hold=memory.may_hold
+    ).folded(metas)
 
 
 def _add(number: int, partition: bytes = b"p") -> ManifestEntry:
@@ -291,35 +295,35 @@ def _histories(draw):
 @given(_histories(), st.integers(1, 150), st.integers(1, 400), st.integers(1, 5))
 def test_merging_never_changes_the_live_files(history, target, full, count):
     memory, metas = history
-    merged = _merged(metas, _limits(target, full, count), memory)
+    merged = _folded(metas, memory, target, full, count)
     assert sorted(_live(memory, merged)) == sorted(_live(memory, metas))
 
 
 @given(_histories(), st.integers(1, 150))
 def test_a_full_merge_leaves_no_delete(history, target):
     memory, metas = history
-    merged = _merged(metas, _limits(target, full=0), memory)
+    merged = _folded(metas, memory, target, full=0)
     assert all(meta.num_deleted_files == 0 for meta in merged)
 
 
 def test_few_small_manifests_are_left_alone_and_not_read():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(2)]
-    assert _merged(metas, _limits(count=3), memory) == metas
+    assert _folded(metas, memory, count=3) == metas
     assert memory.reads == []
 
 
 def test_a_rest_of_many_small_manifests_becomes_one():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(3)]
-    merged = _merged(metas, _limits(count=3), memory)
+    merged = _folded(metas, memory, count=3)
     assert [meta.num_added_files for meta in merged] == [3]
 
 
 def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
     memory = _Memory()
     metas = [memory.write([_add(n * 4 + k) for k in range(4)]) for n in range(4)]
-    merged = _merged(metas, _limits(target=75, count=9), memory)
+    merged = _folded(metas, memory, target=75, count=9)
     assert [meta.num_added_files for meta in merged] == [8, 8]
     assert _live(memory, merged) == _live(memory, metas)
 
@@ -327,7 +331,7 @@ def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
 def test_a_large_manifest_alone_is_kept_as_it_is():
     memory = _Memory()
     large = memory.write([_add(number) for number in range(20)])
-    assert _merged([large], _limits(target=100), memory) == [large]
+    assert _folded([large], memory, target=100) == [large]
     assert memory.reads == []
 
 
@@ -340,7 +344,7 @@ def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():
     other = memory.write([_add(n, b"q") for n in range(20)])
     same = memory.write([_add(n, b"p") for n in range(20, 40)])
     deletes = memory.write([_delete(21, b"p")])
-    merged = _merged([other, same, deletes], _limits(target=100, full=1), memory)
+    merged = _folded([other, same, deletes], memory, target=100, full=1)
     assert merged[0] == other
     assert other.file_name not in memory.reads
     assert len(_live(memory, merged)) == 39
@@ -349,13 +353,4 @@ def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():
 def test_everything_deleted_leaves_no_manifest():
     memory = _Memory()
     metas = [memory.write([_add(1)]), memory.write([_delete(1)])]
-    assert _merged(metas, _limits(full=1), memory) == []
-
-
-def test_the_limits_come_from_the_table_options():
-    options = {
-        "manifest.target-file-size": "1 kb",
-        "manifest.full-compaction-threshold-size": "2 kb",
-        "manifest.merge-min-count": "5",
-    }
-    assert MergeLimits.of(Options(options)) == _limits(1024, 2048, 5)
+    assert _folded(metas, memory, full=1) == []

@@ -16,12 +16,10 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.manifests import (
+    ManifestFolding,
     ManifestNames,
-    ManifestStorage,
-    MergeLimits,
     PartitionValues,
     chunks,
-    merge_manifests,
 )
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.metadata.data_file import instant_ms
@@ -81,7 +79,6 @@ class CommitFiles:
 
     store: FileStore
     names: ManifestNames
-    limits: MergeLimits
     _changes: CommitChanges | None = None
     _delta: list[ManifestFileMeta] = field(default_factory=list)
     _changelog: list[ManifestFileMeta] = field(default_factory=list)
@@ -110,12 +107,13 @@ class CommitFiles:
             self._changes = changes
         manifests = self.store.manifests
         before = () if latest is None else manifests.manifests_of(latest)
-        storage = ManifestStorage(
+        folding = ManifestFolding(
+            options=self.store.schema.typed_options,
             read=manifests.read,
             write=lambda entries: manifests.write(entries, self.names),
             may_hold=lambda meta, named: PartitionFilter.of(self.store, named).may_hold(meta),
         )
-        merged = merge_manifests(before, self.limits, storage)
+        merged = folding.folded(before)
         index_manifest = latest.index_manifest if latest else None
         if index is not None:
             index_manifest = manifests.write_index(index, self.names) if index else None

@@ -47,7 +47,7 @@ from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
 from paimon_assets.engine.control.managers.numbered_files import check_follows
-from paimon_assets.engine.control.manifests import ManifestNames, MergeLimits
+from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -95,7 +95,6 @@ class FileStoreCommit:
         self._clock = clock or SystemClock()
         self._planned_on = planned_on
         self._condition = condition
-        self._limits = MergeLimits.of(store.schema.typed_options)
         self._policy = RetryPolicy.of(store.schema.typed_options)
         self._checks = CommitChecks(store)
 
@@ -196,7 +195,7 @@ class FileStoreCommit:
         return changes_of(messages, kind, default_buckets=schema.typed_options.get(BUCKET))
 
     def _until_done(self, request: CommitRequest) -> Snapshot:
-        files = CommitFiles(store=self._store, names=ManifestNames(), limits=self._limits)
+        files = CommitFiles(store=self._store, names=ManifestNames())
         began_ms = self._clock.now_millis()
         lost = 0
         while True:
