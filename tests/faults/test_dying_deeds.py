@@ -6,7 +6,6 @@ which the storage does nothing any more; and a real `kill -9` at some moments, i
 
 import itertools
 import shutil
-import signal
 
 import pytest
 
@@ -17,10 +16,9 @@ from paimon_assets.engine.table.table import Table
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, perform_until_killed, prepare, read
-from tests.testkit.faults.writers import SURVIVED, fork_server
+from tests.testkit.faults.writers import DEATHS, exit_code
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
-DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE, MOST_DEATHS = (89, None) if is_hunt() else (197, 2)
 """Moments between two deaths of real processes, and how many deaths; each deed dies at others."""
 
@@ -109,14 +107,10 @@ def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
     for steps in itertools.islice(moments, MOST_DEATHS):
         copy = scene.copy(steps)
         landing = foreign.states(copy / "landing")
-        process = fork_server().Process(
-            target=perform_until_killed, args=(scene.path(copy), deed.name, steps)
-        )
-        process.start()
-        process.join()
-        if process.exitcode == 0:
+        code = exit_code(perform_until_killed, scene.path(copy), deed.name, steps)
+        if code == 0:
             break
-        assert process.exitcode in DEATHS
+        assert code in DEATHS
         deaths += 1
         scene.look_and_rerun(copy, landing)
     assert deaths

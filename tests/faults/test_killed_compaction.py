@@ -1,7 +1,6 @@
 """A compaction killed at any moment leaves the rows as they were; a rerun ends it."""
 
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -10,9 +9,8 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.compacting import create, rows_of, some_rows, write
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.writers import SURVIVED, compact, compact_until_killed, fork_server
+from tests.testkit.faults.writers import DEATHS, compact, compact_until_killed, exit_code
 
-DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 31 if is_hunt() else 67
 """Moments between two deaths that are tried; each table is killed at others."""
 MOST_STEPS = 1000
@@ -44,9 +42,7 @@ def test_a_compaction_may_die_at_any_moment(scene, tmp_path):
     for steps in range(sorted(SCENES).index(scene), MOST_STEPS, STRIDE):
         copy = tmp_path / f"copy-{steps}"
         shutil.copytree(table.path, copy)
-        process = fork_server().Process(target=compact_until_killed, args=(str(copy), steps))
-        process.start()
-        process.join()
+        code = exit_code(compact_until_killed, str(copy), steps)
         left = open_table(str(copy))
         committed = left.latest_snapshot().id > commits
         if not committed:
@@ -59,7 +55,7 @@ def test_a_compaction_may_die_at_any_moment(scene, tmp_path):
         assert rows_of(left) == expected
         shutil.rmtree(copy)
         seen.add(committed)
-        if process.exitcode == 0:
+        if code == 0:
             break
-        assert process.exitcode in DEATHS
+        assert code in DEATHS
     assert seen == {False, True}

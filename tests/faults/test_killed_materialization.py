@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from tests.testkit.faults.materializing import (
     materialize_beside,
     materialize_until_killed,
 )
-from tests.testkit.faults.writers import SURVIVED, fork_server
+from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code, fork_server
 
-DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 STRIDE = 43 if is_hunt() else 199
 """Moments between two deaths."""
 BEFORE, NEW = [1, 2], [3, 4]
@@ -41,24 +39,19 @@ def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> N
     template = tmp_path / "template"
     assert materialize(str(template), mode, BEFORE)
     after = [*BEFORE, *NEW] if mode == "append" else NEW
-    context = fork_server()
     codes = set()
     for steps in itertools.count(STRIDE // 2, STRIDE):
         warehouse = tmp_path / str(steps)
         shutil.copytree(template, warehouse)
-        process = context.Process(
-            target=materialize_until_killed, args=(str(warehouse), mode, NEW, steps)
-        )
-        process.start()
-        process.join()
-        assert process.exitcode in DEATHS
-        codes.add(process.exitcode)
+        code = exit_code(materialize_until_killed, str(warehouse), mode, NEW, steps)
+        assert code in DEATHS
+        codes.add(code)
         found = numbers(warehouse)
         assert found in (BEFORE, after)
         assert materialize(str(warehouse), mode, NEW)
         again = sorted([*found, *NEW]) if mode == "append" else NEW
         assert numbers(warehouse) == again, "another run writes anew"
-        if process.exitcode == SURVIVED:
+        if code == SURVIVED:
             break
     assert codes - {SURVIVED}, "none died"
 

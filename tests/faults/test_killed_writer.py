@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.writers import SURVIVED, Deed, fork_server, perform, write_until_killed
+from tests.testkit.faults.writers import DEATHS, Deed, exit_code, perform, write_until_killed
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
@@ -23,7 +22,6 @@ COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
 MOST_STEPS = 2000
 STRIDE = 1 if is_hunt() else 7
 """Moments between two deaths; each scene begins at another."""
-DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +108,14 @@ def test_a_writer_may_die_at_any_moment(scene: Scene, tmp_path: Path) -> None:
         after = plain_rows(model.rows(), COLUMNS)
     new_rows = rows_to_arrow(rows, scene.schema)
 
-    context = fork_server()
     seen = set()
     for steps in itertools.count(SCENES.index(scene) % STRIDE, STRIDE):
         copy = tmp_path / f"copy-{steps}"
         shutil.copytree(table.path, copy)
-        process = context.Process(
-            target=write_until_killed, args=(str(copy), scene.deed, new_rows, steps)
-        )
-        process.start()
-        process.join()
-        if process.exitcode == 0:
+        code = exit_code(write_until_killed, str(copy), scene.deed, new_rows, steps)
+        if code == 0:
             break
-        assert process.exitcode in DEATHS
+        assert code in DEATHS
         seen.add(_look_and_rerun(copy, scene, new_rows, before, after))
         shutil.rmtree(copy)
         assert steps < MOST_STEPS

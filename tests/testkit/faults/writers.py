@@ -1,8 +1,9 @@
 """What the processes of these tests do; a server that imported this module forks them."""
 
 import multiprocessing
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -37,7 +38,8 @@ from tests.testkit.tables import arrow
 COMMIT_USER = "mortal"
 BARRIER_SECONDS = 60.0
 SURVIVED = 3
-
+DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
+"""How a process ends that was to die at some moment."""
 
 _SERVED = ("writers", "materializing", "table_changes", "rest_servers", "dagster_homes")
 
@@ -51,6 +53,14 @@ def fork_server() -> ForkServerContext:
     package = __name__.rpartition(".")[0]
     context.set_forkserver_preload([f"{package}.{name}" for name in _SERVED])
     return context
+
+
+def exit_code(target: Callable[..., None], *arguments: object) -> int | None:
+    """Run a function in a process of its own, and return how that ended."""
+    process = fork_server().Process(target=target, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 class OneStorageExecutor:
