@@ -10,9 +10,9 @@ from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.doctests import WhereSomeAre
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
-from tests.testkit.migrations import keep_migrations
 from tests.testkit.processes import (
     keep_bytecode,
+    keep_migrations,
     restore_signals,
     start_jvms_lightly,
     start_workers_lightly,

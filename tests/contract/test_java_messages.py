@@ -23,8 +23,14 @@ from paimon_assets.engine.spec.metadata.index_file import (
 )
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
-from tests.testkit.index_file_row import IndexRowLayout, index_from_row, index_to_row
-from tests.testkit.java_messages import JAVA_MESSAGE_VERSION, dump_java_messages, load_java_messages
+from tests.testkit.java_messages import (
+    JAVA_MESSAGE_VERSION,
+    IndexRowLayout,
+    dump_java_messages,
+    index_from_row,
+    index_to_row,
+    load_java_messages,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES = Path(__file__).parents[3] / "shared" / "tables"

@@ -7,9 +7,8 @@ import pytest
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.interop.environment import HOME, peer_python
-from tests.testkit.rest_server import RestClient
+from tests.testkit.rest_server import BEARER, TOKEN, RestClient, served_to_outsiders, signed_by
 from tests.testkit.rest_tables import created, open_posted, write
-from tests.testkit.rest_walks import BEARER, TOKEN, served_to_outsiders, signed_by
 
 pytestmark = pytest.mark.interop
 

@@ -9,8 +9,7 @@ import os
 import pytest
 
 from tests.testkit.effort import often
-from tests.testkit.stateful.changes import CHANGES
-from tests.testkit.stateful.reads import READS
+from tests.testkit.stateful.changes import CHANGES, READS
 from tests.testkit.stateful.run import run_in_processes
 
 STEPS = 1_000

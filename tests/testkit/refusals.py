@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from paimon_assets import (
     Identifier,
     Schema,
     SegmentSource,
+    TableCatalog,
     open_catalog,
 )
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
@@ -45,17 +46,14 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
+from paimon_assets.engine.spec.types.data_types import integer
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
+from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.retyped_keys import retype, write_on
-from tests.testkit.served_refusals import (
-    ask_for_properties,
-    ask_for_views,
-    open_view_as_table,
-    rename_served_tag,
-)
+from tests.testkit.served_catalog import ServedCatalog
 from tests.testkit.tables import new_table, table_schema
 
 EXECUTOR = EmbeddedExecutor(threads=1)
@@ -405,7 +403,9 @@ REFUSALS: dict[str, Provocation] = {
         ROWS.slice(0, 1), {"v": 3}
     ),
     "hive buckets": _hive_time,
-    "MAP, MULTISET or VARIANT": lambda _: serialize_row([{}], [parse_type("MAP<INT, INT>")]),
+    "MAP, MULTISET or VARIANT": lambda _: serialize_row(
+        cast("Any", [{}]), [parse_type("MAP<INT, INT>")]
+    ),
     "key or sequence field of a type": lambda at: sort_keys([pa.nulls(1, pa.list_(pa.int8()))]),
     "cast that Paimon": lambda at: cast_array(
         pa.nulls(1, pa.date32()), parse_type("DATE"), parse_type("BOOLEAN")
@@ -453,3 +453,30 @@ REFUSALS: dict[str, Provocation] = {
     "TIMESTAMP on Spark": spark_refusals.nanoseconds,
 }
 """How what begins with these words in the document is provoked."""
+
+
+def _served(at: Path) -> TableCatalog:
+    served = TableCatalog(ServedCatalog(str(at)))
+    served.create_database("db")
+    return served
+
+
+def rename_served_tag(at: Path) -> None:
+    """Rename a tag of a table whose catalog keeps its versions."""
+    table = _served(at).create_table("db.t", Schema.of({"k": integer()}))
+    table.tags.rename("one", "two")
+
+
+def ask_for_views(at: Path) -> None:
+    _ = _served(at).views
+
+
+def ask_for_properties(at: Path) -> None:
+    _served(at).get_database("db")
+
+
+def open_view_as_table(at: Path) -> None:
+    catalog = CATALOG_KINDS["rest"](at / "rest")
+    catalog.create_database("db")
+    catalog.views.create("db.v", "SELECT 1", {"a": "INT"})
+    catalog.get_table("db.v")

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.testkit.migrations import keep_migrations, read_migrations
+from tests.testkit.processes import keep_migrations, read_migrations
 
 ROOT = Path(__file__).resolve().parents[2]
 _READ_ENVIRONMENT = ("jobs", "resources")

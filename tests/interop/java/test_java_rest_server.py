@@ -4,9 +4,8 @@ import pytest
 
 from paimon_assets.server.serve import ServeSettings
 from tests.interop.environment import java_program
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import BEARER, served_to_outsiders, serving, signed_by
 from tests.testkit.rest_tables import created, open_posted, write
-from tests.testkit.rest_walks import BEARER, served_to_outsiders, signed_by
 
 pytestmark = pytest.mark.interop
 

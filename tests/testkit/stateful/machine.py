@@ -1,16 +1,21 @@
 """Machine: one table, its history, and the random steps of everybody who works on it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from paimon_assets import CommitConflictError, Table, WriteBuilder
+from paimon_assets import CommitConflictError, DataSplit, EmbeddedExecutor, Table, WriteBuilder
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.commit_message import WriteResult
+from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.data.worker import run_task
+from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -25,9 +30,61 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.predicate_truth import truth
 from tests.testkit.stateful.history import History, NamedRow, Row
-from tests.testkit.stateful.turns import Once, PatientExecutor
 from tests.testkit.stateful.world import ID, KIND, KINDS, PART, PARTS, SEQ, TEXT, draw_world
 from tests.testkit.tables import new_table
+
+Turn = Callable[[], None]
+
+
+class Once:
+    def __init__(self, turn: Turn) -> None:
+        self._turn: Turn | None = turn
+
+    def __call__(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn()
+
+    def at_publish(self, _number: int, method: str, path: str) -> None:
+        """Take the turn before a snapshot is published, so that this race is lost."""
+        if method == "publish" and "/snapshot/snapshot-" in path:
+            self()
+
+
+class PatientExecutor:
+    """The embedded executor in one thread; lets others do something when its work is done."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._inner = EmbeddedExecutor(threads=1)
+        self._turn = turn
+
+    def map_splits(
+        self, context: ReadContext, splits: Sequence[DataSplit]
+    ) -> Iterator[pa.RecordBatch]:
+        self._turn()
+        yield from self._inner.map_splits(context, splits)
+
+    def row_schema(self, rows: ArrowRows) -> pa.Schema:
+        return rows.schema
+
+    def map_rows(self, context: WriteContext, rows: ArrowRows) -> WriteResult:
+        result = self._inner.map_rows(context, rows)
+        self._turn()
+        return result
+
+    def rewrite(
+        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
+    ) -> WriteResult:
+        result = self._inner.rewrite(read, splits, write)
+        self._turn()
+        return result
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        file_io = LocalFileIO()
+        for number, payload in enumerate(batch.payloads):
+            yield number, run_task(batch.name, batch.shared, payload, file_io)
+        self._turn()
+
 
 T = TypeVar("T")
 

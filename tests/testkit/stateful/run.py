@@ -19,9 +19,8 @@ from random import Random
 
 from rich.console import Console
 
-from tests.testkit.stateful.changes import CHANGES, OTHERS
+from tests.testkit.stateful.changes import CHANGES, OTHERS, READS
 from tests.testkit.stateful.machine import Action, Machine
-from tests.testkit.stateful.reads import READS
 
 STEPS_OF_A_WORLD = 60
 _MOST_RUNS_TO_SHRINK = 150
