@@ -1,5 +1,6 @@
-"""Every cast vector of Java and C++, and that rules and kernels agree."""
+"""Every cast vector of Java and C++, zones where clocks jump, and nested columns."""
 
+import datetime as dt
 import itertools
 
 import numpy as np
@@ -7,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.casting import KERNELS, cast_array
+from paimon_assets.engine.data.casting.casting import KERNELS, CastSettings, cast_array, cast_column
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
-from paimon_assets.engine.spec.types.data_types import TypeRoot
+from paimon_assets.engine.spec.types.data_types import DataField, RowType, TypeRoot, VectorType
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.cast_vectors import VECTORS, NotInArrowError, same_values, scalar_of, type_of
 
@@ -181,3 +182,136 @@ def test_the_text_of_a_real_does_not_depend_on_its_neighbours(real, others):
         column = pa.array([*REALS, *others * many], to_arrow_type(source))
         found = cast_array(column, source, text)
         assert found.to_pylist() == alone[: len(REALS)] + alone[len(REALS) :] * many
+
+
+LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
+NEW_YORK, SHANGHAI = "America/New_York", "Asia/Shanghai"
+
+
+def cast(value, source, target, zone, dialect=CastDialect.JAVA):
+    column = pa.array([None, value], to_arrow_type(parse_type(source)))
+    found = cast_array(column, parse_type(source), parse_type(target), dialect=dialect, zone=zone)
+    assert found.type == to_arrow_type(parse_type(target))
+    assert found[0].as_py() is None
+    return found[1].as_py()
+
+
+def utc(*parts):
+    return dt.datetime(*parts, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("dialect", list(CastDialect))
+def test_local_times_and_instants_meet_in_the_zone(dialect):
+    local, instant = dt.datetime(2024, 1, 2, 8), utc(2024, 1, 2)
+    assert cast(local, "TIMESTAMP(3)", LTZ, SHANGHAI, dialect) == instant
+    assert cast(instant, LTZ, "TIMESTAMP(3)", SHANGHAI, dialect) == local
+    assert cast(dt.date(1970, 1, 2), "DATE", LTZ, SHANGHAI, dialect) == utc(1970, 1, 1, 16)
+    shown = cast(instant, LTZ, "STRING", SHANGHAI, dialect)
+    assert shown == "2024-01-02 08:00:00.000"
+    assert cast(shown, "STRING", LTZ, SHANGHAI, dialect) == instant
+    assert cast(utc(1969, 12, 31, 15), LTZ, "DATE", SHANGHAI, dialect) == dt.date(1969, 12, 31)
+    assert cast(utc(1969, 12, 31, 16), LTZ, "DATE", SHANGHAI, dialect) == dt.date(1970, 1, 1)
+
+
+def test_java_takes_the_earlier_of_two_instants_and_moves_times_that_are_left_out():
+    twice, never = dt.datetime(2024, 11, 3, 1, 30), dt.datetime(2024, 3, 10, 2, 30)
+    assert cast(twice, "TIMESTAMP(3)", LTZ, NEW_YORK) == utc(2024, 11, 3, 5, 30)
+    assert cast(never, "TIMESTAMP(3)", LTZ, NEW_YORK) == utc(2024, 3, 10, 7, 30)
+    for local in (twice, never):
+        with pytest.raises(InvalidInputError, match="twice or never"):
+            cast(local, "TIMESTAMP(3)", LTZ, NEW_YORK, CastDialect.CPP)
+
+
+def test_seconds_are_those_of_utc_in_java_but_local_in_cpp():
+    assert cast(0, "INT", "TIMESTAMP(3)", SHANGHAI) == dt.datetime(1970, 1, 1)
+    local = dt.datetime(1970, 1, 1, 8)
+    assert cast(0, "INT", "TIMESTAMP(3)", SHANGHAI, CastDialect.CPP) == local
+    assert cast(local, "TIMESTAMP(3)", "BIGINT", SHANGHAI, CastDialect.CPP) == 0
+    assert cast(local, "TIMESTAMP(3)", "BIGINT", SHANGHAI) == 8 * 3600
+
+
+def test_java_takes_what_a_clock_shows_for_the_instant_of_seconds():
+    assert cast(0, "INT", LTZ, SHANGHAI) == utc(1970, 1, 1, 8)
+    assert cast(0, "INT", LTZ, SHANGHAI, CastDialect.CPP) == utc(1970, 1, 1)
+    assert cast(utc(1970, 1, 1, 8), LTZ, "INT", SHANGHAI) == 8 * 3600
+
+
+def test_digits_are_no_instant():
+    assert cast("1", "STRING", "TIMESTAMP(3)", SHANGHAI) == dt.datetime(1970, 1, 1, 0, 0, 0, 1000)
+    with pytest.raises(InvalidInputError):
+        cast("1", "STRING", LTZ, SHANGHAI)
+
+
+def test_a_move_beyond_the_last_nanosecond_is_an_error():
+    nanos = "TIMESTAMP(9)"
+    last = pa.array([2**63 - 1]).cast(to_arrow_type(parse_type(nanos)))
+    zoned = parse_type(f"{nanos} WITH LOCAL TIME ZONE")
+    with pytest.raises(InvalidInputError, match="cannot hold it"):
+        cast_array(last, parse_type(nanos), zoned, zone=NEW_YORK)
+
+
+def array_of(element):
+    return parse_type({"type": "ARRAY", "element": element})
+
+
+def map_of(key, value):
+    return parse_type({"type": "MAP", "key": key, "value": value})
+
+
+def row_of(*columns):
+    fields = (DataField(id=number, name=name, type=t) for number, name, t in columns)
+    return RowType(fields=tuple(fields))
+
+
+INNER = row_of((5, "x", parse_type("INT")))
+INNER_CHANGED = row_of((6, "new", parse_type("DATE")), (5, "y", parse_type("STRING")))
+CASES = [
+    (array_of("INT"), array_of("STRING"), [[1, None], None, [], [3]],
+     [["1", None], None, [], ["3"]]),
+    (map_of("STRING", "INT"), map_of("STRING", "BIGINT NOT NULL"),
+     [[("a", 1)], None, [], [("b", 2), ("c", 3)]], [[("a", 1)], None, [], [("b", 2), ("c", 3)]]),
+    (map_of("STRING", "DOUBLE"), map_of("STRING", "BOOLEAN"),
+     [[("a", 0.0)], None, [("b", None)], []], [[("a", False)], None, [("b", None)], []]),
+    (VectorType(element=parse_type("FLOAT"), length=2),
+     VectorType(element=parse_type("DOUBLE"), length=2),
+     [[1, 2], None, [3, 4], [5, 6]], [[1.0, 2.0], None, [3.0, 4.0], [5.0, 6.0]]),
+    (row_of((1, "a", parse_type("INT")), (2, "in", INNER)),
+     row_of((2, "in", INNER_CHANGED), (1, "b", parse_type("STRING"))),
+     [{"a": 1, "in": {"x": 7}}, None, {"a": None, "in": None}, {"a": 2, "in": {"x": None}}],
+     [{"in": {"new": None, "y": "7"}, "b": "1"}, None, {"in": None, "b": None},
+      {"in": {"new": None, "y": None}, "b": "2"}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target", "values", "wanted"), CASES)
+def test_nested_columns_are_cast_inside(source, target, values, wanted):
+    column = pa.array(values, to_arrow_type(source))
+    for start, length in ((0, 4), (1, 3), (1, 1), (2, 2), (4, 0)):
+        found = cast_column(column.slice(start, length), source, target)
+        found.validate(full=True)
+        assert found.type == to_arrow_type(target)
+        assert found.to_pylist() == wanted[start : start + length]
+
+
+def test_values_of_null_lists_are_not_looked_at():
+    texts = pa.array(["1", "no number", "3"])
+    column = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2, 3], pa.int32()), texts, mask=pa.array([False, True, False])
+    ).cast(to_arrow_type(array_of("STRING")))
+    assert cast_column(column, array_of("STRING"), array_of("INT")).to_pylist() == [[1], None, [3]]
+
+
+def test_settings_reach_nested_values():
+    column = pa.array([[1e7]], to_arrow_type(array_of("DOUBLE")))
+    settings = CastSettings(dialect=CastDialect.CPP)
+    found = cast_column(column, array_of("DOUBLE"), array_of("STRING"), settings)
+    assert found.to_pylist() == [["10000000"]]
+
+
+def test_what_cannot_be_cast_inside_is_refused_by_both_names():
+    column = pa.array([[1]], to_arrow_type(array_of("INT")))
+    with pytest.raises(UnsupportedFeatureError, match="INT cannot become DATE"):
+        cast_column(column, array_of("INT"), array_of("DATE"))
+    texts = pa.array([["x"]], to_arrow_type(array_of("STRING")))
+    with pytest.raises(InvalidInputError, match="'x' of type STRING is not a valid INT"):
+        cast_column(texts, array_of("STRING"), array_of("INT"))

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import CastSettings
-from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
+from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of, key_value_fields
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, In, IsNull, Or
@@ -224,3 +224,15 @@ def test_a_schema_the_plan_does_not_carry_is_named():
     assert file_schema_of({0: schema}, 0, PATH) is schema
     with pytest.raises(FormatError, match=r"data-1\.parquet.*schema 8"):
         file_schema_of({0: schema}, 8, PATH)
+
+
+def test_key_columns_have_their_own_ids_and_refuse_nulls():
+    declared = Schema.of({"id": "STRING", "v": "INT"}, primary_keys=["id"])
+    fields = key_value_fields(first_table_schema(declared, time_millis=0))
+    assert [(field.name, field.id, str(field.type)) for field in fields] == [
+        ("_KEY_id", 1_073_741_823, "STRING NOT NULL"),
+        ("_SEQUENCE_NUMBER", 2_147_483_646, "BIGINT NOT NULL"),
+        ("_VALUE_KIND", 2_147_483_645, "TINYINT NOT NULL"),
+        ("id", 0, "STRING NOT NULL"),
+        ("v", 1, "INT"),
+    ]

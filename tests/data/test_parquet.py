@@ -1,14 +1,16 @@
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
-from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS
+from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetPiece
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -441,3 +443,24 @@ def test_numbers_among_which_may_be_nan_have_no_statistics(tmp_path):
     write(path, pa.table({"x": [1.0, float("nan")], "i": [1, 2], "l": [[1.0], [2.0]]}))
     group = pq.ParquetFile(path).metadata.row_group(0)
     assert [group.column(at).is_stats_set for at in (0, 1, 2)] == [False, True, False]
+
+
+def test_each_row_group_is_in_one_piece(tmp_path):
+    path = str(tmp_path / "rows.parquet")
+    pq.write_table(
+        pa.table({"n": range(1000), "text": ["x" * (n % 90) for n in range(1000)]}),
+        path,
+        row_group_size=70,
+    )
+    with ParquetPiece(FileToRead(file_io=LocalFileIO(), path=path), 0, 1) as whole:
+        size, groups = whole.file_bytes, whole.footer.num_row_groups
+    for step in (127, 1000, size // 2, size - 1, size):
+        cuts = [*range(0, size, step), size]
+        found, taken = [], []
+        for start, end in pairwise(cuts):
+            with ParquetPiece(FileToRead(file_io=LocalFileIO(), path=path), start, end) as piece:
+                taken += piece.matching_row_groups(None)
+                for batch in piece.batches(["n"], predicate=None, batch_rows=64):
+                    found += batch.column("n").to_pylist()
+        assert found == [*range(1000)]
+        assert taken == [*range(groups)]
