@@ -81,8 +81,13 @@ class FieldMapping:
         *,
         table: str = "",
         casts: CastSettings | None = None,
+        cuts_times: bool = False,
+        cuts_blanks: bool = False,
     ) -> FieldMapping:
-        """Match `fields` to a file by id; `system_fields` are matched by name."""
+        """Match `fields` to a file by id; `system_fields` are matched by name.
+
+        An ORC file cuts blanks: Java has none at the end of CHAR values there.
+        """
         settings = casts or CastSettings()
         sources = tuple(file_schema.by_id.get(target.id) for target in fields)
         all_fields = (*fields, *system_fields)
@@ -97,6 +102,12 @@ class FieldMapping:
                 target.name
                 for target, source in zip(fields, sources, strict=True)
                 if source is not None and not same_type(source.type, target.type)
+            ),
+            cuts_times=cuts_times,
+            chars=frozenset(
+                source.name
+                for source in (sources if cuts_blanks else ())
+                if source is not None and has_char(source.type)
             ),
         )
         for target, source in zip(fields, sources, strict=True):
@@ -150,11 +161,6 @@ class FieldMapping:
         pushed = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
         return None if pushed is None else rename(pushed, names)
-
-    def without_char_blanks(self) -> FieldMapping:
-        """Return the mapping of an ORC file: Java has no blanks at the end of CHAR values there."""
-        chars = (source.name for source in self.sources if source and has_char(source.type))
-        return replace(self, chars=frozenset(chars))
 
     def check_columns(self, present: Collection[str]) -> None:
         """Check that the file has every column of its schema."""

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
 from paimon_assets.engine.codec.avro.avro import (
     Container,
     RecordSchema,
@@ -344,7 +344,12 @@ class Shape:
     def write(self, logical: Array) -> Array:
         """Turn a column of type `logical` into one of type `stored`."""
         if pat.is_decimal(self.logical):
-            return _decimal_bytes(logical)
+            # Big-endian numbers of 16 bytes.
+            numbers: Any = np.ascontiguousarray(decimal_words(logical).view(np.uint8)[:, ::-1])
+            buffers = [None, pa.py_buffer(numbers)]
+            fixed = pa.Array.from_buffers(pa.binary(_DECIMAL_BYTES), len(logical), buffers)
+            none = pa.scalar(None, pa.binary())
+            return pc.if_else(logical.is_valid(), fixed.cast(pa.binary()), none)
         children = [shape.write(part) for shape, part in _inner(logical, self.inner)]
         return _retype(logical, self.stored, children)
 
@@ -443,19 +448,6 @@ def _decimals(stored: Array, data_type: Any) -> Array:
     if pc.all(fits, min_count=0).as_py():
         return decimals
     return pc.if_else(fits, decimals, pa.scalar(None, data_type))
-
-
-def _decimal_bytes(decimals: Array) -> Array:
-    """Convert decimals to big-endian two's complement numbers of 16 bytes."""
-    count = len(decimals)
-    content = decimals.buffers()[1]
-    start = decimals.offset * _DECIMAL_BYTES
-    words = np.frombuffer(content, dtype=np.uint8, count=count * _DECIMAL_BYTES, offset=start)
-    numbers: Any = np.ascontiguousarray(words.reshape(count, _DECIMAL_BYTES)[:, ::-1])
-    fixed = pa.Array.from_buffers(
-        pa.binary(_DECIMAL_BYTES), count, [None, pa.py_buffer(numbers)]
-    ).cast(pa.binary())
-    return pc.if_else(decimals.is_valid(), fixed, pa.scalar(None, pa.binary()))
 
 
 def avro_record(schema: pa.Schema, name: str = "record") -> dict[str, Json]:

@@ -477,10 +477,7 @@ class ParquetWriter(FormatWriter):
         if self._two_kinds is None:
             writer.close()
         else:
-            writer.add_key_value_metadata(self._two_kinds.note)
-            self._two_kinds.hold_back()
-            writer.close()
-            self._two_kinds.finish()
+            self._two_kinds.end(writer)
         return super().close()
 
     def abort(self) -> None:
@@ -682,8 +679,7 @@ class _TwoKinds:
 
     Java reads INT64 nanoseconds as microseconds, and filters the others only if they are INT64.
     pyarrow writes all timestamps as INT96 or none; so it gets coarser ones as integers, and the
-    footer is changed to declare them as timestamps. It writes here; from `hold_back` on, bytes are
-    held until `finish`.
+    footer, which is held back, is changed to declare them as timestamps.
     """
 
     sink: pa.NativeFile
@@ -696,24 +692,19 @@ class _TwoKinds:
         """The schema to give to pyarrow."""
         return _stored_schema(self.schema, longs=True)
 
-    @property
-    def note(self) -> dict[str, str]:
-        """The metadata that pyarrow stores: the Arrow schema of the rows."""
-        return {"ARROW:schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
-
     def rows(self, table: pa.Table) -> pa.Table:
         """Return rows in the schema `stored`."""
         return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored)
 
-    def hold_back(self) -> None:
-        """Collect the next bytes: the footer."""
+    def end(self, writer: pq.ParquetWriter) -> None:
+        """Close the encoder, and write its footer with the timestamps declared."""
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
+        writer.add_key_value_metadata({"ARROW:schema": schema})
         self._held = []
-
-    def finish(self) -> None:
-        """Write the footer, with its timestamps declared."""
+        writer.close()
         times = [time for each in self.schema for time in _leaves(each.type)]
         coarse = [None if time is None or time[0] == "ns" else time for time in times]
-        self.sink.write(with_timestamps(b"".join(self._held or ()), coarse))
+        self.sink.write(with_timestamps(b"".join(self._held), coarse))
 
     def write(self, data: Any) -> int:
         """Take bytes from pyarrow."""

@@ -229,16 +229,16 @@ class FileRead:
             return replace(self._mappings[key], path=path)
         file_schema = file_schema_of(self.context.schemas_by_id, file.schema_id, path)
         held = held_columns(file, file_schema)
-        mapping = FieldMapping.of(
+        self._mappings[key] = FieldMapping.of(
             self.fields,
             self.system_fields,
             held,
             path,
             table=self.context.table,
             casts=CastSettings.of(self.context.schema.typed_options),
+            cuts_times=file.external_path is not None,
+            cuts_blanks=file.file_format == "orc",
         )
-        mapping = mapping.without_char_blanks() if file.file_format == "orc" else mapping
-        self._mappings[key] = replace(mapping, cuts_times=file.external_path is not None)
         return self._mappings[key]
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:

@@ -218,7 +218,7 @@ class _MergeRead:
         schema = self.context.schema
         merges = len(runs) > 1 or plan.repeats_keys
         compared = {*plan.keys, *plan.sequence_fields} if merges else set()
-        wanted = {*needed, *compared, *fields_of(self.key_predicate)}
+        names = {*needed, *compared, *fields_of(self.key_predicate)}
         # Always the row kind: some writers count no deletes for files that hold them.
         system: list[DataField] = [VALUE_KIND]
         if not plan.runs_by_age:
@@ -228,7 +228,7 @@ class _MergeRead:
             context=self.context,
             split=self.split,
             file_io=self.file_io,
-            fields=tuple(field for field in schema.fields if field.name in wanted),
+            fields=tuple(field for field in schema.fields if field.name in names),
             system_fields=tuple(system),
             predicate=self.key_predicate,
             batch_rows=min(batch_rows, max(_MIN_BATCH_ROWS, _ROWS_AT_HAND // len(runs))),
@@ -239,16 +239,16 @@ class _MergeRead:
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:
         for file in run:
             for batch in read.batches(file):
-                kept = batch
+                rows = batch
                 if self.key_predicate is not None:
-                    kept = self.stage.filter(batch, self.key_predicate)
+                    rows = self.stage.filter(batch, self.key_predicate)
                 if not plan.runs_by_age:
-                    rank = pa.repeat(self.file_ranks[file.file_name], kept.num_rows)
-                    kept = kept.append_column(FILE_RANK, rank)
+                    rank = pa.repeat(self.file_ranks[file.file_name], rows.num_rows)
+                    rows = rows.append_column(FILE_RANK, rank)
                 if plan.whole_above_0:
-                    level = pa.repeat(file.level, kept.num_rows)
-                    kept = kept.append_column(FILE_LEVEL, level)
-                yield kept
+                    level = pa.repeat(file.level, rows.num_rows)
+                    rows = rows.append_column(FILE_LEVEL, level)
+                yield rows
                 if not plan.repeats_keys and self._is_past(batch):
                     return
 
