@@ -135,13 +135,16 @@ def define_check(
         required_resource_keys={resource_key},
     )
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        paimon = catalog_resource(context, resource_key)
+        paimon, run_of = catalog_resource(context, resource_key), context.op_execution_context
+        keys: tuple[str, ...] = (run_of.partition_key,) if run_of.has_partition_key else ()
+        if not keys and run_of.has_partition_key_range:
+            keys = tuple(run_of.partition_keys)
         with dagster_failures(identifier, context):
             run = CheckRun(
                 paimon=paimon,
                 table=paimon.catalog().get_table(identifier),
                 options=options,
-                partition_keys=_partition_keys(context),
+                partition_keys=keys,
                 asset=asset,
                 instance=context.instance,
             )
@@ -194,10 +197,3 @@ def _record(example: Mapping[str, Any], *, show: bool) -> dict[str, Any]:
         else plain_sample(value, show=show)
         for key, value in example.items()
     }
-
-
-def _partition_keys(context: dg.AssetCheckExecutionContext) -> tuple[str, ...]:
-    run = context.op_execution_context
-    if run.has_partition_key:
-        return (run.partition_key,)
-    return tuple(run.partition_keys) if run.has_partition_key_range else ()

@@ -390,11 +390,13 @@ def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     if newest.id < seen.snapshot_id or newest.time_millis < seen.time_millis:
         return (
             f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "
-            "table was rolled back or made anew."
+            "table was rolled back or created again."
         )
     then = newest if newest.id == seen.snapshot_id else snapshot_or_none(table, seen.snapshot_id)
     if then is not None and then.time_millis != seen.time_millis:
-        return f"Snapshot {seen.snapshot_id} is another one than before: the table was made anew."
+        return (
+            f"Snapshot {seen.snapshot_id} is another one than before: the table was created again."
+        )
     return ""
 
 
@@ -464,9 +466,12 @@ def build_new_snapshots_sensor(
         texts = [error.message for error in problems.values()]
         for text in texts:
             context.log.warning("A table could not be read: %s", text)
-        after = _cursor_to_json(Cursor(seen=seen, first=first))
+        after = Cursor(seen=seen, first=first).to_json(
+            lambda each: [each.snapshot_id, each.time_millis, each.version]
+        )
         if events:
-            runs = [dg.RunRequest(run_key=_run_key(steps))] if target is not None else []
+            run_key = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:24]
+            runs = [dg.RunRequest(run_key=run_key)] if target is not None else []
             return dg.SensorResult(asset_events=events, run_requests=runs, cursor=after)
         reason = f"No new data in {counted(len(tables), 'table')}."
         if texts:
@@ -509,17 +514,9 @@ def _event(
     )
 
 
-def _run_key(steps: Sequence[Sequence[str]]) -> str:
-    return hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:24]
-
-
 def _names(texts: Sequence[str]) -> str:
     more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
     return ", ".join(texts[:_NAMED]) + more
-
-
-def _cursor_to_json(cursor: Cursor[Seen]) -> str:
-    return cursor.to_json(lambda seen: [seen.snapshot_id, seen.time_millis, seen.version])
 
 
 def cursor_from_json(text: str | None) -> Cursor[Seen]:

@@ -82,6 +82,12 @@ def preview_metadata(table: Table, snapshot: Snapshot, rows: int) -> dict[str, A
     return {PREVIEW: grid(lines)} if lines else {}
 
 
+def partition_text(table: Table, partition: bytes) -> str:
+    """Return a partition as `name=value`, separated by commas; empty without partition keys."""
+    values = table.state.partition_text(partition)
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
 def snapshot_files_metadata(
     table: Table, snapshot: Snapshot, added: Sequence[ManifestEntry]
 ) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def snapshot_files_metadata(
     lines = [
         {
             "file": table.state.file_path(entry),
-            "partition": _partition_text(table, entry),
+            "partition": partition_text(table, entry.partition),
             "bucket": entry.bucket,
             "level": entry.file.level,
             "rows": entry.file.row_count,
@@ -102,11 +108,6 @@ def snapshot_files_metadata(
         for entry in largest
     ]
     return {**metadata, "paimon/files": grid(lines)} if lines else metadata
-
-
-def _partition_text(table: Table, entry: ManifestEntry) -> str:
-    values = table.state.partition_text(entry.partition)
-    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 COLUMN_SCHEMA = "dagster/column_schema"
@@ -233,13 +234,16 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
     """
     live = table.state.live_files(snapshot)
-    rows = _row_metadata(table, snapshot)
-    metadata = {
-        **({ROW_COUNT: rows.pop(ROW_COUNT)} if ROW_COUNT in rows else {}),
+    counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
+    has_key = table.schema.has_primary_key
+    metadata: Metadata = {}
+    if counting.rows_to_read <= COUNT_LIMIT_ROWS:
+        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
+    metadata |= {
         **_sizes(table, snapshot, live),
         "paimon/added_records": snapshot.delta_record_count if is_new else 0,
         SNAPSHOT_ID: snapshot.id,
-        **rows,
+        **({"paimon/physical_rows": counting.physical_rows} if has_key else {}),
         **table_metadata(table),
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
@@ -280,16 +284,6 @@ def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> M
         "paimon/total_files": len(live),
         "paimon/total_records": table.state.physical_rows(snapshot),
     }
-
-
-def _row_metadata(table: Table, snapshot: Snapshot) -> Metadata:
-    counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
-    metadata: Metadata = {}
-    if counting.rows_to_read <= COUNT_LIMIT_ROWS:
-        metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
-    if table.schema.has_primary_key:
-        metadata["paimon/physical_rows"] = counting.physical_rows
-    return metadata
 
 
 def partition_metadata(

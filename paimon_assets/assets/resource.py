@@ -9,7 +9,7 @@ embedded executor works.
 import os
 import shlex
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 import dagster as dg
@@ -131,7 +131,13 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         if self._lazy is None:
             _refuse_masks({"master": self.master, **self.extra})
             wrapped = spark_module("dagster_pyspark").LazyPySparkResource
-            _SESSION.acquire(self, self._settings())
+            settings = spark_module("paimon_assets.spark.session").SparkSettings(
+                master=self.master,
+                app_name=self.app_name,
+                driver_memory=self.driver_memory or None,
+                extra=self.extra,
+            )
+            _SESSION.acquire(self, settings)
             # The session lives: dagster-pyspark finds it and need not configure it.
             config = {"spark.remote": self.master} if self.master.startswith("sc://") else {}
             self._lazy = wrapped(spark_config=config)
@@ -171,14 +177,6 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
             self._jobs.close()
         self._lazy = self._jobs = None
         _SESSION.release(self)
-
-    def _settings(self) -> Any:
-        return spark_module("paimon_assets.spark.session").SparkSettings(
-            master=self.master,
-            app_name=self.app_name,
-            driver_memory=self.driver_memory or None,
-            extra=self.extra,
-        )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("master", self.master), ("app_name", self.app_name))
@@ -435,14 +433,10 @@ _SESSION = _SharedSession()
 
 def _refuse_masks(values: Mapping[str, str]) -> None:
     """Refuse asterisks: the Launchpad's mask of a secret, sent back as the secret."""
-    for name in _mask(values):
+    for name in [name for name, value in values.items() if value and not value.strip("*")]:
         raise InvalidInputError(
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
             "Remove the `resources:` section from the run's config.",
             kind="masked-secret",
             details={"option": name},
         )
-
-
-def _mask(values: Mapping[str, str]) -> Iterator[str]:
-    return (name for name, value in values.items() if value and not value.strip("*"))

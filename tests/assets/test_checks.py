@@ -17,7 +17,7 @@ from paimon_assets.assets import (
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import PLANES, failure_text, planes, run
+from tests.testkit.asset_tables import PLANES, failure_text, planes, run, values_of
 
 PAIRS = Schema.of({"a": "INT", "b": "STRING", "unread": "DOUBLE"})
 
@@ -45,11 +45,7 @@ def pairs_asset(*rows: tuple[int | None, str | None]) -> dg.AssetsDefinition:
 def evaluated(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
     """The one evaluation, and its metadata as plain values."""
     [evaluation] = result.get_asset_check_evaluations()
-    metadata = {
-        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
-        for name, value in evaluation.metadata.items()
-    }
-    return evaluation, metadata
+    return evaluation, values_of(evaluation.metadata)
 
 
 def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> None:

@@ -18,8 +18,10 @@ from tests.testkit.asset_tables import (
     data_snapshot_of,
     lent_instance,
     metadata_of,
+    observations_of,
     planes,
     run,
+    values_of,
 )
 
 KEY = dg.AssetKey(["ops", "planes"])
@@ -67,20 +69,8 @@ def compact(paimon, instance=None, job=None, **config):
         )
 
 
-def values_of(metadata):
-    tables = (dg.TableMetadataValue, dg.TableColumnLineageMetadataValue)
-    return {
-        name: getattr(value, "records", None) if isinstance(value, tables) else value.value
-        for name, value in metadata.items()
-    }
-
-
 def observed(result, key=KEY):
-    return [
-        values_of(event.asset_observation_data.asset_observation.metadata)
-        for event in result.all_events
-        if event.event_type_value == "ASSET_OBSERVATION" and event.asset_key == key
-    ]
+    return observations_of(result, key)
 
 
 def materialized(result, key=KEY):

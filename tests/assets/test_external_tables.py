@@ -202,7 +202,7 @@ def test_a_table_made_anew_is_news(paimon: PaimonCatalogResource, table: Table) 
     anew = paimon.catalog().create_table("air.planes", PLANES)
     write(anew, "N3")
     [event] = ticks.events()
-    assert "rolled back or made anew" in event.metadata["paimon/note"].value
+    assert "rolled back or created again" in event.metadata["paimon/note"].value
     paimon.catalog().drop_table("air.planes")
     write(paimon.catalog().create_table("air.planes", PLANES), "N4")
     [event] = ticks.events()

@@ -30,7 +30,14 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
-from tests.testkit.asset_tables import PLANES, FailsOnce, lent_instance, planes, run
+from tests.testkit.asset_tables import (
+    PLANES,
+    FailsOnce,
+    lent_instance,
+    observations_of,
+    planes,
+    run,
+)
 from tests.testkit.rows import rows_to_arrow
 
 KEY = dg.AssetKey(["ops", "planes"])
@@ -64,13 +71,9 @@ def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
 
 
 def observed(result):
-    [event] = [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
-    found = event.event_specific_data.asset_observation
-    assert found.asset_key == KEY
-    return {
-        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
-        for name, value in found.metadata.items()
-    }
+    assert len(result.get_asset_observation_events()) == 1
+    [metadata] = observations_of(result, KEY)
+    return metadata
 
 
 def failure(result):

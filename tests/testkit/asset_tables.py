@@ -3,7 +3,7 @@
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,12 +74,27 @@ def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
     return dg.DagsterInstance.ephemeral(tempdir=str(directory))
 
 
+def values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as plain values; of a table its records."""
+    tables = (dg.TableMetadataValue, dg.TableColumnLineageMetadataValue)
+    return {
+        name: getattr(value, "records", None) if isinstance(value, tables) else value.value
+        for name, value in metadata.items()
+    }
+
+
+def observations_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> list[dict[str, Any]]:
+    """Metadata of the observations of an asset, as plain values."""
+    return [
+        values_of(event.asset_observation_data.asset_observation.metadata)
+        for event in result.get_asset_observation_events()
+        if event.asset_key == key
+    ]
+
+
 def metadata_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> dict[str, Any]:
     [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == key]
-    return {
-        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
-        for name, value in event.materialization.metadata.items()
-    }
+    return values_of(event.materialization.metadata)
 
 
 def data_version_of(result: dg.ExecuteInProcessResult, key: dg.AssetKey) -> str:

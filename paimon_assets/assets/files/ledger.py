@@ -20,7 +20,7 @@ that never changes; a tick reads the parts whose range of names the folder has s
 import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -166,11 +166,8 @@ def look_up(
         is_other[places] = (rows_of_part["size"].to_numpy() != sizes) | (
             rows_of_part["modified"].to_numpy() != times
         )
-    return _choose(files, ~is_known), _choose(files, is_other)
-
-
-def _choose(files: Sequence[FolderFile], mask: np.ndarray) -> list[FolderFile]:
-    return [files[int(place)] for place in np.flatnonzero(mask)]
+    new, changed = (np.flatnonzero(mask) for mask in (~is_known, is_other))
+    return [files[int(place)] for place in new], [files[int(place)] for place in changed]
 
 
 def part_to_bytes(rows: pa.Table) -> bytes:
@@ -335,7 +332,13 @@ def _remember(memory: tuple[str, str], latest: Snapshot, snapshot: Snapshot) -> 
 
 
 def _refuse_lost_ledger(table: Table, source: str) -> None:
-    of_source = [name for name, ledger in _stored(table) if ledger.source == source]
+    of_source = [
+        status.name
+        for status in table.state.file_io.list_directory(_directory(table))
+        if status.name.startswith("ledger-")
+        and status.name.endswith(".json")
+        and _read(table, status.name).source == source
+    ]
     if of_source:
         raise InvalidInputError(
             f"Table {table.name} has {len(of_source)} ledgers of source '{source}' below "
@@ -345,12 +348,6 @@ def _refuse_lost_ledger(table: Table, source: str) -> None:
             kind="ledger-expired",
             details={"table": table.name, "source": source},
         )
-
-
-def _stored(table: Table) -> Iterator[tuple[str, Ledger]]:
-    for status in table.state.file_io.list_directory(_directory(table)):
-        if status.name.startswith("ledger-") and status.name.endswith(".json"):
-            yield status.name, _read(table, status.name)
 
 
 def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:

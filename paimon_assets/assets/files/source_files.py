@@ -151,13 +151,12 @@ class FileSource:
             if not file.is_directory
             and file.size > 0
             and not file.name.startswith(_HIDDEN)
-            and self._matches(file.name)
+            and (
+                fnmatch.fnmatchcase(file.name, self.pattern)
+                if self.pattern is not None
+                else file.name.endswith(tuple(f".{ending}" for ending in self.kind.endings))
+            )
         )
-
-    def _matches(self, name: str) -> bool:
-        if self.pattern is not None:
-            return fnmatch.fnmatchcase(name, self.pattern)
-        return name.endswith(tuple(f".{ending}" for ending in self.kind.endings))
 
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.

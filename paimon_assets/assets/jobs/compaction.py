@@ -28,7 +28,7 @@ from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import Metadata, grid, materialization_of
+from paimon_assets.assets.metadata import Metadata, grid, materialization_of, partition_text
 from paimon_assets.assets.provenance import op_properties
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import (
@@ -181,9 +181,8 @@ def _expected_amplification(shape: TableShape, units: Iterable[PlannedUnit]) -> 
 
 
 def _plan_line(table: Table, unit: PlannedUnit) -> Mapping[str, Any]:
-    partition = table.state.partition_text(unit.partition)
     return {
-        "partition": ", ".join(f"{name}={value}" for name, value in partition.items()),
+        "partition": partition_text(table, unit.partition),
         "bucket": unit.bucket,
         "why": unit.reason,
         "files": len(unit.files),

@@ -236,7 +236,11 @@ class _Run:
             if report is None:
                 break
             done.append(report)
-            lines.append(_report_line(target, report, time.monotonic() - started))
+            numbers = (report.count, report.files, report.total_bytes)
+            seconds = time.monotonic() - started
+            lines.append(
+                _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
+            )
         # Of many tables those are looked for where something happened.
         self.lines += [line for line in lines if line["count"] or line["note"]]
         if done:
@@ -251,7 +255,9 @@ class _Run:
         self.context.log.info("Table %s: %s", target.identifier, text)
         metadata: Metadata = {
             "paimon/dry_run": self.config.dry_run,
-            "paimon/tasks": grid(map(_without_table, lines)),
+            "paimon/tasks": grid(
+                {key: value for key, value in line.items() if key != "table"} for line in lines
+            ),
             **{f"paimon/{report.task.value}": report.count for report in done},
         }
         self.context.log_event(
@@ -302,15 +308,6 @@ def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
 
 def _note(report: MaintenanceReport) -> str:
     return report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
-
-
-def _report_line(target: DeclaredTable, report: MaintenanceReport, seconds: float) -> _Line:
-    numbers = (report.count, report.files, report.total_bytes)
-    return _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
-
-
-def _without_table(line: _Line) -> _Line:
-    return {key: value for key, value in line.items() if key != "table"}
 
 
 def _line(

@@ -18,11 +18,7 @@ from enum import StrEnum
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.evolution.schema_diff import (
-    Reconciliation,
-    adding_changes,
-    reconciling_changes,
-)
+from paimon_assets.engine.spec.evolution.schema_diff import adding_changes, reconciling_changes
 from paimon_assets.engine.spec.options.file_options import (
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
@@ -110,7 +106,11 @@ def ensure_table(
     if policy is SchemaPolicy.ERROR:
         table = _with_operational_options(identifier, table, schema)
     else:
-        change = _changes(policy, table.schema, schema)
+        change = (
+            reconciling_changes(table.schema, schema)
+            if policy is SchemaPolicy.SYNC
+            else adding_changes(table.schema, schema, widens=policy is SchemaPolicy.WIDEN)
+        )
         verify_schema(identifier, schema, change.result, policy, change.unreachable)
         if change.changes:
             table.alter_checked(change.changes, executor=executor)
@@ -139,12 +139,6 @@ def _with_operational_options(identifier: Identifier, table: Table, declared: Sc
     verify_schema(identifier, replace(declared, options=others), table.schema)
     table.alter([SetOption(key=key, value=value) for key, value in changed.items()])
     return table.refresh()
-
-
-def _changes(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> Reconciliation:
-    if policy is SchemaPolicy.SYNC:
-        return reconciling_changes(stored, declared)
-    return adding_changes(stored, declared, widens=policy is SchemaPolicy.WIDEN)
 
 
 def verify_schema(
@@ -260,8 +254,5 @@ def _column_differences(
 
 def _differing(what: str, expected: tuple[str, ...], stored: tuple[str, ...]) -> Iterator[str]:
     if expected != stored:
-        yield f"{what} is declared {_names(expected)} but stored {_names(stored)}"
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return f"({', '.join(names)})" if names else "none"
+        texts = [f"({', '.join(names)})" if names else "none" for names in (expected, stored)]
+        yield f"{what} is declared {texts[0]} but stored {texts[1]}"

@@ -146,7 +146,9 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         identifier = self._identifier(context, definition)
         audited = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
         with dagster_failures(identifier, context), reporting_checks(context):
-            check_keys(definition, OUTPUT_KEYS, _owner(context))
+            has_key = context.has_asset_key
+            key = context.asset_key.to_user_string() if has_key else context.name
+            check_keys(definition, OUTPUT_KEYS, f"{'asset' if has_key else 'output'} '{key}'")
             lineage = lineage_of(context.run_id, context.step_key, audited.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
@@ -433,12 +435,6 @@ def _report(context: dg.OutputContext, materialized: Materialized) -> None:
         step.set_data_version(context.asset_key, result.data_version)
     for key, metadata in materialized.by_partition.items():
         step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
-
-
-def _owner(context: dg.OutputContext) -> str:
-    if context.has_asset_key:
-        return f"asset '{context.asset_key.to_user_string()}'"
-    return f"output '{context.name}'"
 
 
 def _text(value: Any) -> str:

@@ -154,17 +154,13 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
         if name == "table":
             metadata[TABLE_NAME] = str(identifier_of(options["table"]))
         elif name == "watermark" and isinstance(value, dt.datetime):
-            metadata[_PREFIX + name] = _epoch_millis(value)
+            time = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            metadata[_PREFIX + name] = int(time.timestamp() * 1000)
         elif isinstance(value, dt.datetime):
             metadata[_PREFIX + name] = value.isoformat()
         else:
             metadata[_PREFIX + name] = list(value) if name in _LISTS else value  # type: ignore[call-overload]  # because a TypedDict forgets
     return metadata
-
-
-def _epoch_millis(time: dt.datetime) -> int:
-    """Return a time as Paimon's watermarks count; without an offset it means UTC."""
-    return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
 def _check_input(options: InputOptions) -> None:

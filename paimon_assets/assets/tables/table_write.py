@@ -186,7 +186,9 @@ class TableWrite:
         if earlier is not None:
             advance(self.consumed, earlier.properties)
             own_checks = produce().check_results if produces_again else ()
-            checks = self._audit.results(earlier, self._replace())
+            # Of other modes only the rows themselves say what was replaced.
+            replaced = self._partition_read() if self.mode is WriteMode.OVERWRITE else None
+            checks = self._audit.results(earlier, replaced)
             result = result_of_earlier_try(
                 self.step,
                 self.table,
@@ -220,10 +222,6 @@ class TableWrite:
         if self.partitions is not None and snapshot is not None:
             by_partition = partition_metadata(self.table, snapshot, self.partitions)
         return Materialized(result=result, by_partition=by_partition, check_results=checks)
-
-    def _replace(self) -> ReadBuilder | None:
-        """Return a read of the rows an overwrite replaces, None if only its rows decide that."""
-        return self._partition_read() if self.mode is WriteMode.OVERWRITE else None
 
     def _partition_read(self) -> ReadBuilder:
         read = self.table.new_read_builder()
@@ -319,7 +317,12 @@ class TableWrite:
             case WriteMode.APPEND | WriteMode.DELETE:
                 return writer
             case WriteMode.UPSERT:
-                self._require_primary_key()
+                if not self.table.schema.has_primary_key:
+                    raise self._mode_error(
+                        f"Table '{self.table.name}' has no primary key, so nothing says which rows "
+                        "an upsert replaces. Declare primary_keys, or use mode 'append' or "
+                        "'overwrite'."
+                    )
                 return writer
             case WriteMode.ERROR_IF_EXISTS | WriteMode.IGNORE:
                 return writer.with_condition(self._no_rows())
@@ -331,13 +334,6 @@ class TableWrite:
             case WriteMode.OVERWRITE:
                 self._require_partition_keys()
                 return writer.with_overwrite_where(self.partitions.predicate())
-
-    def _require_primary_key(self) -> None:
-        if not self.table.schema.has_primary_key:
-            raise self._mode_error(
-                f"Table '{self.table.name}' has no primary key, so nothing says which rows an "
-                "upsert replaces. Declare primary_keys, or use mode 'append' or 'overwrite'."
-            )
 
     def _require_partition_keys(self) -> None:
         keys = self.table.schema.partition_keys
