@@ -209,9 +209,8 @@ class _Reading:
             for number in range(self.places.get(start, 0), len(self.tokens))
             if self.tokens[number].token_type is TokenType.L_PAREN
         )
-        closed = self._closing(opened)
+        closed, arguments = self._call(opened)
         end = self.tokens[closed].end + 1
-        arguments = self._arguments(opened, closed)
         yield TableUse(
             name=(function.name,),
             start=start,
@@ -221,28 +220,18 @@ class _Reading:
             arguments=arguments,
         )
 
-    def _arguments(self, opened: int, closed: int) -> tuple[str, ...]:
+    def _call(self, opened: int) -> tuple[int, tuple[str, ...]]:
+        """Return the token that closes a parenthesis, and the arguments inside, as written."""
         arguments, depth, first = [], 0, self.tokens[opened].end + 1
-        for token in self.tokens[opened + 1 : closed + 1]:
-            ends = token is self.tokens[closed] or (
-                depth == 0 and token.token_type is TokenType.COMMA
-            )
-            if ends:
+        for number, token in enumerate(self.tokens[opened:], opened):
+            kind = token.token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            if depth == 0 or (depth == 1 and kind is TokenType.COMMA):
                 arguments.append(self.text[first : token.start].strip())
                 first = token.end + 1
-            depth += (token.token_type is TokenType.L_PAREN) - (
-                token.token_type is TokenType.R_PAREN
-            )
-        return tuple(part for part in arguments if part)
-
-    def _closing(self, opened: int) -> int:
-        depth = 0
-        for number in range(opened, len(self.tokens)):
-            kind = self.tokens[number].token_type
-            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
             if depth == 0:
-                return number
-        return len(self.tokens) - 1
+                return number, tuple(filter(None, arguments))
+        return len(self.tokens) - 1, ()
 
     def _behind_operand(self, start: int) -> int:
         """Return the position behind the operand of AS OF: a literal or a call, with additions."""
@@ -263,9 +252,9 @@ class _Reading:
         if token.text.upper() in _OF_TIME and self._kind(number) is TokenType.STRING:
             return number + 1
         if token.token_type is TokenType.L_PAREN:
-            return self._closing(number - 1) + 1
+            return self._call(number - 1)[0] + 1
         if self._kind(number) is TokenType.L_PAREN:
-            return self._closing(number) + 1
+            return self._call(number)[0] + 1
         # A number such as 5L is three tokens of one place.
         while number < len(self.tokens) and self.tokens[number].start == token.start:
             number += 1
@@ -282,7 +271,7 @@ class _Reading:
         opened = number + 1
         while self._kind(opened) not in (TokenType.L_PAREN, None):
             opened += 1
-        return self.tokens[self._closing(opened)].end + 1
+        return self.tokens[self._call(opened)[0]].end + 1
 
     def qualifier(self, node: exp.Column) -> tuple[tuple[str, int, int], ...]:
         """Return the names of a column, if at least two stand before one."""
