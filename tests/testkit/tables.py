@@ -27,7 +27,7 @@ from paimon_assets import (
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.spec.schema.schema import TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataType
-from paimon_assets.engine.table.read.filters import Where
+from paimon_assets.engine.table.read.plan import Where
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
 from tests.testkit.rows import rows_to_arrow
 

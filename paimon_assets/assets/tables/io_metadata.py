@@ -29,7 +29,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
-from paimon_assets.engine.table.read.filters import as_predicate
+from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.executors import SPARK_FROM_BYTES, spark_module
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.table.frames.frames import Frame
-    from paimon_assets.engine.table.read.filters import Where
+    from paimon_assets.engine.table.read.plan import Where
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
     from paimon_assets.engine.table.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments

@@ -1,4 +1,4 @@
-"""Plan: the splits of a read, and the context of their readers."""
+"""Filters of a read, and Plan: its splits, and the context of their readers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
@@ -22,10 +23,29 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
     conjuncts,
     fields_of,
+    no_predicate,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.frames.arrow_filter import exact_filter
+
+Where = Predicate | str | pc.Expression
+"""A filter as people give it."""
+
+
+def as_predicate(where: object) -> Predicate:
+    """Return a filter as people give it; it is not bound to a schema yet."""
+    if isinstance(where, str):  # only a text loads sqlglot, a tenth of a second a process
+        from paimon_assets.engine.table.read.where import parse_where
+
+        return parse_where(where)
+    if isinstance(where, Predicate):
+        return where
+    predicate = exact_filter(where) if isinstance(where, pc.Expression) else None
+    if predicate is None:
+        raise no_predicate(where)
+    return predicate
 
 
 def first_splits(

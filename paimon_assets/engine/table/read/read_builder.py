@@ -53,11 +53,12 @@ from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
-from paimon_assets.engine.table.read.filters import Where, as_predicate
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.plan import (
     CountPlan,
     Plan,
+    Where,
+    as_predicate,
     counted_columns,
     first_rows,
     first_splits,

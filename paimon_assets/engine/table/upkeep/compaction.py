@@ -62,7 +62,7 @@ from paimon_assets.engine.spec.options.write_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
-from paimon_assets.engine.table.read.filters import as_predicate
+from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder
 
 

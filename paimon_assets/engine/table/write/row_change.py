@@ -45,7 +45,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     fields_of,
 )
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.read.filters import as_predicate
+from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.merge_source import (
     ArrowSource,
     MergeExecutor,
