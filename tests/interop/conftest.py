@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.environment import HOME, ROOT, peer_python
+from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
 
 collect_ignore_glob = ["peers/*.py"]
@@ -15,6 +16,11 @@ collect_ignore_glob = ["peers/*.py"]
 def shared_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One warehouse that we and the peers read and write."""
     return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture
+def ours(shared_warehouse: Path) -> OurSide:
+    return OurSide(shared_warehouse)
 
 
 def _peer(name: str, warehouse: Path, exchange: Path) -> Oracle:

@@ -1,7 +1,5 @@
 """pypaimon and pypaimon-rust read tables with everything that keeps state between commits."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.interop.scenarios import NAMES, SCENARIOS, Scenario
@@ -17,10 +15,9 @@ NOT_BY_PYPAIMON = {"vectors_64": "knows deletion vectors of 32 bits only"}
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_peers_read_what_we_did(
-    scenario: Scenario, pypaimon: Oracle, rust: Oracle, shared_warehouse: Path
+    scenario: Scenario, pypaimon: Oracle, rust: Oracle, ours: OurSide
 ) -> None:
     table = f"scenarios.{scenario.name}"
-    ours = OurSide(shared_warehouse)
     opened = ours.create(table, scenario.schema)
     model = ModelTable(scenario.schema)
     for step in scenario.steps:

@@ -5,7 +5,6 @@ one of its key before, and the record that deleted; we tell +U, and the row that
 """
 
 from itertools import cycle, pairwise
-from pathlib import Path
 
 import pytest
 
@@ -42,13 +41,10 @@ def _comparable(diff: Told) -> Told:
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_changes_are_told_alike(
-    producer: str, turns: str, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_changes_are_told_alike(producer: str, turns: str, java: Oracle, ours: OurSide) -> None:
     name = f"changes.{producer.replace('-', '_')}_{turns}"
     options = {**KEYED, "bucket": "2", "changelog-producer": producer, "write-only": "true"}
     scenario = Scenario(name=name, options=options, steps=COMPACTED)
-    ours = OurSide(shared_warehouse)
     theirs = JavaSide(java, ours)
     table = ours.create(name, scenario.schema)
     for step, turn in zip(scenario.steps, cycle(turns), strict=False):

@@ -2,7 +2,6 @@
 
 import base64
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,11 +24,8 @@ def _plain(java_rows: list[list[object]]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.name in CHOSEN], ids=str)
-def test_plans_are_read_by_the_other(
-    scenario: Scenario, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_plans_are_read_by_the_other(scenario: Scenario, java: Oracle, ours: OurSide) -> None:
     name = f"exchange.splits_{scenario.name}"
-    ours = OurSide(shared_warehouse)
     table = ours.create(name, scenario.schema)
     for step in scenario.steps[:-1]:
         ours.do(name, step)
@@ -53,8 +49,7 @@ def _created(ours: OurSide, name: str, bucket: str) -> Table:
 
 
 @pytest.mark.parametrize("bucket", ["2", "-1"])
-def test_java_commits_our_messages(bucket: str, java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_java_commits_our_messages(bucket: str, java: Oracle, ours: OurSide) -> None:
     table = _created(ours, f"ours_{bucket.strip('-')}", bucket)
     builder = table.new_write_builder()
     result = ours.executor.map_rows(builder.prepare(), rows_to_arrow(MORE, table.schema))
@@ -65,8 +60,7 @@ def test_java_commits_our_messages(bucket: str, java: Oracle, shared_warehouse: 
     assert _plain(java.call("rows", table=table.name)) == expected
 
 
-def test_we_commit_javas_messages(java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_we_commit_javas_messages(java: Oracle, ours: OurSide) -> None:
     table = _created(ours, "javas", "2")
     scratch = JavaSide(java, ours).scratch(table.name, MORE)
     version, text = java.call("messages", source=scratch, target=table.name)
@@ -77,9 +71,8 @@ def test_we_commit_javas_messages(java: Oracle, shared_warehouse: Path) -> None:
 
 
 def test_we_refuse_javas_messages_that_leave_an_index_beside_the_old_one(
-    java: Oracle, shared_warehouse: Path
+    java: Oracle, ours: OurSide
 ) -> None:
-    ours = OurSide(shared_warehouse)
     table = _created(ours, "javas_dynamic", "-1")
     scratch = JavaSide(java, ours).scratch(table.name, MORE)
     version, text = java.call("messages", source=scratch, target=table.name)

@@ -3,7 +3,6 @@
 import base64
 import datetime as dt
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,8 +60,7 @@ RAW = bytes([20 * 6])
 """Between the others, as unsigned bytes; Java's filters compare signed ones."""
 
 
-def test_java_finds_what_we_find(java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_java_finds_what_we_find(java: Oracle, ours: OurSide) -> None:
     table = ours.create("filters.found", Schema.of(COLUMNS, options={"bucket": "-1"}))
     ours.do(table.name, Write(ROWS))
     assert len(java.call("rows", table=table.name)) == len(ROWS)
@@ -78,8 +76,7 @@ def test_java_finds_what_we_find(java: Oracle, shared_warehouse: Path) -> None:
     assert [row[0] for row in java.call("rows", table=table.name, filter=equal)] == [20]
 
 
-def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, ours: OurSide) -> None:
     options = {"bucket": "1", "sequence.field": "s"}
     columns = {"k": "INT", "s": "DOUBLE", "v": "INT"}
     pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
@@ -97,9 +94,8 @@ def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, shared_warehouse: Path
         assert found == theirs
 
 
-def test_a_char_that_java_filled_up_is_found(java: Oracle, shared_warehouse: Path) -> None:
+def test_a_char_that_java_filled_up_is_found(java: Oracle, ours: OurSide) -> None:
     options = {"file.format": "orc"}
-    ours = OurSide(shared_warehouse)
     table = ours.create("filters.chars", Schema.of({"id": "INT", "c": "CHAR(5)"}, options=options))
     java.call("put", table=table.name, rows=[[1, "b"], [2, "zz"]])
     for text, wanted in (("b", [1]), ("zz", [2]), ("a", [])):

@@ -1,7 +1,6 @@
 """Rows that other files hide: deletion vectors Java writes, and the first row of a key."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,9 @@ SECOND = rows(range(5, 20), "b")
 
 
 @pytest.mark.parametrize("width", ["32", "64"])
-def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, shared_warehouse: Path) -> None:
+def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, ours: OurSide) -> None:
     options = {"bucket": "-1", **ROLLING, **VECTORS, **(LONG if width == "64" else {})}
     scenario = Scenario(name="marked", primary_keys=(), options=options, steps=())
-    ours = OurSide(shared_warehouse)
     theirs = JavaSide(java, ours)
     table = ours.create(f"hidden.marked_{width}", scenario.schema)
 
@@ -47,10 +45,9 @@ def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, shared_warehouse
 
 
 @pytest.mark.parametrize("turns", ["oj", "jo"])
-def test_both_keep_the_first_row_of_a_key(turns: str, java: Oracle, shared_warehouse: Path) -> None:
+def test_both_keep_the_first_row_of_a_key(turns: str, java: Oracle, ours: OurSide) -> None:
     options = {"bucket": "1", "merge-engine": "first-row", "write-only": "true"}
     scenario = Scenario(name="first_row", options=options, steps=())
-    ours = OurSide(shared_warehouse)
     sides: dict[str, Side] = {"o": ours, "j": JavaSide(java, ours)}
     table = ours.create(f"hidden.first_row_{turns}", scenario.schema)
     steps: tuple[Step, ...] = (Write(FIRST), Compact(), Write(SECOND), Compact(is_full=False))

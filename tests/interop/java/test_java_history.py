@@ -120,10 +120,7 @@ def test_both_go_on_after_a_rollback(
     assert len(_same(java, table)) == len(wanted) + 15
 
 
-def test_we_read_and_go_on_after_java_expired_snapshots(
-    java: Oracle, shared_warehouse: Path
-) -> None:
-    ours = OurSide(shared_warehouse)
+def test_we_read_and_go_on_after_java_expired_snapshots(java: Oracle, ours: OurSide) -> None:
     options = {**KEYED, "bucket": "2", "changelog-producer": "lookup"}
     table = ours.create(
         "history.expired", Scenario(name="expired", options=options, steps=()).schema
@@ -141,8 +138,7 @@ def test_we_read_and_go_on_after_java_expired_snapshots(
     assert _same(java, table) == expected
 
 
-def test_a_fallback_branch_has_a_key_of_its_own(java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_a_fallback_branch_has_a_key_of_its_own(java: Oracle, ours: OurSide) -> None:
     columns = {"day": "STRING", "id": "INT", "v": "INT"}
     table = ours.create("history.fallback", Schema.of(columns, partition_keys=["day"]))
     java.call("put", table=table.name, rows=[["a", 7, 70], ["a", 7, 71]])

@@ -2,7 +2,6 @@
 
 import random
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -31,10 +30,9 @@ CASES = [
 
 @pytest.mark.parametrize(("shape", "buckets", "engine"), CASES, ids=str)
 def test_both_keep_a_row_of_every_key(
-    shape: KeyShape, buckets: str, engine: str, java: Oracle, shared_warehouse: Path
+    shape: KeyShape, buckets: str, engine: str, java: Oracle, ours: OurSide
 ) -> None:
     name = f"shapes.{shape}_{buckets}_{engine.replace('-', '_')}".replace("+", "_")
-    ours = OurSide(shared_warehouse)
     theirs = JavaSide(java, ours)
     schema = shape.schema({**BUCKETS[buckets], "merge-engine": engine})
     table = ours.create(name, schema)

@@ -1,7 +1,6 @@
 """Random steps by us and by Java Paimon in turns: after each, both read what the model says."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -62,9 +61,7 @@ def _step(draw: random.Random, is_keyed: bool) -> Step:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", TABLES)
-def test_both_read_what_both_did(
-    kind: str, seed: int, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_both_read_what_both_did(kind: str, seed: int, java: Oracle, ours: OurSide) -> None:
     is_keyed, options = TABLES[kind]
     scenario = Scenario(
         name=kind,
@@ -74,7 +71,6 @@ def test_both_read_what_both_did(
         steps=(),
     )
     name = f"random.{kind}_{seed}"
-    ours = OurSide(shared_warehouse)
     theirs = JavaSide(java, ours)
     table = ours.create(name, scenario.schema)
     model = ModelTable(scenario.schema)

@@ -1,6 +1,5 @@
 """Rows that we delete, update and merge are so for Java, which goes on with the table; and back."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,11 +33,8 @@ def _rows(start: int, end: int) -> tuple[dict[str, Any], ...]:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_java_sees_changed_rows_and_goes_on(
-    kind: str, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_java_sees_changed_rows_and_goes_on(kind: str, java: Oracle, ours: OurSide) -> None:
     keys, partition_keys, options = TABLES[kind]
-    ours = OurSide(shared_warehouse)
     name = f"rowchanges.{kind}"
     schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=partition_keys, options=options)
     table = ours.create(name, schema)

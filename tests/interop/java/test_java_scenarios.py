@@ -1,7 +1,6 @@
 """We and Java Paimon take turns on one table; what both read is what the model says."""
 
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,8 @@ TURNS = {"we": "o", "java": "j", "we-java": "oj", "java-we": "jo"}
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_all_read_what_all_did(
-    scenario: Scenario, turns: str, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_all_read_what_all_did(scenario: Scenario, turns: str, java: Oracle, ours: OurSide) -> None:
     table = f"scenarios.{scenario.name}_{turns}"
-    ours = OurSide(shared_warehouse)
     theirs = JavaSide(java, ours)
     opened = ours.create(table, scenario.schema)
     model = ModelTable(scenario.schema)

@@ -77,13 +77,12 @@ def _column(vectors: Sequence[dict[str, str]], source: str, length: int) -> "pa.
 
 
 @pytest.mark.parametrize("source", sorted({v["src_type"] for v in VECTORS if _has_value(v)}))
-def test_casts_on_read_are_javas(source: str, java: Oracle, shared_warehouse: Path) -> None:
+def test_casts_on_read_are_javas(source: str, java: Oracle, ours: OurSide) -> None:
     by_target: dict[str, list[dict[str, str]]] = {}
     for vector in VECTORS:
         if vector["src_type"] == source and _has_value(vector):
             by_target.setdefault(vector["dst_type"], []).append(vector)
     columns = {f"c{number}": target for number, target in enumerate(sorted(by_target))}
-    ours = OurSide(shared_warehouse)
     named = "".join(each if each.isalnum() else "_" for each in source)
     fields = tuple(
         DataField(id=number, name=name, type=type_of(source)) for number, name in enumerate(columns)
@@ -130,8 +129,7 @@ def _schema(table: Table) -> dict[str, Any]:
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["key", "append"])
 @pytest.mark.parametrize("case", CHANGES)
-def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, ours: OurSide) -> None:
     theirs = JavaSide(java, ours)
     schema = Schema.of(
         COLUMNS,
@@ -165,10 +163,7 @@ def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, shared_wareh
 
 
 @pytest.mark.parametrize("writer", ["we", "java"])
-def test_defaults_take_the_place_of_nulls(
-    writer: str, java: Oracle, shared_warehouse: Path
-) -> None:
-    ours = OurSide(shared_warehouse)
+def test_defaults_take_the_place_of_nulls(writer: str, java: Oracle, ours: OurSide) -> None:
     columns = {"k": "INT", "n": "INT", "s": "STRING", "d": "DATE", "t": "DECIMAL(5, 2)"}
     table = ours.create(f"altered.defaults_{writer}", Schema.of(columns))
     defaults = {"n": "7", "s": "none", "d": "2024-02-29", "t": "1.5"}
@@ -186,9 +181,8 @@ def test_defaults_take_the_place_of_nulls(
 @pytest.mark.parametrize("bucket", ["3", "-1"])
 @pytest.mark.parametrize(("new_type", "new_key"), [("BIGINT", int), ("STRING", str)])
 def test_java_goes_on_with_what_a_rescale_gave_the_new_key_type(
-    new_type: str, new_key: Callable[[int], Any], bucket: str, java: Oracle, shared_warehouse: Path
+    new_type: str, new_key: Callable[[int], Any], bucket: str, java: Oracle, ours: OurSide
 ) -> None:
-    ours = OurSide(shared_warehouse)
     name = f"schemas.retyped_{new_type.lower()}_{bucket.strip('-')}"
     schema = Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": bucket})
     table = ours.create(name, schema)

@@ -1,6 +1,5 @@
 """Statistics: each side leaves out the files that the other's statistics rule out."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,9 +33,8 @@ def _rows(start: int) -> tuple[dict[str, Any], ...]:
 @pytest.mark.parametrize("is_dense", ["true", "false"])
 @pytest.mark.parametrize("mode", MODES)
 def test_each_prunes_by_the_others_statistics(
-    mode: str, is_dense: str, java: Oracle, shared_warehouse: Path
+    mode: str, is_dense: str, java: Oracle, ours: OurSide
 ) -> None:
-    ours = OurSide(shared_warehouse)
     options = {"bucket": "-1", "metadata.stats-dense-store": is_dense, **MODES[mode]}
     table = ours.create(f"statistics.{mode}_{is_dense}", Schema.of(COLUMNS, options=options))
     sides: tuple[Side, ...] = (ours, JavaSide(java, ours))
@@ -54,8 +52,7 @@ def test_each_prunes_by_the_others_statistics(
         assert read.to_arrow().num_rows == 1
 
 
-def test_java_commits_on_statistics_of_every_type(java: Oracle, shared_warehouse: Path) -> None:
-    ours = OurSide(shared_warehouse)
+def test_java_commits_on_statistics_of_every_type(java: Oracle, ours: OurSide) -> None:
     case = next(case for case in CASES if "f_time" in case.columns and not case.primary_keys)
     table = ours.create("statistics.analyzed", case.schema)
     ours.do(table.name, Write(case.commits[0]))

@@ -1,7 +1,5 @@
 """Texts as a running Java has them: FLOAT and DOUBLE, the names of folders; CHAR in ORC."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,11 +42,10 @@ def test_folders_of_floats_are_named_as_by_java_before_19(java: Oracle, single: 
 
 @pytest.mark.parametrize("keys", [(), ("c",)], ids=["append", "keyed"])
 def test_char_in_orc_has_no_blanks_at_its_end(
-    keys: tuple[str, ...], java: Oracle, shared_warehouse: Path
+    keys: tuple[str, ...], java: Oracle, ours: OurSide
 ) -> None:
     columns = {"c": "CHAR(5)", "v": "INT", "n": "ARRAY<CHAR(5)>"}
     options = {"file.format": "orc", "bucket": "1" if keys else "-1"}
-    ours = OurSide(shared_warehouse)
     name = f"texts.char_{'keyed' if keys else 'append'}"
     table = ours.create(name, Schema.of(columns, primary_keys=keys, options=options))
     texts = ["ab   ", "ab", "  x  ", "", "abcde"]
@@ -70,9 +67,8 @@ def test_char_in_orc_has_no_blanks_at_its_end(
 
 @pytest.mark.parametrize("name", ["orc", "avro", "parquet"])
 def test_bytes_that_became_texts_are_read_after_java_has_rewritten_them(
-    name: str, java: Oracle, shared_warehouse: Path
+    name: str, java: Oracle, ours: OurSide
 ) -> None:
-    ours = OurSide(shared_warehouse)
     schema = Schema.of(
         {"k": "INT", "b": "BYTES"}, primary_keys=["k"], options={"file.format": name, "bucket": "1"}
     )

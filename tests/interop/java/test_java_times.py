@@ -29,9 +29,7 @@ FRACTIONS = (0, 1_000, 999_000, 1_000_000, 123_456_000, 999_999_000)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "snappy", "lz4"])
-def test_orc_timestamps_of_every_year_are_read(
-    codec: str, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_orc_timestamps_of_every_year_are_read(codec: str, java: Oracle, ours: OurSide) -> None:
     options = {
         "file.format": "orc", "file.compression": codec, "orc.timestamp-ltz.legacy.type": "false"
     }  # fmt: skip
@@ -39,7 +37,6 @@ def test_orc_timestamps_of_every_year_are_read(
         "id": "INT", "t": "TIMESTAMP(6)", "m": "TIMESTAMP(3)",
         "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     }  # fmt: skip
-    ours = OurSide(shared_warehouse)
     table = ours.create(f"times.orc_{codec}", Schema.of(columns, options=options))
     moments = [second * SECOND + fraction for second in SECONDS for fraction in FRACTIONS]
     rows: list[list[Any]] = [
@@ -56,15 +53,12 @@ def test_orc_timestamps_of_every_year_are_read(
     assert [row for row in theirs if row in today] == [row for row in found if row in today]
 
 
-def test_orc_timestamps_of_every_year_are_read_by_java(
-    java: Oracle, shared_warehouse: Path
-) -> None:
+def test_orc_timestamps_of_every_year_are_read_by_java(java: Oracle, ours: OurSide) -> None:
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
     columns = {
         "id": "INT", "t": "TIMESTAMP(6)", "m": "TIMESTAMP(3)", "s": "TIMESTAMP(0)",
         "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     }  # fmt: skip
-    ours = OurSide(shared_warehouse)
     table = ours.create("times.orc_ours", Schema.of(columns, options=options))
     moments = [
         second * SECOND + (fraction if second >= 0 else fraction // 10**6 * 10**6)
@@ -93,7 +87,7 @@ def test_orc_timestamps_of_every_year_are_read_by_java(
 @pytest.mark.parametrize("legacy", ["true", "false"])
 @pytest.mark.parametrize("beside", ["TIMESTAMP(3)", "INT"])
 def test_orc_instants_of_java_in_any_zone_are_read(
-    zone: str, legacy: str, beside: str, java_in: Callable[[str], Oracle], shared_warehouse: Path
+    zone: str, legacy: str, beside: str, java_in: Callable[[str], Oracle], ours: OurSide
 ) -> None:
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": legacy}
     columns = {
@@ -101,7 +95,6 @@ def test_orc_instants_of_java_in_any_zone_are_read(
         "f": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "far": "TIMESTAMP_LTZ(3)",
         "l": "ARRAY<ROW<z TIMESTAMP(3) WITH LOCAL TIME ZONE>>",
     }  # fmt: skip
-    ours = OurSide(shared_warehouse)
     name = f"times.zone_{zone}_{legacy}_{beside[:3]}".replace("/", "_")
     table = ours.create(name, Schema.of(columns, options=options))
     near = [
@@ -157,12 +150,11 @@ def test_orc_instants_of_java_in_any_zone_are_read(
     "zone", ["Asia/Shanghai", "Asia/Kolkata", "Asia/Riyadh", "America/New_York", "Europe/Moscow"]
 )
 def test_old_orc_timestamps_of_java_in_any_zone_are_read(
-    zone: str, java_in: Callable[[str], Oracle], shared_warehouse: Path
+    zone: str, java_in: Callable[[str], Oracle], ours: OurSide
 ) -> None:
     columns = {
         "id": "INT", "t": "TIMESTAMP(6)", "far": "TIMESTAMP(3)", "l": "ARRAY<ROW<t TIMESTAMP(3)>>"
     }  # fmt: skip
-    ours = OurSide(shared_warehouse)
     schema = Schema.of(columns, options={"file.format": "orc"})
     table = ours.create(f"times.old_{zone}".replace("/", "_"), schema)
     first, last = -8_835_868_800, -600_000_000  # 1690, 1950
@@ -215,9 +207,8 @@ def test_nanoseconds_beside_years_far_away_are_kept_or_refused(
 
 
 def test_a_zone_of_java_that_nobody_else_knows_is_named(
-    java_in: Callable[[str], Oracle], shared_warehouse: Path
+    java_in: Callable[[str], Oracle], ours: OurSide
 ) -> None:
-    ours = OurSide(shared_warehouse)
     columns = {"id": "INT", "t": "TIMESTAMP(3)"}
     table = ours.create("times.odd", Schema.of(columns, options={"file.format": "orc"}))
     java_in("GMT+05:30").call("put", table=table.name, rows=[[1, 0]])
