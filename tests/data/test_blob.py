@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
+from tests.testkit.split_reads import FILE_IO
 
-FILE_IO = LocalFileIO()
 OF_JAVA = bytes.fromhex(
     "cf114e584c696c791400000000000000c6c93a45"  # Lily
     "cf114e58416c696365150000000000000015f097ed"  # Alice

@@ -22,16 +22,15 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 from tests.testkit.strategies import rows_of, schemas
 from tests.testkit.tables import compact, new_table, write
 
-FILE_IO = LocalFileIO()
 FORMATS = ["parquet", "orc", "avro"]
 SCHEMA = first_table_schema(
     Schema.of(
@@ -93,7 +92,7 @@ def written(path, file_format, schema, rows, **options):
 
 def read(path, file_format, schema, *, fields=None, batch_rows=2):
     mapping = FieldMapping.of(fields or schema.fields, (), schema, path)
-    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+    with open_file(path) as reader:
         mapping.check_columns(reader.schema.names)
         batches = list(reader.batches(mapping.file_columns, predicate=None, batch_rows=batch_rows))
         assert all(batch.num_rows <= batch_rows for batch in batches)
@@ -142,7 +141,7 @@ def test_only_the_columns_asked_for_are_decoded(tmp_path, file_format):
     names = ["r", "i"]
     found = read(path, file_format, SCHEMA, fields=SCHEMA.columns(names))
     assert found.to_pylist() == arrow.select(names).to_pylist()
-    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+    with open_file(path) as reader:
         counts = [len(batch) for batch in reader.batches([], predicate=None, batch_rows=2)]
     assert counts == [2, 1]
 
@@ -152,7 +151,7 @@ def test_a_file_without_rows_is_a_file(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     writer = open_writer(FILE_IO, path, to_arrow_schema(SCHEMA.fields), file_format=file_format)
     writer.close()
-    with open_reader(FILE_IO, path, file_format=file_format) as reader:
+    with open_file(path) as reader:
         assert reader.schema.names == list(SCHEMA.field_names)
         assert list(reader.batches(["i"], predicate=None, batch_rows=2)) == []
 
@@ -208,8 +207,7 @@ def test_avro_decimals_of_any_length_are_read(tmp_path):
     with path.open("wb") as file:
         values = [{"w": Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -3))} for n in numbers]
         fastavro.writer(file, schema, values)
-    with open_reader(FILE_IO, str(path), file_format="avro") as reader:
-        (batch,) = reader.batches(["w"], predicate=None, batch_rows=100)
+    (batch,) = file_batches(path, ["w"], 100)
     assert [int(value.scaleb(3)) for value in batch.column(0).to_pylist()[:8]] == numbers[:8]
     assert batch.column(0).to_pylist() == [value["w"] for value in values]
 
@@ -229,8 +227,7 @@ def test_avro_decimals_beyond_their_precision_are_null(tmp_path, precision):
     stored = [None if n is None else n.to_bytes(16, "big", signed=True) for n in numbers]
     with path.open("wb") as file:
         fastavro.writer(file, schema, [{"w": each} for each in stored])
-    with open_reader(FILE_IO, str(path), file_format="avro") as reader:
-        (batch,) = reader.batches(["w"], predicate=None, batch_rows=100)
+    (batch,) = file_batches(path, ["w"], 100)
     largest = Decimal((0, (9,) * precision, -1))
     assert batch.column(0).to_pylist() == [largest, None, 0, largest.copy_negate(), *[None] * 4]
 
@@ -297,7 +294,7 @@ def test_an_avro_type_that_paimon_does_not_write_is_named(tmp_path):
     with path.open("wb") as file:
         fastavro.writer(file, schema, [{"u": 1}])
     with pytest.raises(FormatError, match=r"data-0\.avro.*union"):
-        open_reader(FILE_IO, str(path), file_format="avro")
+        open_file(path)
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
@@ -432,8 +429,7 @@ def test_avro_records_declared_as_nullable_are_read(tmp_path):
         record = {"type": "record", "name": "r", "fields": fields}
         fastavro.writer(sink, ["null", record], rows)
     for names in (["a", "b"], ["b"]):
-        with open_reader(FILE_IO, str(path), file_format="avro") as reader:
-            [batch] = reader.batches(names, predicate=None, batch_rows=9)
+        [batch] = file_batches(path, names, 9)
         assert batch.to_pylist() == [{name: row[name] for name in names} for row in rows]
 
 

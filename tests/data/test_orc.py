@@ -9,14 +9,13 @@ import pytest
 from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
-from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.orc import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 
-FILE_IO = LocalFileIO()
 SCHEMA = first_table_schema(
     Schema.of(
         {
@@ -50,7 +49,7 @@ def path(tmp_path):
 
 def test_orc_columns_become_the_columns_of_the_table(path):
     mapping = FieldMapping.of(SCHEMA.fields, (), SCHEMA, path)
-    with open_reader(FILE_IO, path, file_format="orc") as reader:
+    with open_file(path) as reader:
         mapping.check_columns(reader.schema.names)
         batches = [
             mapping.apply(batch)
@@ -70,8 +69,7 @@ def test_orc_columns_become_the_columns_of_the_table(path):
 
 
 def test_columns_come_in_the_order_asked_for(path):
-    with open_reader(FILE_IO, path, file_format="orc") as reader:
-        (batch,) = reader.batches(["s", "i"], predicate=None, batch_rows=10)
+    (batch,) = file_batches(path, ["s", "i"], 10)
     assert batch.equals(STORED.select(["s", "i"]).to_batches()[0])
 
 
@@ -79,7 +77,7 @@ def test_what_is_no_orc_is_named(tmp_path):
     broken = tmp_path / "data-2.orc"
     broken.write_bytes(b"no orc at all")
     with pytest.raises(FormatError, match=r"data-2\.orc.*ORC"):
-        open_reader(FILE_IO, str(broken), file_format="orc")
+        open_file(broken)
 
 
 @pytest.mark.parametrize("name", ["id", "text", "day"])
@@ -97,7 +95,7 @@ def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(t
     for at in range(3, len(whole) // 2, 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         try:
-            with open_reader(FILE_IO, str(path), file_format="orc") as reader:
+            with open_file(path) as reader:
                 found = pa.Table.from_batches(
                     reader.batches([name], predicate=None, batch_rows=1000)
                 )
@@ -125,7 +123,7 @@ def patched(tmp_path, table, **changes):
 
 
 def read(path, *columns):
-    with open_reader(FILE_IO, path, file_format="orc") as reader:
+    with open_file(path) as reader:
         return pa.Table.from_batches(
             reader.batches(columns or reader.schema.names, predicate=None, batch_rows=10)
         )
@@ -185,8 +183,7 @@ def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, ho
     table = pa.table({"z": pa.array(stored, pa.timestamp("ns", "UTC"))})
     path = patched(tmp_path, table, zone=(b"GMT", b"CET"))
     settings = None if options is None else Options(options)
-    with open_reader(FILE_IO, path, file_format="orc", options=settings) as reader:
-        [batch] = reader.batches(["z"], predicate=None, batch_rows=9)
+    [batch] = file_batches(path, ["z"], 9, options=settings)
     moved = dt.timedelta(hours=hours)
     right = [winter + moved, None, ancient + moved, summer + 2 * moved]
     assert batch.column(0).cast(pa.timestamp("us", "UTC")).to_pylist() == right
@@ -215,8 +212,7 @@ def test_timestamps_of_every_year_are_read_and_columns_come_in_the_order_asked_f
     )
     orc.write_table(held, path)
     for names in (["t"], ["z", "i", "t"], ["i"], []):
-        with open_reader(FILE_IO, str(path), file_format="orc") as reader:
-            [batch] = reader.batches(names, predicate=None, batch_rows=9)
+        [batch] = file_batches(path, names, 9)
         assert batch.num_rows == 3
         assert batch.to_pydict() == held.select(names).to_pydict()
 
@@ -226,7 +222,7 @@ def test_timestamps_beyond_nanoseconds_inside_a_column_are_named(tmp_path):
     orc.write_table(
         pa.table({"i": [1], "r": pa.array([[LAST]], pa.list_(pa.timestamp("us")))}), path
     )
-    with open_reader(FILE_IO, str(path), file_format="orc") as reader:
+    with open_file(path) as reader:
         [batch] = reader.batches(["i"], predicate=None, batch_rows=9)
         assert batch.to_pydict() == {"i": [1]}
         with pytest.raises(FormatError, match="columns i, r") as raised:
@@ -247,7 +243,7 @@ def test_orc_files_hold_timestamps_of_every_year(tmp_path, unit, zone):
     writer = open_writer(FILE_IO, path, rows.schema, file_format="orc")
     writer.write(rows)
     writer.close()
-    with open_reader(FILE_IO, path, file_format="orc") as reader:
+    with open_file(path) as reader:
         (batch,) = reader.batches(["t"], predicate=None, batch_rows=99)
         (counted,) = reader.batches([], predicate=None, batch_rows=99)
     assert counted.num_rows == len(values)

@@ -26,8 +26,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
 )
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 
-FILE_IO = LocalFileIO()
 MOMENTS = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]
 VALUES: dict[str, Any] = {
     "i": ("INT", pa.int32(), [1, 2, 3, 4]),
@@ -62,7 +62,7 @@ def two_groups(tmp_path):
 
 
 def groups(path, predicate):
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+    with open_file(path) as reader:
         return reader.matching_row_groups(bind(predicate, SCHEMA))
 
 
@@ -84,8 +84,7 @@ def test_prefixes_prune_row_groups(two_groups):
 
 
 def test_batches_have_the_columns_asked_for_in_that_order(two_groups):
-    with open_reader(FILE_IO, two_groups, file_format="parquet") as reader:
-        batches = list(reader.batches(["s", "i"], predicate=None, batch_rows=3))
+    batches = file_batches(two_groups, ["s", "i"], 3)
     assert all(batch.num_rows <= 3 for batch in batches)
     assert pa.Table.from_batches(batches).equals(TABLE.select(["s", "i"]))
 
@@ -149,7 +148,7 @@ def test_an_aborted_file_is_no_parquet_file(tmp_path):
     writer.write(TABLE)
     writer.abort()
     with pytest.raises(FormatError):
-        open_reader(FILE_IO, str(path), file_format="parquet")
+        open_file(path)
 
 
 def test_a_codec_that_does_not_exist_is_refused(tmp_path):
@@ -166,14 +165,14 @@ def test_formats_that_are_not_there_are_refused_by_name(tmp_path):
 
 def test_a_file_of_another_size_than_the_table_says_is_refused(two_groups):
     with pytest.raises(FormatError, match=r"data-1\.parquet") as caught:
-        open_reader(FILE_IO, two_groups, file_format="parquet", file_bytes=10)
+        open_file(two_groups, file_bytes=10)
     assert caught.value.kind == "file-size"
     assert caught.value.details["expected"] == 10
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(NotFoundError, match=r"gone\.parquet.*expired"):
-        open_reader(FILE_IO, str(tmp_path / "gone.parquet"), file_format="parquet")
+        open_file(tmp_path / "gone.parquet")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_what_is_no_parquet_is_named(tmp_path, content):
     path = tmp_path / "data-1.parquet"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=r"data-1\.parquet"):
-        open_reader(FILE_IO, str(path), file_format="parquet")
+        open_file(path)
 
 
 def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
@@ -197,10 +196,7 @@ def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
     before, _, after = footer.rpartition(of_ten)  # of the row group
     path.write_bytes(pages + before + of_twenty + after)
     assert pq.read_metadata(path).row_group(0).num_rows == pq.read_metadata(path).num_rows == 20
-    with (
-        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
-        pytest.raises(FormatError, match="10 rows more"),
-    ):
+    with open_file(path) as reader, pytest.raises(FormatError, match="10 rows more"):
         list(reader.batches(["i"], predicate=None, batch_rows=4))
 
 
@@ -210,10 +206,7 @@ def test_damaged_pages_are_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
     path.write_bytes(content)
-    with (
-        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
-        pytest.raises(FormatError, match=r"data-1\.parquet"),
-    ):
+    with open_file(path) as reader, pytest.raises(FormatError, match=r"data-1\.parquet"):
         list(reader.batches(["s"], predicate=None, batch_rows=1000))
 
 
@@ -223,10 +216,7 @@ def test_one_wrong_byte_in_a_page_is_found_by_its_checksum(tmp_path):
     content = path.read_bytes()
     at = content.index((500).to_bytes(8, "little"))
     path.write_bytes(content[:at] + (501).to_bytes(8, "little") + content[at + 8 :])
-    with (
-        open_reader(FILE_IO, str(path), file_format="parquet") as reader,
-        pytest.raises(FormatError, match=r"data-1\.parquet.*CRC"),
-    ):
+    with open_file(path) as reader, pytest.raises(FormatError, match=r"data-1\.parquet.*CRC"):
         list(reader.batches(["x"], predicate=None, batch_rows=1000))
 
 
@@ -234,12 +224,11 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     path = str(tmp_path / "data-1.parquet")
     table = pa.table({"a.b": [1, 2], "a": [3, 4], "n": [{"b": 5}, {"b": 6}]})
     pq.write_table(table, path)
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
-        batches = list(reader.batches(["a", "a.b"], predicate=None, batch_rows=10))
+    batches = file_batches(path, ["a", "a.b"], 10)
     assert batches[0].to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
     renamed = replace(SCHEMA.fields[0], name="n")
     schema = replace(SCHEMA, fields=(renamed,))
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+    with open_file(path) as reader:
         assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]
 
 
@@ -266,7 +255,7 @@ def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
     texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
     write(path, pa.table({"s": texts}))
     assert groups(path, Comparison("s", CompareOp.EQ, "a")) == [0]
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+    with open_file(path) as reader:
         assert reader.column_bounds("s").minimum is None
         (batch,) = reader.batches(["s"], predicate=None, batch_rows=9)
     assert batch.column("s").cast(pa.binary()).to_pylist() == [b"\xff\xfe", b"a"]
@@ -284,7 +273,7 @@ def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nest
     far = pa.array([None, 0, LAST_DAY], pa.timestamp("us"))
     column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
     pq.write_table(pa.table({"i": [1, 2, 3], "t": column}), path, store_schema=False, **INT96)
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
+    with open_file(path) as reader:
         (batch,) = reader.batches(["i"], predicate=None, batch_rows=9)
         assert batch.column("i").to_pylist() == [1, 2, 3]
         with pytest.raises(FormatError, match=r"'t'.*data-1\.parquet.*1678 to 2261") as caught:
@@ -307,8 +296,7 @@ def test_timestamps_of_two_kinds_inside_one_column(tmp_path, kind, unit):
     path = str(tmp_path / "data-1.parquet")
     rows = pa.table({"n": column})
     write(path, rows)
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
-        (batch,) = reader.batches(["n"], predicate=None, batch_rows=9)
+    (batch,) = file_batches(path, ["n"], 9)
     assert batch.column("n").to_pylist() == column.to_pylist()
 
 
@@ -334,8 +322,7 @@ def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
     values = pa.array([-2_999_999_997, -86_400_000_000_001, 5], pa.timestamp("ns"))
     pq.write_table(pa.table({"t": values}), path, **JAVAS)
     as_java_writes(path, values.cast(pa.int64()).to_pylist()[:2])
-    with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
-        (batch,) = reader.batches(["t"], predicate=None, batch_rows=9)
+    (batch,) = file_batches(path, ["t"], 9)
     assert batch.column("t").equals(values)
 
 
@@ -359,7 +346,7 @@ def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, k
         columns = {"i": pa.array(range(4)), "t": pa.array(values, data_type)}
         pq.write_table(pa.table(columns), path, **JAVAS)
         as_java_writes(path, moments)
-        with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+        with open_file(path) as reader:
             if late is None:
                 (batch,) = reader.batches(["i", "t"], predicate=None, batch_rows=9)
                 assert batch.column("t").cast(data_type).to_pylist() == values
@@ -376,8 +363,7 @@ def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nes
     column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
     fine = pa.array([1, None], pa.timestamp("ns"))
     pq.write_table(pa.table({"fine": fine, "t": column}), path, **INT96)
-    with open_reader(FILE_IO, path, file_format="parquet") as reader:
-        (batch,) = reader.batches(["t", "fine"], predicate=None, batch_rows=9)
+    (batch,) = file_batches(path, ["t", "fine"], 9)
     assert batch.schema.names == ["t", "fine"]
     assert batch.column("fine").equals(fine)
     assert batch.column("t").to_pylist() == column.to_pylist()
@@ -419,7 +405,7 @@ def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
         expected.column(at).logical_type.to_json() for at in range(len(expected))
     ]
     assert "field_id=23 us (Timestamp(isAdjustedToUTC=true" in str(leaves)
-    with open_reader(FILE_IO, str(path), file_format="parquet") as reader:
+    with open_file(path) as reader:
         assert reader.schema.field("s").type == pa.timestamp("s")
         found = pa.Table.from_batches(
             reader.batches(table.column_names, predicate=None, batch_rows=9)
@@ -434,7 +420,7 @@ def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_pat
     writer.abort()
     del writer
     with pytest.raises(FormatError):
-        open_reader(FILE_IO, str(path), file_format="parquet")
+        open_file(path)
 
 
 def test_numbers_among_which_may_be_nan_have_no_statistics(tmp_path):

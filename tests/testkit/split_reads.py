@@ -1,4 +1,4 @@
-"""Splits of files that a test has written, read by the data plane alone."""
+"""Files that a test has written, and splits of them, read by the data plane alone."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +11,8 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.data.format.base import FormatReader
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -82,3 +84,17 @@ def read(context: ReadContext, split: DataSplit) -> list[dict[str, Any]]:
     schema = to_arrow_schema(context.fields)
     assert all(batch.schema.equals(schema) and batch.num_rows for batch in batches)
     return pa.Table.from_batches(batches, schema=schema).to_pylist()
+
+
+def open_file(path: Path | str, **how: Any) -> FormatReader:
+    """Open a file of the format that its name ends in."""
+    return open_reader(FILE_IO, str(path), file_format=str(path).rpartition(".")[2], **how)
+
+
+def file_batches(
+    path: Path | str, columns: Iterable[str] | None = None, batch_rows: int = 1000, **how: Any
+) -> list[pa.RecordBatch]:
+    """Return the batches of a file; of all columns by default."""
+    with open_file(path, **how) as reader:
+        names = reader.schema.names if columns is None else list(columns)
+        return list(reader.batches(names, predicate=None, batch_rows=batch_rows))
