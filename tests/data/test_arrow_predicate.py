@@ -16,21 +16,18 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
     bind,
 )
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.predicate_truth import truth
+from tests.testkit.tables import table_schema
 
-SCHEMA = first_table_schema(
-    Schema.of(
-        {
-            "i": "TINYINT",
-            "s": "STRING",
-            "m": "DECIMAL(5, 2)",
-            "t": "TIMESTAMP(3)",
-            "z": "TIMESTAMP(0) WITH LOCAL TIME ZONE",
-            "f": "DOUBLE",
-        }
-    ),
-    time_millis=0,
+SCHEMA = table_schema(
+    {
+        "i": "TINYINT",
+        "s": "STRING",
+        "m": "DECIMAL(5, 2)",
+        "t": "TIMESTAMP(3)",
+        "z": "TIMESTAMP(0) WITH LOCAL TIME ZONE",
+        "f": "DOUBLE",
+    }
 )
 
 

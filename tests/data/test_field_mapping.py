@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Compar
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.tables import table_schema
 
 PATH = "/t/bucket-0/data-1.parquet"
 
@@ -24,7 +25,7 @@ def fields(*columns):
 
 
 def mapping(read, file, system=(), **more):
-    schema = replace(first_table_schema(Schema.of({"x": "INT"}), time_millis=0), id=3)
+    schema = replace(table_schema({"x": "INT"}), id=3)
     return FieldMapping.of(
         fields(*read), system, replace(schema, fields=fields(*file)), PATH, **more
     )
@@ -94,10 +95,7 @@ def test_rows_are_cast_field_by_field_of_the_same_id():
     held = row_type((5, "then", "INT"), (6, "dropped", "DATE"), (7, "kept", "STRING"))
     wanted = row_type((7, "kept", "STRING"), (8, "added", "INT"), (5, "now", "STRING"))
     read = DataField(id=0, name="r", type=wanted)
-    schema = replace(
-        first_table_schema(Schema.of({"x": "INT"}), time_millis=0),
-        fields=(DataField(id=0, name="r", type=held),),
-    )
+    schema = replace(table_schema({"x": "INT"}), fields=(DataField(id=0, name="r", type=held),))
     found = FieldMapping.of([read], (), schema, PATH)
     rows = [{"then": 7, "dropped": None, "kept": "k"}, None]
     result = found.apply(pa.record_batch({"r": pa.array(rows, to_arrow_type(held))}))
@@ -220,7 +218,7 @@ def test_predicates_on_widened_integers_are_pushed_down_where_the_literal_surviv
 
 
 def test_a_schema_the_plan_does_not_carry_is_named():
-    schema = first_table_schema(Schema.of({"x": "INT"}), time_millis=0)
+    schema = table_schema({"x": "INT"})
     assert file_schema_of({0: schema}, 0, PATH) is schema
     with pytest.raises(FormatError, match=r"data-1\.parquet.*schema 8"):
         file_schema_of({0: schema}, 8, PATH)

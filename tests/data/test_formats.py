@@ -22,43 +22,40 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 from tests.testkit.strategies import rows_of, schemas
-from tests.testkit.tables import compact, new_table, write
+from tests.testkit.tables import compact, new_table, table_schema, write
 
 FORMATS = ["parquet", "orc", "avro"]
-SCHEMA = first_table_schema(
-    Schema.of(
-        {
-            "i": "TINYINT",
-            "s": "STRING NOT NULL",
-            "m": "DECIMAL(10, 2)",
-            "w": "DECIMAL(38, 3)",
-            "d": "DATE",
-            "t": "TIME(3)",
-            "x0": "TIMESTAMP(0)",
-            "x6": "TIMESTAMP(6)",
-            "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
-            "b": "BYTES",
-            "l": {"type": "ARRAY", "element": {"type": "ARRAY", "element": "TIME(0)"}},
-            "texts": {"type": "MAP", "key": "STRING", "value": "DECIMAL(5, 1)"},
-            "days": {"type": "MAP", "key": "DATE", "value": "SMALLINT"},
-            "bag": {"type": "MULTISET", "element": "STRING"},
-            "r": {
-                "type": "ROW",
-                "fields": [
-                    {"id": 50, "name": "at", "type": "TIMESTAMP(3)"},
-                    {"id": 51, "name": "inner", "type": {"type": "ARRAY", "element": "INT"}},
-                ],
-            },
-        }
-    ),
-    time_millis=0,
+SCHEMA = table_schema(
+    {
+        "i": "TINYINT",
+        "s": "STRING NOT NULL",
+        "m": "DECIMAL(10, 2)",
+        "w": "DECIMAL(38, 3)",
+        "d": "DATE",
+        "t": "TIME(3)",
+        "x0": "TIMESTAMP(0)",
+        "x6": "TIMESTAMP(6)",
+        "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        "b": "BYTES",
+        "l": {"type": "ARRAY", "element": {"type": "ARRAY", "element": "TIME(0)"}},
+        "texts": {"type": "MAP", "key": "STRING", "value": "DECIMAL(5, 1)"},
+        "days": {"type": "MAP", "key": "DATE", "value": "SMALLINT"},
+        "bag": {"type": "MULTISET", "element": "STRING"},
+        "r": {
+            "type": "ROW",
+            "fields": [
+                {"id": 50, "name": "at", "type": "TIMESTAMP(3)"},
+                {"id": 51, "name": "inner", "type": {"type": "ARRAY", "element": "INT"}},
+            ],
+        },
+    }
 )
 AT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)
 FULL = {
@@ -114,7 +111,7 @@ NESTED = "ROW<n INT, inner ROW<c DECIMAL(38, 18), deep ROW<s STRING>>>"
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("text", ["ROW<n INT>", NESTED, f"ARRAY<{NESTED}>", f"MAP<INT, {NESTED}>"])
 def test_null_rows_inside_rows_leave_other_rows_as_they_are(tmp_path, file_format, text):
-    schema = first_table_schema(Schema.of({"v": parse_type(text)}), time_millis=0)
+    schema = table_schema({"v": parse_type(text)})
     deep = [None, {"s": None}, {"s": "x"}, None, {"s": "y"}]
     inner = [
         None,

@@ -13,21 +13,18 @@ from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.orc import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options.all_options import Options
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
+from tests.testkit.tables import table_schema
 
-SCHEMA = first_table_schema(
-    Schema.of(
-        {
-            "i": "TINYINT",
-            "s": "STRING",
-            "m": "DECIMAL(10, 2)",
-            "t": "TIME(3)",
-            "x": "TIMESTAMP(3)",
-            "l": {"type": "ARRAY", "element": "INT"},
-        }
-    ),
-    time_millis=0,
+SCHEMA = table_schema(
+    {
+        "i": "TINYINT",
+        "s": "STRING",
+        "m": "DECIMAL(10, 2)",
+        "t": "TIME(3)",
+        "x": "TIMESTAMP(3)",
+        "l": {"type": "ARRAY", "element": "INT"},
+    }
 )
 STORED = pa.table(
     {

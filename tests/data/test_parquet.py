@@ -25,8 +25,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
     bind,
 )
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
+from tests.testkit.tables import table_schema
 
 MOMENTS = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]
 VALUES: dict[str, Any] = {
@@ -42,9 +42,7 @@ VALUES: dict[str, Any] = {
     "x9": ("TIMESTAMP(9)", pa.timestamp("ns"), MOMENTS),
     "f": ("DOUBLE", pa.float64(), [1.0, float("nan"), 3.0, 4.0]),
 }
-SCHEMA = first_table_schema(
-    Schema.of({name: text for name, (text, _, _) in VALUES.items()}), time_millis=0
-)
+SCHEMA = table_schema({name: text for name, (text, _, _) in VALUES.items()})
 TABLE = pa.table({name: pa.array(values, kind) for name, (_, kind, values) in VALUES.items()})
 
 
