@@ -104,7 +104,7 @@ def _metadata(
         "paimon/tables": health.num_rows,
         "paimon/tables_due": len(due),
         **{f"paimon/{name}": total for name, total in sums.items()},
-        "paimon/small_file_ratio": sums["small_file_count"] / max(1, sums["file_count"]),
+        "paimon/small_file_ratio": round(sums["small_file_count"] / max(1, sums["file_count"]), 4),
         **_tables_value("paimon/worst_tables", rows),
     }
 
