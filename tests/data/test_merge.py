@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.records import Records, adds
-from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
-from paimon_assets.engine.data.merge.sort_merge import MergePlan, key_ranges, merge_runs
+from paimon_assets.engine.data.merge.sort_merge import (
+    MergePlan,
+    RunCursor,
+    key_ranges,
+    merge_runs,
+    read_ahead,
+)
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
 

@@ -13,8 +13,8 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.bitmaps.roaring import write_java_bitmap64
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.merge.local_merge import merge_sorted
 from paimon_assets.engine.data.merge.records import Records
+from paimon_assets.engine.data.merge.sort_merge import merge_sorted
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

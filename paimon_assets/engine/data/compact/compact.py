@@ -51,8 +51,7 @@ from paimon_assets.engine.data.compact.section_read import (
 )
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.merge.run_cursor import read_ahead
-from paimon_assets.engine.data.merge.sort_merge import key_ranges
+from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished

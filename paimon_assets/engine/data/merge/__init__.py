@@ -3,12 +3,11 @@
     runs of a section ─▶ sort_merge (key range by key range) ─▶ MergeFunction ─▶ rows of unique keys
 
 Concept → modules:
-    merging sorted runs               sort_merge, run_cursor
-    merging what a write buffered     local_merge
-    which function a table has        function (options: spec.merge)
-    choose one record                 deduplicate, first_row
-    fold every column                 aggregation, aggregate/
-    last non-null, sequence groups    partial_update
-    what they all work on             records, key_groups
-    which rows are equal              equal_rows
+    merging sorted runs, and the rows of a write    sort_merge
+    which function a table has                      function (options: spec.merge)
+    choose one record                               deduplicate, first_row
+    fold every column                               aggregation, aggregate/
+    last non-null, sequence groups                  partial_update
+    what they all work on                           records
+    which rows are equal                            equal_rows
 """

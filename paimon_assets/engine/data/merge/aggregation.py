@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
-from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import (
     Array,
     FoldedRows,
     Grouped,
+    KeyGroups,
     MergeFunction,
     Outcome,
     Records,

@@ -34,12 +34,12 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.aggregate.picks import last_non_null_value
-from paimon_assets.engine.data.merge.key_groups import KeyGroups
 from paimon_assets.engine.data.merge.records import (
     NOTHING,
     Array,
     FoldedRows,
     Grouped,
+    KeyGroups,
     MergeFunction,
     Outcome,
     Records,

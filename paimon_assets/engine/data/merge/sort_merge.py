@@ -7,14 +7,17 @@
 
 If only one run has rows up to the bound, they stay unchanged. While the rows of a round are
 gathered in threads, the next round is cut and the batches after it are decoded.
-Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, which merges row by row.
+
+`merge_sorted` merges the records of one write before they become a file, which holds each key once.
+Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, which merges row by row;
+`org.apache.paimon.mergetree.SortBufferWriteBuffer`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,18 +25,132 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import Flags, KeyOrder, order_within_groups, sort_keys
+from paimon_assets.engine.data.key_order import (
+    Flags,
+    KeyOrder,
+    float_words,
+    order_within_groups,
+    sort_keys,
+)
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.records import (
+    Array,
     MergedRows,
     MergeFunction,
     Records,
     adds,
     run_starts,
 )
-from paimon_assets.engine.data.merge.run_cursor import RunCursor, read_ahead
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+
+KeyValues = tuple[Any, ...]
+"""One key as Python values, in key order."""
+
+
+def read_ahead(
+    batches: Iterator[pa.RecordBatch], threads: Threads
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the non-empty batches, decoding one batch ahead in a thread.
+
+    Closing it waits for that batch and closes `batches`, and with them their file.
+    """
+    ahead = threads.submit(_next_rows, batches)
+    try:
+        while (batch := ahead.result()) is not None:
+            ahead = threads.submit(_next_rows, batches)
+            yield batch
+    finally:
+        # A generator cannot be closed while a thread runs it.
+        ahead.stop()
+        if isinstance(batches, Generator):
+            batches.close()
+
+
+def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in batches if batch.num_rows), None)
+
+
+class RunCursor:
+    """Batches of a sorted run with unique keys, consumed in key order."""
+
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], keys: Sequence[str], *, peeks: bool = False
+    ) -> None:
+        self._batches = batches
+        self._keys = tuple(keys)
+        self.batch: pa.RecordBatch | None = next(batches, None)
+        self._peeks = peeks
+        self._following = next(batches, None) if peeks else None
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the current batch is certainly the last."""
+        return self._peeks and self._following is None
+
+    def _refill(self) -> None:
+        following = next(self._batches, None)
+        self.batch = self._following if self._peeks else following
+        self._following = following if self._peeks else None
+
+    def last_key(self) -> KeyValues:
+        """Return the largest key of the current batch."""
+        rows = self._rows()
+        return self._key(rows, rows.num_rows - 1)
+
+    def take_up_to(self, bound: KeyValues) -> pa.RecordBatch:
+        """Remove and return the rows whose keys are at most `bound`; refill if no row is left."""
+        rows = self._rows()
+        count = self._first_above(rows, bound)
+        if count < rows.num_rows:
+            self.batch = rows.slice(count)
+        else:
+            self._refill()
+        return rows.slice(0, count)
+
+    def take_all(self) -> pa.RecordBatch:
+        """Remove and return the current batch, and refill."""
+        rows = self._rows()
+        self._refill()
+        return rows
+
+    def _rows(self) -> pa.RecordBatch:
+        if self.batch is None:
+            raise ValueError("the run has ended")
+        return self.batch
+
+    def _first_above(self, rows: pa.RecordBatch, bound: KeyValues) -> int:
+        column = rows.column(self._keys[0])
+        integers = pa.types.is_integer(column.type) and not column.null_count
+        if len(self._keys) == 1 and integers and bound[0][0]:  # the bound is not null
+            return int(np.searchsorted(to_numpy(column), bound[0][1], side="right"))
+        low, high = 0, rows.num_rows
+        if self._key(rows, high - 1) <= bound:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(rows, middle) <= bound:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _key(self, rows: pa.RecordBatch, row: int) -> KeyValues:
+        return tuple(comparable(rows.column(name)[row]) for name in self._keys)
+
+
+def comparable(scalar: Any) -> Any:
+    """Return a scalar as a Python value in the order of `key_order`."""
+    if not scalar.is_valid:
+        return (0, 0)
+    data_type = scalar.type
+    if pa.types.is_temporal(data_type):
+        return (1, scalar.value)
+    value = scalar.as_py()
+    if isinstance(value, str):
+        return (1, value.encode())
+    return (1, int(float_words(np.array([value]))[0]) if isinstance(value, float) else value)
+
 
 FILE_RANK = "_FILE_RANK"
 """Column of the age of a row's file (larger is newer), in runs that are not ordered by age."""
@@ -235,3 +352,29 @@ def as_read(column: pa.Array[Any], slices: Sequence[pa.RecordBatch], name: str) 
 def numbers(slices: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:
     """Return one column of numbers without nulls."""
     return np.concatenate([to_numpy(rows.column(name)) for rows in slices])
+
+
+def merge_sorted(
+    records: Records, function: MergeFunction, *, rows_at_once: int
+) -> Iterator[tuple[MergedRows, list[Array]]]:
+    """Merge records to one row a key, keeping rows that retract; yield them and their columns.
+
+    Cost:
+        Memory for the columns of one slice, besides the columns of `records`.
+    """
+    if records.kinds is not None and not records.kinds.any():  # all are +I
+        records = replace(records, kinds=None)
+    for by_key in key_slices(records.by_key, rows_at_once):
+        merged = function.merge(replace(records, by_key=by_key), keep_retracts=True)
+        yield merged, [merged.column(name, records.column(name)) for name in records.columns]
+
+
+def key_slices(by_key: KeyOrder, rows_at_once: int) -> Iterator[KeyOrder]:
+    """Cut records in key order into slices of whole keys, of about `rows_at_once` records."""
+    count, starts = len(by_key.order), np.flatnonzero(by_key.starts)
+    begin = 0
+    while begin < count:
+        key = int(np.searchsorted(starts, begin + rows_at_once))
+        end = int(starts[key]) if key < len(starts) else count
+        yield KeyOrder(order=by_key.order[begin:end], starts=by_key.starts[begin:end])
+        begin = end

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
-from paimon_assets.engine.data.merge.run_cursor import read_ahead
+from paimon_assets.engine.data.merge.sort_merge import read_ahead
 from paimon_assets.engine.data.read.data_files import (
     OPENED,
     POSITION,

@@ -27,8 +27,8 @@ from paimon_assets.engine.contract.context import NumberedFile
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
-from paimon_assets.engine.data.merge.local_merge import merge_sorted
 from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
+from paimon_assets.engine.data.merge.sort_merge import merge_sorted
 from paimon_assets.engine.data.sequence import HighestStored, Longs, UnitCounter, WrapCounter, pad
 from paimon_assets.engine.data.write.rolling_file import RollingFile
 from paimon_assets.engine.data.write.row_buffer import RouteRows, Rows

@@ -6,9 +6,7 @@ Concept → modules:
     name → kernel, retraction                 functions
     last, first, largest                      picks
     sum, product                              numbers
-    listagg                                   texts
-    collect                                   lists
-    nested_update                             nested_rows
-    merge_map                                 maps
+    collect, listagg                          lists
+    nested_update, merge_map                  nested_rows
     rbm32, rbm64, theta_sketch, hll_sketch    sets
 """

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from paimon_assets.engine.data.merge.aggregate.lists import collect_elements
-from paimon_assets.engine.data.merge.aggregate.maps import merge_maps, merge_maps_by_time
+from paimon_assets.engine.data.merge.aggregate.lists import collect_elements, join_texts
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
+    merge_maps,
+    merge_maps_by_time,
     update_nested_fields,
     update_nested_rows,
 )
@@ -28,7 +29,6 @@ from paimon_assets.engine.data.merge.aggregate.picks import (
     smallest,
 )
 from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
-from paimon_assets.engine.data.merge.aggregate.texts import join_texts
 from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
