@@ -5,10 +5,13 @@ from hypothesis import given
 from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import (
     from_arrow_type,
+    infer_columns,
     to_arrow_field,
     to_arrow_schema,
     to_arrow_type,
+    without_nulls_below,
 )
+from paimon_assets.engine.spec.schema.schema import all_field_ids
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.codec_strategies import nested_types
 
@@ -112,3 +115,61 @@ def test_a_column_can_be_declared_not_null():
 def test_arrow_types_paimon_does_not_have_are_refused_by_name(arrow_type):
     with pytest.raises(InvalidInputError, match="Paimon has no type"):
         from_arrow_type(arrow_type)
+
+
+ROW = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "values"),
+    [
+        (pa.list_(pa.field("element", ROW, nullable=False)), [[{"a": 1}], None, [{"a": 2}] * 2]),
+        (pa.map_(pa.int32(), ROW), [[(1, {"a": 1})], None, [(2, {"a": 2}), (3, None)]]),
+        (ROW, [{"a": 1}, None, {"a": 2}]),
+        (pa.list_(pa.list_(ROW)), [[[{"a": 1}]], None, [[{"a": 2}, None], None]]),
+    ],
+)
+@pytest.mark.parametrize("start", [0, 1])
+def test_slices_keep_their_rows(arrow_type, values, start):
+    table = pa.table({"c": pa.array(values, arrow_type)}).slice(start)
+    assert without_nulls_below(table).column("c").to_pylist() == values[start:]
+
+
+@pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])
+def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
+    schema = pa.schema([("id", pa.int64()), ("remark", nested)])
+    with pytest.raises(InvalidInputError, match=r"Column 'remark'.*null") as raised:
+        infer_columns(schema)
+    assert (raised.value.kind, raised.value.details["column"]) == ("arrow-type", "remark")
+
+
+def test_what_is_inferred_can_be_written() -> None:
+    clocks = pa.list_(pa.struct([("z", pa.time64("ns"))]), 2)
+    inner = pa.struct([("x", pa.uint64()), ("y", clocks)])
+    columns: dict[str, pa.DataType] = {
+        "number": pa.uint64(),
+        "clock": pa.time64("us"),
+        "pair": pa.list_(pa.int32(), 2),
+        "first": inner,
+        "second": inner,
+    }
+    schema = pa.schema(columns)
+    found = {name: str(each) for name, each in infer_columns(schema).items()}
+    row = "ROW<x DECIMAL(20, 0), y ARRAY<ROW<z TIME(3)>>>"
+    assert found == {
+        "number": "DECIMAL(20, 0)", "clock": "TIME(3)", "pair": "ARRAY<INT>",
+        "first": row, "second": row,
+    }  # fmt: skip
+
+
+def test_every_nested_field_has_an_id_of_its_own() -> None:
+    inner = pa.struct([("x", pa.int32()), ("y", pa.struct([("z", pa.int32())]))])
+    ids = list(all_field_ids(Schema.of(pa.schema([("a", inner), ("b", inner)])).fields))
+    assert sorted(ids) == list(range(8))
+
+
+def test_a_struct_that_names_a_field_twice_is_refused() -> None:
+    twice = pa.struct([pa.field("x", pa.int32()), pa.field("x", pa.string())])
+    with pytest.raises(InvalidInputError, match=r"'a'.*'x'") as raised:
+        infer_columns(pa.schema([("a", twice)]))
+    assert raised.value.details["column"] == "a"

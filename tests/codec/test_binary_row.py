@@ -1,4 +1,6 @@
+import math
 from decimal import Decimal
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -6,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import (
+    comparable_key,
     deserialize_row,
+    key_range,
     row_bytes,
     row_values,
     serialize_columns,
@@ -19,7 +23,9 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit.builders import data_file
 from tests.testkit.codec_strategies import (
     arrow_columns,
     atomic_types,
@@ -168,3 +174,34 @@ def test_only_typed_errors_leave_the_encoder(data, data_type):
         serialize_row([value], [data_type])
     except PaimonError:
         return
+
+
+DOUBLE = AtomicType(root=TypeRoot.DOUBLE)
+
+
+def comparable(types, *values):
+    return comparable_key(serialize_row(values, types), types)
+
+
+@pytest.mark.parametrize("root", [TypeRoot.FLOAT, TypeRoot.DOUBLE])
+def test_floating_point_is_ordered_as_java_does(root):
+    types = [AtomicType(root=root)]
+    ascending = [None, -math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan]
+    keys = [comparable(types, value) for value in ascending]
+    assert all(below < above for below, above in pairwise(keys))
+
+
+def test_nan_is_one_value():
+    assert comparable([DOUBLE], math.nan) == comparable([DOUBLE], -math.nan)
+
+
+def test_a_later_column_decides_only_between_equal_ones():
+    types = [DOUBLE, bigint()]
+    assert comparable(types, -0.0, 9) < comparable(types, 0.0, 1)
+    assert comparable(types, math.nan, 1) < comparable(types, math.nan, 2)
+
+
+def test_the_range_of_a_file_is_its_smallest_and_largest_key():
+    types = [string()]
+    file = data_file(min_key=serialize_row(["a"], types), max_key=serialize_row(["b"], types))
+    assert key_range(file, types) == (comparable(types, "a"), comparable(types, "b"))

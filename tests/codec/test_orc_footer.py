@@ -2,7 +2,9 @@ import contextlib
 import datetime as dt
 import io
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec import orc_footer
-from paimon_assets.engine.codec.orc_footer import read_orc_footer
+from paimon_assets.engine.codec.orc_footer import read_orc_footer, read_times
 from paimon_assets.engine.errors import FormatError
 from tests.testkit.effort import often
 
@@ -88,3 +90,95 @@ def test_chunks_of_lz4_end_where_they_did_though_they_do_not_say(size):
     chunk = bytes(pa.Codec("lz4_raw").compress(plain))
     mark = (len(chunk) << 1).to_bytes(3, "little")
     assert orc_footer._decompressed(mark + chunk, 4, 1 << 18) == plain
+
+
+LAST = 9_000_000_000 * 10**6
+STEPS = st.integers(0, 3) | st.integers(0, 10**6) | st.integers(0, 10**13)
+
+
+def decoded(data: bytes, column: int = 1) -> list[int | None]:
+    """Decode all stripes; microseconds."""
+    footer = read_orc_footer(lambda at, count: data[at : at + count], len(data), "a.orc")
+    found: list[int | None] = []
+    for stripe in range(len(footer.stripes)):
+        seconds, nanos, valid = read_times(
+            footer, lambda at, count: data[at : at + count], stripe, column, "a.orc"
+        )
+        micros = seconds * 10**6 + nanos // 1000
+        found += [
+            int(each) if is_valid else None for each, is_valid in zip(micros, valid, strict=True)
+        ]
+    return found
+
+
+def written(values: list[int | None], compression: Any = "uncompressed") -> bytes:
+    """Write one column as ORC."""
+    sink = io.BytesIO()
+    column = pa.array(values, pa.timestamp("us"))
+    orc.write_table(pa.table({"t": column}), sink, compression=compression)
+    return sink.getvalue()
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> list[int | None]:
+    """Runs that repeat, rise, fall, jump, and hold few large numbers among small ones."""
+    values: list[int | None] = []
+    for _ in range(draw(st.integers(1, 4))):
+        count, start = draw(st.integers(1, 40)), draw(st.integers(0, LAST // 2))
+        match draw(st.sampled_from(("same", "steps", "down", "any", "outliers", "nulls"))):
+            case "same":
+                values += [start] * count
+            case "steps":
+                step = draw(STEPS)
+                values += [start + step * number for number in range(count)]
+            case "down":
+                values += [start - start // 50 * number for number in range(count)]
+            case "any":
+                values += draw(st.lists(st.integers(0, LAST), min_size=1, max_size=count))
+            case "outliers":
+                values += [start + number % 7 for number in range(count * 8)]
+                values += [LAST, start]
+            case _:
+                values += [None] * count
+    return values
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd", "lz4"])
+def test_codecs(compression: str) -> None:
+    values = [n * 1_234_567 if n % 3 else None for n in range(1000)]
+    assert decoded(written(values, compression)) == values
+
+
+@given(columns())
+@settings(max_examples=often(60), deadline=None)
+def test_every_kind_of_run_is_decoded(values: list[int | None]) -> None:
+    assert decoded(written(values)) == values
+
+
+def test_many_rows_with_outliers() -> None:
+    chance = np.random.default_rng(3)
+    values = chance.integers(0, 200, 5000) * 10**6
+    values[chance.integers(0, 5000, 60)] = LAST - 5
+    assert decoded(written(values.tolist())) == values.tolist()
+
+
+def test_damaged_streams_are_named() -> None:
+    data = written([n * n * 7_654_321 for n in range(400)])
+    refused = set()
+    for at in range(0, len(data) - 40, 3):
+        damaged = data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
+        with contextlib.suppress(FormatError):
+            refused.add(at)
+            decoded(damaged)
+            refused.remove(at)
+    assert refused
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 9, 600])
+@pytest.mark.parametrize("steps", [0, 1_000])
+def test_negative_nanoseconds_of_the_writer_in_cpp_are_read(count: int, steps: int) -> None:
+    """Before 1970 it cuts toward zero, and leaves the sign to the fraction."""
+    values: list[int | None] = [-62_135_596_800_000_000 + 999_000 + n * steps for n in range(count)]
+    assert decoded(written(values)) == values
+    early: list[int | None] = [-1_000 - n * 1_000_000 for n in range(count)]
+    assert decoded(written(early)) == early
