@@ -376,7 +376,8 @@ def expire_snapshots(
         first_retained = max(min(watch.rollbacks), ids[0])
         held_by = f"a rollback to snapshot {first_retained} that has not finished"
     position = bisect_left(ids, first_retained)
-    expired = [snapshot for number in ids[:position] if (snapshot := read(number)) is not None]
+    with store.file_io.ahead(reads=map(store.paths.snapshot, ids[:position])):
+        expired = [snapshot for number in ids[:position] if (snapshot := read(number)) is not None]
     if not expired:
         return ExpiredSnapshots(held_by=held_by)
     survivor = read(ids[position])
