@@ -44,7 +44,7 @@ from paimon_assets.engine.data.format.base import (
     FormatWriter,
     named_errors,
 )
-from paimon_assets.engine.data.nested import changed_field
+from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -202,7 +202,6 @@ class AvroReader(FormatReader):
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decode some columns; see `FormatReader`. Nothing is pruned: Avro has no statistics."""
         file_names = [field.name for field in self._shape.logical]
         # A batch without columns would not keep its number of rows: decode one, and drop it.
         decoded = [name for name in file_names if name in names] or file_names[:1]
@@ -338,8 +337,13 @@ class Shape:
         """Turn a column of type `stored` into one of type `logical`."""
         if pat.is_decimal(self.logical):
             return _decimals(stored, self.logical)
-        children = [shape.read(part) for shape, part in _inner(stored, self.inner)]
-        return _retype(stored, self.logical, children)
+        if not self.inner:
+            return stored.view(self.logical)
+        parts = parts_of(stored)
+        if len(parts) < len(self.inner):  # keys and values are in rows of their own
+            parts = parts_of(parts[0])
+        parts = [shape.read(part) for shape, part in zip(self.inner, parts, strict=True)]
+        return with_parts(stored, parts, self.logical)
 
     def write(self, logical: Array) -> Array:
         """Turn a column of type `logical` into one of type `stored`."""
@@ -350,33 +354,14 @@ class Shape:
             fixed = pa.Array.from_buffers(pa.binary(_DECIMAL_BYTES), len(logical), buffers)
             none = pa.scalar(None, pa.binary())
             return pc.if_else(logical.is_valid(), fixed.cast(pa.binary()), none)
-        children = [shape.write(part) for shape, part in _inner(logical, self.inner)]
-        return _retype(logical, self.stored, children)
-
-
-def _retype(array: Any, target: Any, children: list[Any]) -> Array:
-    if not children:
-        return array.view(target)
-    is_struct = pat.is_struct(target)
-    if len(children) > 1 and not is_struct:  # keys and values are in a struct of their own
-        is_map = pat.is_map(target)
-        entries = [target.key_field, target.item_field] if is_map else list(target.value_type)
-        children = [pa.StructArray.from_arrays(children, fields=entries)]
-    buffers = array.buffers()[: 1 if is_struct else 2]
-    return pa.Array.from_buffers(target, len(array), buffers, children=children)
-
-
-def _inner(array: Any, shapes: Sequence[Shape]) -> Iterator[tuple[Shape, Any]]:
-    """Return the columns inside a column with their shapes: elements, entries, or fields."""
-    if not shapes:
-        return iter(())
-    if pat.is_map(array.type):
-        parts = [array.keys, array.items]
-    else:
-        fields = array.values if pat.is_list(array.type) else array
-        entries = pat.is_struct(array.type) or len(shapes) > 1
-        parts = [fields.field(number) for number in range(len(shapes))] if entries else [fields]
-    return zip(shapes, parts, strict=True)
+        if not self.inner:
+            return logical.view(self.stored)
+        inner = zip(self.inner, parts_of(logical), strict=True)
+        parts: list[Any] = [shape.write(part) for shape, part in inner]
+        if pat.is_list(self.stored) and pat.is_map(self.logical):
+            entries = list(self.stored.value_type)
+            parts = [pa.StructArray.from_arrays(parts, fields=entries)]
+        return with_parts(logical, parts, self.stored)
 
 
 def shape_of(avro: Json) -> Shape:

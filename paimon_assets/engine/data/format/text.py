@@ -68,7 +68,6 @@ class CountedRows(FormatReader):
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Decode some columns; see `FormatReader`. Nothing is pruned: texts have no statistics."""
         for batch in short_batches(self._decode(names, batch_rows), batch_rows, batch_bytes):
             yield batch.select(names)
 

@@ -204,15 +204,9 @@ def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp,
     bound = 2**63 - 1
     if rest or not -bound <= whole <= bound:
         whole = max(-bound, min(whole, bound))
-        match op:
-            case CompareOp.EQ | CompareOp.NE:
-                return op, None
-            case CompareOp.LT | CompareOp.LE:
-                return CompareOp.LE, whole
-            case CompareOp.GT | CompareOp.GE:
-                return CompareOp.GT, whole
-            case _:
-                assert_never(op)
+        if op in (CompareOp.EQ, CompareOp.NE):
+            return op, None
+        return (CompareOp.LE if op in (CompareOp.LT, CompareOp.LE) else CompareOp.GT), whole
     return op, whole
 
 
