@@ -12,7 +12,7 @@ Concept → modules:
     columns of a file, and of a read by field id          field_mapping
     order of keys, sequence numbers and padding           key_order, sequence
     columns inside columns                                nested
-    footers of external files, lost values                footer, overflow
-    statistics of columns, repeated keys                  analyze
+    footers of external files                             footer
+    statistics, repeated keys, lost values                analyze
     threads and memory                                    threads
 """

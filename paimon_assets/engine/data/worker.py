@@ -16,10 +16,9 @@ from paimon_assets.engine.contract.tasks.report_tasks import (
     OVERFLOW_TASK,
 )
 from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
-from paimon_assets.engine.data.analyze import analyze_split
+from paimon_assets.engine.data.analyze import analyze_split, count_losses
 from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
-from paimon_assets.engine.data.overflow import count_losses
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
 from paimon_assets.engine.data.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads

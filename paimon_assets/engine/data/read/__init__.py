@@ -2,8 +2,8 @@
 
 Concept → modules:
     which of the three                      split_read
-    files as they are, deleted rows         data_files, raw_file_split_read
-    columns of a row in several files       raw_file_split_read
+    files as they are, deleted rows         data_files, split_read
+    columns of a row in several files       split_read
     sections, merged                        merge_file_split_read
     filter, limit, columns of the result    row_stage
 """
