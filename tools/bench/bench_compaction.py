@@ -30,37 +30,15 @@ import pyarrow.parquet as pq
 from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog, open_table
 from tests.interop.environment import HOME, ROOT, java_peer
 from tests.testkit.oracle import Oracle
-from tools.bench.workload import TABLES, UPSERTS, load_input
+from tools.bench.workload import COLUMNS, TABLES, UPSERTS, columns_of, load_input
 
-COLUMNS = {
-    "id": "BIGINT",
-    "k": "INT",
-    "name": "STRING",
-    "cat": "STRING",
-    "price": "DOUBLE",
-    "qty": "INT",
-    "ts": "TIMESTAMP(6)",
-}
 RUNS = 8
 
 
 def upsert(keys: int, count: int, seed: int) -> pa.Table:
     """Rows of unique random keys below `keys`."""
-    random = np.random.default_rng(seed)
-    ids = random.choice(keys, count, replace=False)
-    return pa.table(
-        {
-            "id": ids,
-            "k": random.integers(0, 1_000_000, count, dtype=np.int32),
-            "name": np.char.add("user_", (ids * 2654435761 % 10**11).astype("U11")),
-            "cat": np.array(["alpha", "beta", "gamma", "delta"])[random.integers(0, 4, count)],
-            "price": random.random(count) * 1000,
-            "qty": random.integers(1, 100, count, dtype=np.int32),
-            "ts": pa.array(
-                1_700_000_000_000_000 + random.integers(0, 10**13, count), pa.timestamp("us")
-            ),
-        }
-    )
+    ids = np.random.default_rng(seed).choice(keys, count, replace=False)
+    return columns_of(ids, seed)
 
 
 def decode_and_encode(table: Table, left_rows: int, target: Path) -> None:

@@ -1,6 +1,6 @@
 """Merged read of one bucket's overlapping files, against only decoding the same files.
 
-    python tools/bench/bench_merge_read.py [rows of the base run, default 1000000]
+    python -m tools.bench.bench_merge_read [rows of the base run, default 1000000]
 
 Prints median seconds and CPU seconds of five runs each, and ratios; the data is seeded. Four runs:
 one base and three upserts of a quarter of it, 80% existing keys each.
@@ -30,40 +30,23 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from tests.testkit.tables import table_schema
+from tools.bench.workload import COLUMNS, columns_of
 
-COLUMNS = {
-    "id": "BIGINT",
-    "k": "INT",
-    "name": "STRING",
-    "cat": "STRING",
-    "price": "DOUBLE",
-    "qty": "INT",
-    "ts": "TIMESTAMP(6)",
-}
 FILE_IO = LocalFileIO()
 THREADS = Threads(os.cpu_count() or 1)
 
 
 def rows(ids: np.ndarray, seed: int, first_number: int) -> pa.Table:
     """Rows in the layout of primary-key files, sorted by key."""
-    random = np.random.default_rng(seed)
     ids = np.sort(ids)
     count = len(ids)
-    moments = 1_700_000_000_000_000 + random.integers(0, 10**13, count)
-    return pa.table(
-        {
-            "_KEY_id": ids,
-            "_SEQUENCE_NUMBER": first_number + random.permutation(count),
-            "_VALUE_KIND": np.zeros(count, dtype=np.int8),
-            "id": ids,
-            "k": random.integers(0, 1_000_000, count, dtype=np.int32),
-            "name": np.char.add("user_", (ids * 2654435761 % 10**11).astype("U11")),
-            "cat": np.array(["alpha", "beta", "gamma", "delta"])[random.integers(0, 4, count)],
-            "price": random.random(count) * 1000,
-            "qty": random.integers(1, 100, count, dtype=np.int32),
-            "ts": pa.array(moments, pa.timestamp("us")),
-        }
-    )
+    system = {
+        "_KEY_id": ids,
+        "_SEQUENCE_NUMBER": first_number + np.random.default_rng(seed).permutation(count),
+        "_VALUE_KIND": np.zeros(count, dtype=np.int8),
+    }
+    values = columns_of(ids, seed)
+    return pa.table(system | dict(zip(values.column_names, values.columns, strict=True)))
 
 
 def write_run(directory: Path, number: int, table: pa.Table, schema: TableSchema) -> DataFileMeta:

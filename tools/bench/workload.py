@@ -66,21 +66,22 @@ def load_input(kind: str, scale: float, directory: Path) -> pa.Table:
 
 def _rows_of(kind: str, scale: float) -> pa.Table:
     if kind == "append":
-        return _columns(np.arange(int(APPEND_ROWS * scale), dtype=np.int64), seed=1)
+        return columns_of(np.arange(int(APPEND_ROWS * scale), dtype=np.int64), seed=1)
     number = int(kind.removeprefix("pk"))
     random = np.random.default_rng(100 + number)
     loaded = int(KEY_ROWS * scale)
     if number == 0:
-        return _columns(random.permutation(loaded).astype(np.int64), seed=2)
+        return columns_of(random.permutation(loaded).astype(np.int64), seed=2)
     size = int(UPSERT_ROWS * scale)
     new = int(size * NEW_KEYS_OF_UPSERT)
     known_ids = random.choice(loaded, size=size - new, replace=False)
     new_ids = loaded + (number - 1) * new + np.arange(new)
     ids = random.permutation(np.concatenate([known_ids, new_ids])).astype(np.int64)
-    return _columns(ids, seed=10 + number)
+    return columns_of(ids, seed=10 + number)
 
 
-def _columns(ids: "np.ndarray[tuple[int], np.dtype[np.int64]]", seed: int) -> pa.Table:
+def columns_of(ids: "np.ndarray[tuple[int], np.dtype[np.int64]]", seed: int) -> pa.Table:
+    """Rows of these ids in all of `COLUMNS`."""
     random = np.random.default_rng(seed)
     rows = len(ids)
     micros = _FIRST_MICROS + random.integers(0, _MICROS_SPAN, rows)
