@@ -16,9 +16,9 @@ from paimon_assets.engine.contract.executor import (
     CountingExecutor,
     RepeatedKeys,
     RewritingExecutor,
+    TaskBatch,
 )
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.frames.frames import is_spark_frame

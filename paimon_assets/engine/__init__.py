@@ -19,7 +19,7 @@ Concept → packages, from the format up:
     change of schema            spec.evolution, control.managers, table.schema, assets.jobs
     values a change would lose  spec.types, control.overflow, data.analyze, table.schema
     column of file and read     data.field_mapping (by field id), spec.types, data.casting
-    bucket of a row             codec.hashing, data.write.buckets, control.write_planning,
+    bucket of a row             codec.hashing, data.write, control.write_planning,
                                 spark.shuffle
     sequence numbers, padding   spec.merge, data.sequence
     merge on read               spec.merge, lsm, data.merge, data.read

@@ -21,9 +21,8 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys
+from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
 from paimon_assets.engine.data.analyze import repeated_keys
 from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.merge.sort_merge import read_ahead

@@ -22,18 +22,24 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, ClusterOrder, Curve, RepeatedKeys
+from paimon_assets.engine.contract.executor import (
+    EXAMPLES,
+    ROWS,
+    ClusterOrder,
+    Curve,
+    RepeatedKeys,
+    TaskBatch,
+)
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump, load, load_error
-from paimon_assets.engine.data.write.buckets.hash_index import BucketRule
-from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+from paimon_assets.engine.data.write.dynamic_buckets import BucketRule
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.rolling_file import delete_unfinished
+from paimon_assets.engine.data.write.row_key_extractor import (
     default_buckets,
     has_hashed_buckets,
     refuse_unroutable,
 )
-from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.rolling_file import delete_unfinished
 from paimon_assets.engine.data.write.table_write import written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError

@@ -14,7 +14,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, as_ended
+from paimon_assets.engine.contract.executor import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire import load_error
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.spark.failure import typed_errors, with_renewal

@@ -36,10 +36,13 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, dump_error, load, load_split
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.buckets.hash_index import HashBucketAssigner
-from paimon_assets.engine.data.write.buckets.key_assigner import KeyAssigner, shuffle_buckets
-from paimon_assets.engine.data.write.buckets.row_key_extractor import RowBuckets, has_hashed_buckets
+from paimon_assets.engine.data.write.dynamic_buckets import (
+    HashBucketAssigner,
+    KeyAssigner,
+    shuffle_buckets,
+)
 from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.row_key_extractor import RowBuckets, has_hashed_buckets
 from paimon_assets.engine.data.write.row_kinds import with_kinds, without_ignored
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec

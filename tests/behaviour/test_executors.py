@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.schema.schema import Schema

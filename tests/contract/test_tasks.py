@@ -7,9 +7,7 @@ import pytest
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import HashIndexState, KeyRead, ReadContext, WriteContext
-from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask, PostponeContext
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.report_tasks import (
     CastColumn,
     ColumnLosses,
     FileFooter,
@@ -22,12 +20,15 @@ from paimon_assets.engine.contract.tasks.report_tasks import (
     dump_footers,
     load_footers,
 )
-from paimon_assets.engine.contract.tasks.row_change_task import (
+from paimon_assets.engine.contract.split import DataSplit, DeletionFile
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.contract.write_tasks import (
+    CompactTask,
+    PostponeContext,
     RowChange,
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.index_file import (

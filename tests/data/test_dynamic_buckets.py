@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.context import HashIndexState
-from paimon_assets.engine.data.write.buckets.hash_index import key_hashes, read_hashes
+from paimon_assets.engine.data.write.dynamic_buckets import key_hashes, read_hashes
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write.buckets.hash_index import key_hashes
-from paimon_assets.engine.data.write.buckets.key_assigner import UNKNOWN, KeyAssigner, KeyIndex
+from paimon_assets.engine.data.write.dynamic_buckets import (
+    UNKNOWN,
+    KeyAssigner,
+    KeyIndex,
+    key_hashes,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.tables import table_schema

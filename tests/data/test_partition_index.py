@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.write.buckets.hash_index import BucketRule, PartitionIndex
+from paimon_assets.engine.data.write.dynamic_buckets import BucketRule, PartitionIndex
 from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.tables import table_schema
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+from paimon_assets.engine.data.write.row_key_extractor import (
     assign_buckets,
     bucket_path,
     total_buckets,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write.buckets.row_key_extractor import total_buckets
+from paimon_assets.engine.data.write.row_key_extractor import total_buckets
 from paimon_assets.engine.spec.types.data_types import integer
 from tests.testkit.tables import table_schema
 from tests.testkit.write_contexts import context_of, files_of, write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.fileio.base import FileIOSpec
 
 jobs_of = pytest.importorskip("paimon_assets.spark.task_jobs")._jobs

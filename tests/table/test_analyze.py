@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.report_tasks import MOST_HASHES, RowSummary, join_summaries
+from paimon_assets.engine.contract.report_tasks import MOST_HASHES, RowSummary, join_summaries
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.contract.tasks.compact_task import POSTPONE_TASK
+from paimon_assets.engine.contract.write_tasks import POSTPONE_TASK
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import update_column_default_value

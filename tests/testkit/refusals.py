@@ -36,7 +36,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.worker import read_split
-from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
+from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO

@@ -4,7 +4,7 @@ Concept → modules:
     what to read        split, context
     what to write       context, merge_on
     what was written    commit_message
-    other work          tasks/
+    other work          write_tasks, report_tasks
     as bytes            wire
     who does it         executor
 """

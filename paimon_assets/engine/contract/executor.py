@@ -1,11 +1,13 @@
-"""Executor: reads splits and writes rows, in this process or on Spark; one contract for both.
+"""Executor: reads splits, writes rows and runs tasks, in this process or on Spark.
 
 Every executor passes the same behaviour suite (`tests/behaviour`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -13,7 +15,66 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.fileio.base import FileIOSpec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskBatch:
+    """Tasks of one kind that may run in any order and at once, such as compactions.
+
+    What the bytes mean is between the module that makes the tasks and the one that runs them; both
+    sides encode with `contract.wire`.
+    """
+
+    name: str
+    """What to run: a key of `data.worker.TASKS`."""
+    shared: bytes = b""
+    """What all tasks must know, such as the context of a write."""
+    payloads: tuple[bytes, ...]
+    """One for each task."""
+    weights: tuple[int, ...] = ()
+    """Cost of each task, such as the bytes it reads, to deal them evenly; empty is all alike."""
+    parallelism: int | None = None
+    """Most tasks at a time; None leaves it to the executor."""
+    file_io: FileIOSpec
+    subject: str = ""
+    """The table, and its snapshot: for what people see of the tasks."""
+
+    @property
+    def costs(self) -> tuple[int, ...]:
+        """Cost of each task, at least 1."""
+        return tuple(max(1, w) for w in self.weights) or (1,) * len(self.payloads)
+
+    def at_a_time(self, cores: int) -> int:
+        """Return how many tasks an executor of so many cores runs at a time."""
+        return max(1, min(cores, self.parallelism or cores))
+
+
+class TaskRunner(Protocol):
+    """The part of an `Executor` that runs tasks."""
+
+    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
+        """Run tasks and yield (number of the task, its result) as they finish, in any order.
+
+        Of a batch that fails, the tasks that were running finish and are yielded too, then the
+        first error is raised: the caller knows what to undo.
+        """
+        ...
+
+
+def as_ended(futures: Collection[Future[T]]) -> Iterator[Future[T]]:
+    """Yield futures as they end, those that were cancelled too.
+
+    `as_completed` waits for ever for futures that the shutdown of their pool cancelled.
+    """
+    ended: SimpleQueue[Future[T]] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(ended.put)
+    for _ in futures:
+        yield ended.get()
+
 
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
 """What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""
@@ -59,7 +120,7 @@ class RepeatedKeys:
     """Some of the keys: column → value, and how many rows (`ROWS`)."""
 
 
-class Executor(Protocol[RowsT_contra]):
+class Executor(TaskRunner, Protocol[RowsT_contra]):
     """Runs data-plane work. Nothing it writes is visible until its messages are committed.
 
     Work is repeatable: new file names per attempt, only returned messages are committed. Errors of
@@ -84,14 +145,6 @@ class Executor(Protocol[RowsT_contra]):
 
         `rows` holds the table's columns by name, in any order; they are checked before a file is
         written (`InvalidInputError`).
-        """
-        ...
-
-    def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """Run tasks and yield (number of the task, its result) as they finish, in any order.
-
-        Of a batch that fails, the tasks that were running finish and are yielded too, then the
-        first error is raised: the caller knows what to undo.
         """
         ...
 

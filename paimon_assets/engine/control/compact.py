@@ -24,7 +24,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.contract.write_tasks import CompactTask
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.commit.changes import changes_of
 from paimon_assets.engine.control.commit.checks import CommitChecks

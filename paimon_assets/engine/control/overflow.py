@@ -3,7 +3,7 @@
     live files of a snapshot, all levels
       → columns whose type, as *this file* holds it, is not the new one; or that become NOT NULL
         → the types alone, then the file's statistics: kept, lost, or undecided
-          → undecided files become tasks (`contract.tasks.report_tasks`)
+          → undecided files become tasks (`contract.report_tasks`)
 
 A file is judged by the type it was written with, from which the next read casts. A file of an older
 type may not become the new one at all, though the step before it did: it is lost, too.
@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.executor import TaskBatch
+from paimon_assets.engine.contract.report_tasks import (
     OVERFLOW_TASK,
     CastColumn,
     ColumnLosses,
@@ -22,7 +23,6 @@ from paimon_assets.engine.contract.tasks.report_tasks import (
     OverflowContext,
     OverflowRequest,
 )
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan

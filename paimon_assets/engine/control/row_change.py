@@ -19,7 +19,7 @@ from typing import NoReturn, assert_never
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
+from paimon_assets.engine.contract.write_tasks import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore

@@ -31,7 +31,7 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, RepeatedKeys
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.report_tasks import (
     MOST_HASHES,
     Bound,
     CastColumn,

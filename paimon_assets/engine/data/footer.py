@@ -17,7 +17,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.report_tasks import (
     FileFooter,
     FooterContext,
     FooterRequest,

@@ -38,21 +38,17 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
-from paimon_assets.engine.contract.tasks.row_change_task import (
-    RowChange,
-    RowChangeResult,
-    RowChangeTask,
-)
 from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.data.compact.section_read import RecordRead
 from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.buckets.row_key_extractor import distinct_rows
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import delete_unfinished
+from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError

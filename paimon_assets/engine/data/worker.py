@@ -9,13 +9,8 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.tasks.compact_task import COMPACT_TASK, POSTPONE_TASK
-from paimon_assets.engine.contract.tasks.report_tasks import (
-    ANALYZE_TASK,
-    FOOTER_TASK,
-    OVERFLOW_TASK,
-)
-from paimon_assets.engine.contract.tasks.row_change_task import ROW_CHANGE_TASK
+from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, FOOTER_TASK, OVERFLOW_TASK
+from paimon_assets.engine.contract.write_tasks import COMPACT_TASK, POSTPONE_TASK, ROW_CHANGE_TASK
 from paimon_assets.engine.data.analyze import analyze_split, count_losses
 from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
@@ -23,7 +18,7 @@ from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_spli
 from paimon_assets.engine.data.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys
+from paimon_assets.engine.data.write.dynamic_buckets import BucketKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
@@ -38,7 +33,7 @@ __all__ = [
 ]
 
 Task = Callable[[bytes, bytes, FileIO, Threads], bytes]
-"""(shared, payload, storage, threads) → result; see `contract.tasks`."""
+"""(shared, payload, storage, threads) → result; see `contract.executor`."""
 
 TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,

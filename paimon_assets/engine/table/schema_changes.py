@@ -16,15 +16,14 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.executor import Executor, TaskBatch
+from paimon_assets.engine.contract.report_tasks import (
     CastColumn,
     ColumnLosses,
     LostValue,
     OverflowRequest,
     OverflowResult,
 )
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock

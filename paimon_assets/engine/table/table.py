@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from paimon_assets.engine.contract.executor import Executor, RewritingExecutor
-    from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+    from paimon_assets.engine.contract.executor import Executor, RewritingExecutor, TaskRunner
     from paimon_assets.engine.control.commit.partition_filter import PartitionSpec
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.control.managers.branch_manager import BranchManager

@@ -30,14 +30,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
+from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.contract.merge_on import MergeOn
-from paimon_assets.engine.contract.tasks.row_change_task import (
-    RowChange,
-    RowChangeResult,
-    RowChangeTask,
-)
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump, load, load_error
+from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.predicate.predicate import Expression, Predicate

@@ -16,15 +16,14 @@ import pyarrow as pa
 from paimon_assets import DataSplit, EmbeddedExecutor, Table, open_table
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import ClusterOrder
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.executor import ClusterOrder, TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
-from paimon_assets.engine.data.write.buckets.row_key_extractor import bucket_path
+from paimon_assets.engine.data.write.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO

@@ -12,7 +12,7 @@ from paimon_assets import CommitConflictError, DataSplit, EmbeddedExecutor, Tabl
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
+from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.embedded import ArrowRows

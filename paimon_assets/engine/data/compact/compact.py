@@ -33,8 +33,8 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask, PostponeContext
 from paimon_assets.engine.contract.wire import dump, load, load_split
+from paimon_assets.engine.contract.write_tasks import CompactTask, PostponeContext
 from paimon_assets.engine.data.compact.range_merge import (
     ChangelogRule,
     Lookup,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserialize_row, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
+from paimon_assets.engine.contract.write_tasks import CompactTask
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, FILE_RANK, MergePlan
 from paimon_assets.engine.data.read.data_files import POSITION, FileRead, open_ahead
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age

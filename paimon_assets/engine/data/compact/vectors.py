@@ -19,8 +19,7 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     decode_vector,
     write_index_file,
 )
-from paimon_assets.engine.contract.tasks.compact_task import CompactTask
-from paimon_assets.engine.contract.tasks.row_change_task import RowChangeTask
+from paimon_assets.engine.contract.write_tasks import CompactTask, RowChangeTask
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_BITMAP64

@@ -37,14 +37,18 @@ from paimon_assets.engine.data.write.bucket_writer import (
     PostponeBucketWriter,
     highest_stored,
 )
-from paimon_assets.engine.data.write.buckets.hash_index import (
+from paimon_assets.engine.data.write.dynamic_buckets import (
+    BucketKeys,
     HashBucketAssigner,
     HashIndexWriter,
+    KeyAssigner,
     index_path,
     key_hashes,
 )
-from paimon_assets.engine.data.write.buckets.key_assigner import BucketKeys, KeyAssigner
-from paimon_assets.engine.data.write.buckets.row_key_extractor import (
+from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
+from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
+from paimon_assets.engine.data.write.row_key_extractor import (
     UNAWARE_BUCKET,
     RowBuckets,
     assign_buckets,
@@ -52,9 +56,6 @@ from paimon_assets.engine.data.write.buckets.row_key_extractor import (
     refuse_partition,
     total_buckets,
 )
-from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
-from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_kinds import refuse_retracts, split_kinds, without_ignored
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.write.buckets.row_key_extractor import refuse_unroutable
+from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_FILE_COMPRESSION,

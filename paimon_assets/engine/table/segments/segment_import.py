@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.report_tasks import (
+from paimon_assets.engine.contract.executor import Executor, TaskBatch
+from paimon_assets.engine.contract.report_tasks import (
     FOOTER_TASK,
     FileFooter,
     FooterContext,
     FooterRequest,
     load_footers,
 )
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.contract.tasks.report_tasks import FileFooter
+from paimon_assets.engine.contract.report_tasks import FileFooter
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
 from paimon_assets.engine.control.file_store import FileStore

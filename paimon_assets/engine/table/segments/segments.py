@@ -17,7 +17,7 @@ from typing import Any
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.contract.tasks.report_tasks import FileFooter
+from paimon_assets.engine.contract.report_tasks import FileFooter
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit

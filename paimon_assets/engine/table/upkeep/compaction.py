@@ -29,14 +29,15 @@ from paimon_assets.engine.contract.commit_message import (
     WriteResult,
 )
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.executor import ClusteringExecutor, ClusterOrder, Curve
-from paimon_assets.engine.contract.tasks.compact_task import (
-    COMPACT_TASK,
-    POSTPONE_TASK,
-    PostponeContext,
+from paimon_assets.engine.contract.executor import (
+    ClusteringExecutor,
+    ClusterOrder,
+    Curve,
+    TaskBatch,
+    TaskRunner,
 )
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.wire import dump, dump_split, load
+from paimon_assets.engine.contract.write_tasks import COMPACT_TASK, POSTPONE_TASK, PostponeContext
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit

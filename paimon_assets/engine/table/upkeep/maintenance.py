@@ -11,12 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-from paimon_assets.engine.contract.tasks.report_tasks import (
-    ANALYZE_TASK,
-    RowSummary,
-    join_summaries,
-)
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, RowSummary, join_summaries
 from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import data_version

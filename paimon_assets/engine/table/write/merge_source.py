@@ -21,16 +21,16 @@ from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.merge_on import MergeOn
-from paimon_assets.engine.contract.tasks.row_change_task import (
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.contract.write_tasks import (
     ROW_CHANGE_TASK,
     RowChange,
     RowChangeResult,
     RowChangeTask,
     dump_source,
 )
-from paimon_assets.engine.contract.tasks.task_batch import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import CommitMessage
-from paimon_assets.engine.contract.tasks.row_change_task import RowChange
-from paimon_assets.engine.contract.tasks.task_batch import TaskRunner
+from paimon_assets.engine.contract.executor import TaskRunner
+from paimon_assets.engine.contract.write_tasks import RowChange
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
