@@ -2,9 +2,11 @@
 
 import contextlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import (
     ACCESS_DENIED,
@@ -21,10 +23,11 @@ from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import is_hunt
 from tests.testkit.s3_faults import ENDED, KEPT, s3_faults
-from tests.testkit.s3_server import ACCESS_KEY, BUCKET, s3_server
+from tests.testkit.s3_server import ACCESS_KEY, BUCKET, boto3_client, s3_server
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 ROWS = pa.table({"id": [1, 2]})
+MIB = 1024 * 1024
 STATUSES = (403, 409, 500, 503)
 STRIDE = 1 if is_hunt() else 17
 """Requests between two that fail."""
@@ -95,6 +98,38 @@ def test_a_file_that_is_refused_is_typed_and_leaves_nothing(table, faults, name,
         _write(table)
     assert faults.fired
     assert (_files(table, "bucket-0"), _files(table, "manifest")) == before
+
+
+def _uploads(server):
+    return boto3_client(server).list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_an_upload_that_fails_leaves_no_parts_and_says_so(server, proxied, faults, method):
+    path = f"s3://{BUCKET}/parts/failed-{method}"
+    file_io = file_io_for(path, proxied[1])
+    faults.plan(method, f"/{BUCKET}/parts/failed-*", 403, skip=1)
+
+    def write():
+        with file_io.open_output(path) as stream:
+            for _ in range(10):
+                stream.write(b"x" * 3 * MIB)
+
+    with pytest.raises(PermissionError, match="403 AccessDenied"):
+        write()
+    assert faults.fired
+    assert (_uploads(server), file_io.exists(path)) == ([], False)
+
+
+def test_a_write_that_is_aborted_uploads_no_more(server, proxied, faults):
+    path = f"s3://{BUCKET}/parts/aborted.parquet"
+    file_io = file_io_for(path, proxied[1])
+    rows = pa.table({"v": np.random.default_rng(1).random(3 * MIB)})
+    writer = open_writer(file_io, path, rows.schema, file_format="parquet")
+    writer.write(rows)
+    assert writer.written_bytes > 16 * MIB
+    writer.abort()
+    assert (_uploads(server), file_io.exists(path)) == ([], False)
 
 
 def _commit(catalog, table):

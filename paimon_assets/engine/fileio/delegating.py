@@ -4,12 +4,20 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import pyarrow as pa
-
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _passing(method: Callable[Concatenate[FileIO, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that passes its call on."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self._passed(method, *args, **kwargs)
+        return result
+
+    return call
 
 
 class DelegatingFileIO(FileIO):
@@ -32,65 +40,21 @@ class DelegatingFileIO(FileIO):
     ) -> T:
         """Make a call of the storage behind; `make` does."""
 
-    def read_bytes(self, path: str) -> bytes:
-        """See `FileIO`."""
-        return self._passed(FileIO.read_bytes, path)
-
-    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._passed(FileIO.open_input, path, size)
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        """See `FileIO`."""
-        return self._passed(FileIO.open_output, path)
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.write_bytes, path, data)
-
-    def publish(self, path: str, data: bytes) -> bool:
-        """See `FileIO`."""
-        return self._passed(FileIO.publish, path, data)
-
-    def replace(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.replace, path, data)
-
-    def write_hint(self, path: str, data: bytes) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.write_hint, path, data)
-
-    def exists(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._passed(FileIO.exists, path)
-
-    def file_size(self, path: str) -> int:
-        """See `FileIO`."""
-        return self._passed(FileIO.file_size, path)
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        """See `FileIO`."""
-        return self._passed(FileIO.list_directory, path)
-
-    def make_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.make_directory, path)
-
-    def delete_file(self, path: str) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.delete_file, path)
-
-    def delete_directory(self, path: str) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.delete_directory, path)
-
-    def delete_empty_directory(self, path: str) -> bool:
-        """See `FileIO`."""
-        return self._passed(FileIO.delete_empty_directory, path)
-
-    def rename_directory(self, source: str, target: str) -> None:
-        """See `FileIO`."""
-        self._passed(FileIO.rename_directory, source, target)
+    read_bytes = _passing(FileIO.read_bytes)
+    open_input = _passing(FileIO.open_input)
+    open_output = _passing(FileIO.open_output)
+    write_bytes = _passing(FileIO.write_bytes)
+    publish = _passing(FileIO.publish)
+    replace = _passing(FileIO.replace)
+    write_hint = _passing(FileIO.write_hint)
+    exists = _passing(FileIO.exists)
+    file_size = _passing(FileIO.file_size)
+    list_directory = _passing(FileIO.list_directory)
+    make_directory = _passing(FileIO.make_directory)
+    delete_file = _passing(FileIO.delete_file)
+    delete_directory = _passing(FileIO.delete_directory)
+    delete_empty_directory = _passing(FileIO.delete_empty_directory)
+    rename_directory = _passing(FileIO.rename_directory)
 
 
 def make(file_io: FileIO, method: Callable[Concatenate[FileIO, P], T], *args: Any) -> T:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.object_store import UploadStream
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
@@ -197,7 +198,9 @@ class FormatWriter(ABC):
         return self._size
 
     def abort(self) -> None:
-        """Stop without finishing; the caller deletes the file."""
+        """Stop without finishing; the caller deletes the file, if the storage has any of it."""
+        if isinstance(self._sink, UploadStream):
+            self._sink.discard()
         self._sink.close()
 
 
