@@ -53,9 +53,16 @@ from paimon_assets.engine.spec.types.data_types import (
     RowKind,
 )
 
-_KIND_TEXTS: Any = pa.scalar(" ".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)))
-_TEXTS: Any = pc.split_pattern(_KIND_TEXTS, " ").values
-"""The texts of kinds by the number of the kind; made without loading pandas."""
+_TEXTS: pa.Array[Any] = pa.Array.from_buffers(
+    pa.string(),
+    len(RowKind),
+    [
+        None,
+        pa.py_buffer(np.arange(0, 2 * len(RowKind) + 1, 2, dtype=np.int32).tobytes()),
+        pa.py_buffer("".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)).encode()),
+    ],
+)
+"""The texts of kinds by the number of the kind; `pa.array` would load pandas."""
 
 
 @dataclass(frozen=True, kw_only=True)
