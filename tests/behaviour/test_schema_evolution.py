@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
+    UpdateColumnDefaultValue,
     add_column,
     drop_column,
     move_column,
@@ -18,6 +18,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.tables import new_table
 
 DAY, MIDNIGHT = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)
 
@@ -27,14 +28,6 @@ def catalog(tmp_path):
     opened = open_catalog(str(tmp_path / "warehouse"))
     opened.create_database("db")
     return opened
-
-
-def write(runner, table, *rows):
-    columns = list(zip(*rows, strict=True))
-    schema = to_arrow_schema(table.schema.fields)
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-    batch = pa.Table.from_arrays(arrays, schema=schema)
-    return table.new_write_builder().write(runner.as_rows(batch), runner.executor)
 
 
 def read(runner, table, where=None):
@@ -61,8 +54,7 @@ E1 = (
 
 def test_names_that_changed_their_column(runner, catalog):
     table = catalog.create_table("db.e1", Schema.of(INTS, partition_keys=["key0", "key1"]))
-    write(
-        runner,
+    runner.write(
         table,
         *[(0, 1, n + 2, n + 3, n + 4, n + 5, n + 6) for n in (10, 20, 30)],
         *[(1, 1, n + 2, n + 3, n + 4, n + 5, n + 6) for n in (40, 50)],
@@ -73,7 +65,7 @@ def test_names_that_changed_their_column(runner, catalog):
     ]  # fmt: skip
     new = [(0, 1, 66, 63, 517, 65, 618), (0, 1, 76, 73, 527, 75, 628), (0, 1, 86, 83, 537, 85, 638),
            (1, 1, 96, 93, 547, 95, 648), (1, 1, 106, 103, 557, 105, 658)]  # fmt: skip
-    write(runner, table, *new)
+    runner.write(table, *new)
     old = [(0, 1, n + 6, n + 3, None, n + 5, None) for n in (10, 20, 30)]
     old += [(1, 1, n + 6, n + 3, None, n + 5, None) for n in (40, 50)]
     assert read(runner, table) == sorted([*old, *new], key=repr)
@@ -114,8 +106,7 @@ def test_casts_of_every_kind_together_with_renames(runner, catalog):
     )  # fmt: skip
     table = catalog.create_table("db.e2", schema)
     days = [None if day is None else DAY + dt.timedelta(days=day) for *_, day, _ in STORED]
-    write(
-        runner,
+    runner.write(
         table,
         *[
             (0, 1, f0, f1, None if f2 is None else Decimal(f2).quantize(Decimal("0.01")), f3, d, f5)
@@ -166,15 +157,15 @@ def test_keys_meet_by_id_although_their_names_differ(runner, catalog):
     )
     table = catalog.create_table("db.e3", schema)
     row = (1, 1, 22, 23, 24, 25, 26, "Bob")
-    write(runner, table, *[(1, 1, n, 1, 2, 3, 4, "x", "+I") for n in (42, 82)], (*row, "+I"))
-    write(runner, table, *[(1, 1, n, 1, 2, 3, 4, "x", "-D") for n in (42, 82)])
+    runner.write(table, *[(1, 1, n, 1, 2, 3, 4, "x", "+I") for n in (42, 82)], (*row, "+I"))
+    runner.write(table, *[(1, 1, n, 1, 2, 3, 4, "x", "-D") for n in (42, 82)])
     table = table.alter(E3)
     assert table.schema.primary_keys == ("key0", "key1", "key_2")
     old = {"key1": 1, "k": "Bob", "key_2": 22, "c": 24, "d": None, "a": 26, "key0": 1, "e": None}
     (found,) = table.new_read_builder().to_arrow(runner.executor).to_pylist()
     assert found == {**old, "kind": "+I"}
     newer = {**old, "k": "Alice", "d": 5, "e": 6, "kind": "+I"}
-    write(runner, table, tuple(newer[name] for name in table.schema.field_names))
+    runner.write(table, tuple(newer[name] for name in table.schema.field_names))
     (found,) = table.new_read_builder().to_arrow(runner.executor).to_pylist()
     assert found == newer
     assert read(runner, table, "key_2 = 42") == []
@@ -188,17 +179,17 @@ def test_a_table_of_two_formats(runner, catalog, formats):
     rows = [("Alice", 10, 1, 11.1), ("Bob", 10, 0, 12.1), ("Emily", 10, 0, 13.1),
             ("Tony", 10, 0, 14.1), ("Lucy", 20, 1, 14.1), ("Skye", 20, 1, 19.1),
             ("Bob", 10, 0, 20.1)]  # fmt: skip
-    write(runner, table, *rows[:4])
+    runner.write(table, *rows[:4])
     table = table.alter([set_option("file.format", second)])
-    write(runner, table, *rows[4:])
+    runner.write(table, *rows[4:])
     assert {entry.file.file_format for entry in table.state.live_files()} == {first, second}
     assert read(runner, table) == sorted(rows, key=repr)
 
 
 def test_stored_values_that_would_be_lost_are_found_where_statistics_cannot_tell(runner, catalog):
     table = catalog.create_table("db.t", Schema.of({"id": "INT", "n": "STRING", "v": "DOUBLE"}))
-    write(runner, table, (1, "10", 1.0), (2, "11", 2.0))
-    write(runner, table, (3, "x", 2.5), (4, None, None), (5, "2147483648", 3.5))
+    runner.write(table, (1, "10", 1.0), (2, "11", 2.0))
+    runner.write(table, (3, "x", 2.5), (4, None, None), (5, "2147483648", 3.5))
     changes = [update_column_type("n", "INT"), update_column_type("v", "INT")]
     plan = table.plan_alter(changes, executor=runner.executor)
     assert [str(column) for column in plan.columns] == [
@@ -212,3 +203,19 @@ def test_stored_values_that_would_be_lost_are_found_where_statistics_cannot_tell
     with pytest.raises(InvalidInputError, match=r"stays at schema 0: column 'n' .*' in 'data-"):
         table.alter_checked(changes, executor=runner.executor)
     assert len(table.schemas()) == 1
+
+
+@pytest.mark.parametrize("keys", [(), ("id",)], ids=["append", "keyed"])
+def test_rows_bring_new_columns_and_defaults_fill_those_they_lack(runner, tmp_path, keys):
+    options = {"bucket": "2", "bucket-key": "id", "write.merge-schema": "true"}
+    columns = {"id": "BIGINT", "n": "INT", "kind": "STRING"}
+    table = new_table(tmp_path, columns, primary_keys=keys, options=options)
+    default = UpdateColumnDefaultValue(field_names=("kind",), new_default_value="plain")
+    table = table.alter([default])
+    rows = pa.table({"id": [1, 2], "kind": [None, "own"], "more": [0.5, 1.5]})
+    table.new_write_builder().write(runner.as_rows(rows), runner.executor)
+    found = table.refresh().new_read_builder().to_arrow(runner.executor).sort_by("id")
+    assert found.to_pylist() == [
+        {"id": 1, "n": None, "kind": "plain", "more": 0.5},
+        {"id": 2, "n": None, "kind": "own", "more": 1.5},
+    ]

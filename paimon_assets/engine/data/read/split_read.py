@@ -34,7 +34,8 @@ Source: `org.apache.paimon.table.source.splitread`, `org.apache.paimon.operation
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -281,14 +282,9 @@ def _is_raw(context: ReadContext, split: DataSplit) -> bool:
 class _Source:
     """Files that together hold some columns of all rows: one file, or consecutive blob files."""
 
-    files: tuple[DataFileMeta, ...]
+    files: Sequence[DataFileMeta]
     held: Mapping[int, DataField]
     """Field id → column."""
-
-    @property
-    def age(self) -> tuple[int, bool]:
-        """Sort key, newest first; a blob file comes after its data file."""
-        return -self.files[0].max_sequence_number, self.files[0].file_format == BLOB_FORMAT
 
     @property
     def rows(self) -> tuple[int | None, int]:
@@ -308,18 +304,21 @@ def read_joined(
     read: FileRead, files: Sequence[DataFileMeta], *, with_positions: bool = False
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a range as batches of `read.fields`, in row order."""
-    sources = sorted(_sources(read, files), key=lambda source: source.age)
-    columns = _columns_by_source(read.fields, sources)
+    sources = _sources(read, files)
+    columns: defaultdict[int, list[DataField]] = defaultdict(list)
+    for field in read.fields:
+        # Columns that no source has are read from the newest: there they are null.
+        holders = (number for number, source in enumerate(sources) if field.id in source.held)
+        columns[next(holders, 0)].append(field)
     range_rows = sources[0].rows
-    if any(sources[number].rows != range_rows for number in columns) or not all(
-        sources[number].is_gapless for number in columns
-    ):
-        _misaligned(read, files)
+    for source in map(sources.__getitem__, columns):
+        if source.rows != range_rows or not source.is_gapless:
+            _misaligned(read, files)
     names = [field.name for field in read.fields]
     vectors = [vector for file in files if (vector := read.deletion_vector(file)) is not None]
     with ExitStack() as stack:
         streams = [
-            stack.enter_context(closing(_rows_of(read, sources[number], fields)))
+            stack.enter_context(closing(_rows_of(read, sources[number], tuple(fields))))
             for number, fields in columns.items()
         ]
         aligned = (
@@ -335,38 +334,29 @@ def read_joined(
         yield from live_rows(joined, vectors, [(0, range_rows[1])]) if vectors else joined
 
 
-def _sources(read: FileRead, files: Sequence[DataFileMeta]) -> Iterator[_Source]:
-    blobs: dict[tuple[int, ...], list[DataFileMeta]] = {}
-    held_of = {}
+def _sources(read: FileRead, files: Sequence[DataFileMeta]) -> list[_Source]:
+    """Return the sources of a range, the newest first; a blob file comes after its data file."""
+    groups: defaultdict[Hashable, list[DataFileMeta]] = defaultdict(list)
+    held_of: dict[Hashable, Mapping[int, DataField]] = {}
     for file in files:
-        schema = file_schema_of(
-            read.context.schemas_by_id, file.schema_id, read.split.path_of(file)
-        )
+        path = read.split.path_of(file)
+        schema = file_schema_of(read.context.schemas_by_id, file.schema_id, path)
         held = held_columns(file, schema).by_id
-        if file.file_format == BLOB_FORMAT:
-            key = (file.max_sequence_number, *held)
-            held_of[key] = held
-            blobs.setdefault(key, []).append(file)
-        else:
-            yield _Source(files=(file,), held=held)
-    for key, parts in blobs.items():
-        ordered = sorted(parts, key=lambda file: file.first_row_id or 0)
-        yield _Source(files=tuple(ordered), held=held_of[key])
-
-
-def _columns_by_source(
-    fields: Sequence[DataField], sources: Sequence[_Source]
-) -> dict[int, tuple[DataField, ...]]:
-    """Return number of the source → columns to read from it.
-
-    Columns that no source has are read from the newest: there they are null.
-    """
-    columns: dict[int, tuple[DataField, ...]] = {}
-    for field in fields:
-        holders = (number for number, source in enumerate(sources) if field.id in source.held)
-        number = next(holders, 0)
-        columns[number] = (*columns.get(number, ()), field)
-    return columns
+        is_blob = file.file_format == BLOB_FORMAT
+        key: Hashable = (file.max_sequence_number, *held) if is_blob else file.file_name
+        held_of[key] = held
+        groups[key].append(file)
+    sources = [
+        _Source(files=sorted(parts, key=lambda file: file.first_row_id or 0), held=held_of[key])
+        for key, parts in groups.items()
+    ]
+    return sorted(
+        sources,
+        key=lambda each: (
+            -each.files[0].max_sequence_number,
+            each.files[0].file_format == BLOB_FORMAT,
+        ),
+    )
 
 
 def _rows_of(
