@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.data.compact.range_merge import ChangelogRule, RecordRows
+from paimon_assets.engine.data.compact.sections import ChangelogRule, RecordRows
 
 KINDS = ("+I", "-U", "+U", "-D")
 

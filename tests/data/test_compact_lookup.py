@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.compact.range_merge import Lookup
-from paimon_assets.engine.data.compact.section_read import FILE_NUMBER
+from paimon_assets.engine.data.compact.sections import FILE_NUMBER, Lookup
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
 from paimon_assets.engine.data.read.data_files import POSITION
 

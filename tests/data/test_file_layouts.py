@@ -12,8 +12,12 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.write.file_stats import StatsCollector, stats_modes
-from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
+from paimon_assets.engine.data.write.rolling_file import (
+    FileFactory,
+    RollingFile,
+    StatsCollector,
+    stats_modes,
+)
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.tables import table_schema

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write.file_stats import (
+from paimon_assets.engine.data.write.rolling_file import (
     FULL,
     StatsCollector,
     parse_stats_mode,

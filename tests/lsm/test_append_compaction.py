@@ -2,7 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.lsm.append_compaction import AppendCompaction
+from paimon_assets.engine.lsm.compaction import AppendCompaction
 from tests.testkit.builders import data_file
 
 MEBIBYTE = 1 << 20

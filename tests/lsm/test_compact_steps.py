@@ -1,7 +1,6 @@
 import pytest
 
-from paimon_assets.engine.lsm.append_compaction import AppendCompaction
-from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
+from paimon_assets.engine.lsm.compaction import AppendCompaction, UnitShape, compact_steps
 from tests.testkit.builders import data_file
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
-from paimon_assets.engine.lsm.universal_compaction import (
+from paimon_assets.engine.lsm.compaction import (
     PickReason,
     UniversalCompaction,
     drops_deletes,
     pick_full,
     unit_of,
 )
+from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
 from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file
 

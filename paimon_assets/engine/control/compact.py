@@ -36,15 +36,16 @@ from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.lsm.append_compaction import AppendCompaction
-from paimon_assets.engine.lsm.compact_steps import UnitShape, compact_steps
-from paimon_assets.engine.lsm.sorted_runs import Levels, interval_partition
-from paimon_assets.engine.lsm.universal_compaction import (
+from paimon_assets.engine.lsm.compaction import (
+    AppendCompaction,
     CompactUnit,
+    UnitShape,
     UniversalCompaction,
+    compact_steps,
     drops_deletes,
     pick_full,
 )
+from paimon_assets.engine.lsm.sorted_runs import Levels, interval_partition
 from paimon_assets.engine.spec.evolution.schema_validation import expired_rows
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms

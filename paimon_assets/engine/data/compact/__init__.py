@@ -4,8 +4,7 @@
                             └▶ moved to another level, as they are
 
 Concept → modules:
-    the tasks, their new files          compact
-    planning and reading a section      section_read
-    lookup and merge of a key range     range_merge
-    deletion vectors of a bucket        vectors
+    the tasks, their new files                    compact
+    planning, reading and merging of a section    sections
+    deletion vectors of a bucket                  vectors
 """

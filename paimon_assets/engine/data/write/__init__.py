@@ -8,6 +8,6 @@ Concept → modules:
     partition and bucket, in every bucket mode        row_key_extractor, dynamic_buckets
     memory, flushing                                  row_buffer
     sort and merge by key, or order of arrival        bucket_writer (numbers: data.sequence)
-    files, statistics, indexes                        rolling_file, file_stats
+    files, statistics, indexes                        rolling_file
     files with other options: changelog, postponed    write_support
 """

@@ -1,6 +1,6 @@
-"""Universal compaction: which runs of a bucket to merge, and into which level.
+"""Which files to compact, and how: runs of a bucket, files without a key, the steps of a unit.
 
-The first rule that applies picks a prefix of the runs, the newest:
+With a primary key the first rule that applies picks a prefix of the runs, the newest:
 
     early full          an option asks for all runs: interval, total size, size below the top
     size amplification  the newer runs are large against the oldest one: all of them
@@ -8,14 +8,32 @@ The first rule that applies picks a prefix of the runs, the newest:
     file number         there are more runs than the trigger
     forced level 0      what lies on level 0 must leave it (lookup, deletion vectors)
 
+The files of the picked unit are merged, moved to its level, or left alone:
+
+    sections of several runs          merged
+    a small file that overlaps none   rewritten together with its neighbours
+    a large file that overlaps none   moved: its metadata gets the new level
+        … with deletes, to the top    rewritten, so that they are gone
+        … where nothing shall stay    rewritten
+
+Without a primary key:
+
+    any order    small files by size into bins of about twice the target size
+    in order     neighbouring small files of a bucket whose rows stay in order
+
+Such files are joined when there are enough and none is larger than the others together. So each
+time a row is written anew its file doubles at least: a log of n equal files costs log2(n) rewrites
+of it, and not one for every few files; about as many small files as that, and a few, are left.
 Source: `org.apache.paimon.mergetree.compact.UniversalCompaction`, `EarlyFullCompaction`,
-`ForceUpLevel0Compaction`, `CompactStrategy`.
+`ForceUpLevel0Compaction`, `CompactStrategy`, `MergeTreeCompactTask`;
+`org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`, which join a
+small file with every few that follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
@@ -229,3 +247,164 @@ def drops_deletes(unit: CompactUnit, levels: Levels, *, has_vectors: bool) -> bo
     if unit.output_level == 0:
         return False
     return has_vectors or unit.output_level >= levels.highest_level
+
+
+_FEWEST_FILES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendCompaction:
+    """The numbers of a table."""
+
+    target_bytes: int
+    """Size of full files."""
+    open_file_bytes: int
+    """What one more file counts at least."""
+    min_files: int
+    """Small files that are worth it, where they do not fill a file."""
+    is_full: bool = False
+    """Whether a file is rewritten for smaller ones."""
+
+    def in_any_order(
+        self, files: Iterable[DataFileMeta], group_of: Callable[[DataFileMeta], Hashable | None]
+    ) -> list[list[DataFileMeta]]:
+        """Pack files into bins."""
+        groups: dict[Hashable, list[DataFileMeta]] = {}
+        free: list[DataFileMeta] = []
+        for file in sorted(files, key=lambda file: file.file_size):
+            group = group_of(file)
+            if group is None:
+                free.append(file)
+            else:
+                groups.setdefault(group, []).append(file)
+        bins = self._bins(sorted(groups.values(), key=_bytes_of), fewest=1)
+        for part in self._parts(free):
+            bins += self._bins([[file] for file in part], fewest=self.min_files)
+        return bins
+
+    def _bins(
+        self, groups: Iterable[list[DataFileMeta]], *, fewest: int
+    ) -> list[list[DataFileMeta]]:
+        bins: list[list[DataFileMeta]] = []
+        current: list[DataFileMeta] = []
+        for group in groups:
+            current = current + group
+            weight = _bytes_of(current) + self.open_file_bytes * len(current)
+            if len(current) >= _FEWEST_FILES and weight >= 2 * self.target_bytes:
+                bins.append(current)
+                current = []
+        if current and len(current) >= fewest:
+            bins.append(current)
+        return bins
+
+    def in_order(
+        self,
+        files: Sequence[DataFileMeta],
+        is_candidate: Callable[[DataFileMeta], bool],
+        is_urgent: Callable[[DataFileMeta], bool],
+    ) -> list[list[DataFileMeta]]:
+        """Return stretches of neighbouring candidates."""
+        stretches: list[list[DataFileMeta]] = [[]]
+        for file in files:
+            if is_candidate(file):
+                stretches[-1].append(file)
+            elif stretches[-1]:
+                stretches.append([])
+        return [
+            part
+            for stretch in stretches
+            for part in ([stretch] if any(map(is_urgent, stretch)) else self._parts(stretch))
+        ]
+
+    def _parts(self, files: list[DataFileMeta]) -> list[list[DataFileMeta]]:
+        """Return the parts of a stretch of small files that are worth it.
+
+        Cost:
+            As many looks at a file as its size doubles: what is left out is more than all the rest.
+        """
+        total = _bytes_of(files)
+        fills_files = total >= 2 * self.target_bytes
+        if len(files) < (_FEWEST_FILES if fills_files else self.min_files):
+            return []
+        largest = max(range(len(files)), key=lambda number: files[number].file_size)
+        if self.is_full or 2 * files[largest].file_size <= total:
+            return [files]
+        return self._parts(files[:largest]) + self._parts(files[largest + 1 :])
+
+
+def _bytes_of(files: Iterable[DataFileMeta]) -> int:
+    return sum(file.file_size for file in files)
+
+
+Section = Sequence[Sequence[DataFileMeta]]
+"""Runs that overlap; see `sorted_runs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitShape:
+    """The shape of a unit by which its files are chosen."""
+
+    output_level: int
+    max_level: int
+    min_file_size: int
+    """Smaller files are rewritten together with their neighbours."""
+    to_rewrite: Collection[str] = ()
+    """Names of files that must not stay as they are: a deletion vector marks rows of theirs."""
+    expired: Collection[str] = ()
+    """Names of files with rows that are too old, which must not even move as they are."""
+    rewrites_files: bool = False
+    """Every file is rewritten by itself."""
+    moves_files: bool = True
+    """A file may stay what it is, and get a new level only."""
+
+
+@dataclass(slots=True)
+class CompactSteps:
+    """Files by their step."""
+
+    rewrites: list[list[Section]] = field(default_factory=list)
+    """Neighbouring sections that are written into common files, in key order."""
+    upgrades: list[DataFileMeta] = field(default_factory=list)
+    """Files that only get the output level."""
+
+
+def compact_steps(sections: Sequence[Section], shape: UnitShape) -> CompactSteps:
+    """Decide about the files of a unit."""
+    steps = CompactSteps()
+    if shape.rewrites_files:
+        steps.rewrites = [[[[file]]] for section in sections for run in section for file in run]
+        return steps
+    neighbours: list[Section] = []
+    for section in sections:
+        for file in section[0] if len(section) == 1 else ():
+            if file.file_size < shape.min_file_size:
+                neighbours.append([[file]])
+            else:
+                neighbours = _rewrite(neighbours, steps, shape)
+                _upgrade(file, steps, shape)
+        if len(section) > 1:
+            neighbours.append(section)
+    _rewrite(neighbours, steps, shape)
+    return steps
+
+
+def _rewrite(neighbours: list[Section], steps: CompactSteps, shape: UnitShape) -> list[Section]:
+    """Add neighbouring sections; a single file among no others is not rewritten for its size."""
+    if len(neighbours) == 1 and len(neighbours[0]) == 1:
+        for file in neighbours[0][0]:
+            _upgrade(file, steps, shape)
+    elif neighbours:
+        steps.rewrites.append(neighbours)
+    return []
+
+
+def _upgrade(file: DataFileMeta, steps: CompactSteps, shape: UnitShape) -> None:
+    is_fixed = not shape.moves_files or file.file_name in shape.expired
+    to_top = shape.output_level == shape.max_level
+    if file.level == shape.output_level and not is_fixed:
+        if file.file_name in shape.to_rewrite:
+            steps.rewrites.append([[[file]]])
+    elif is_fixed or (to_top and file.delete_row_count != 0):
+        steps.rewrites.append([[[file]]])
+    else:
+        steps.upgrades.append(file)
