@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets import CommitUnknownError, Snapshot, Table
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit import tables
@@ -60,27 +60,26 @@ class Posted:
         return bool(answer.json["success"])
 
 
-class PostedEnvironment(CatalogEnvironment):
+@dataclass(frozen=True, kw_only=True)
+class PostedStore(FileStore):
     """Directories are read; the server publishes."""
 
-    posted: Posted
+    posted: Any = None
 
-    def publish(self, file_io: Any, paths: Any, *what: Any) -> bool:
-        return self.posted.commit(*what)
+    def publish(self, *changes: Any) -> bool:
+        return bool(self.posted.commit(*changes))
 
 
 def _posting(table: Mapping[str, Any], posted: Any, branch: str = "main") -> Table:
-    environment = PostedEnvironment()
-    object.__setattr__(environment, "posted", posted)
     options = {"branch": branch}
     store = FileStore.open(LocalFileIO(), table["path"], options=options, name=table["name"])
     return Table(
-        FileStore(
+        PostedStore(
             file_io=store.file_io,
             table_path=store.table_path,
             schema=store.schema,
             name=store.name,
-            environment=environment,
+            posted=posted,
         )
     )
 

@@ -3,12 +3,13 @@
 Source: `org.apache.paimon.FileStore`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
 
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.managed import (
@@ -28,6 +29,7 @@ from paimon_assets.engine.control.manifests import ManifestStore, PartitionValue
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
@@ -52,7 +54,8 @@ class FileStore:
     """The schema of reads and writes, with dynamic options."""
     name: str = ""
     """`database.table` for messages; the path if empty."""
-    environment: CatalogEnvironment = field(default_factory=CatalogEnvironment, repr=False)
+    environment: CatalogEnvironment | None = field(default=None, repr=False)
+    """None if the table's directory is all there is."""
 
     @classmethod
     def open(
@@ -83,7 +86,7 @@ class FileStore:
         """Open a table with its newest schema as its catalog knows it."""
         at = identifier.at_branch(Options(options or {}).get(BRANCH))
         loaded = catalog.load_table(at)
-        environment = CatalogEnvironment()
+        environment = None
         if loaded.uuid is not None or loaded.versions is not None:
             environment = CatalogEnvironment(catalog=catalog, identifier=at, loaded=loaded)
         return cls(
@@ -98,9 +101,10 @@ class FileStore:
         """Open the table once more, the way it was opened, with its newest schema."""
         here = {} if self.paths.branch == MAIN_BRANCH else {BRANCH.key: self.paths.branch}
         known = {**self.dynamic_options, **here} if options is None else options
-        catalog, identifier = self.environment.catalog, self.environment.identifier
-        if catalog is not None and identifier is not None:
-            return self.load(catalog, identifier, options=known, name=name or self.name)
+        opened = self.environment
+        if opened is not None:
+            name = name or self.name
+            return self.load(opened.catalog, opened.identifier, options=known, name=name)
         return self.open(self.file_io, self.table_path, options=known, name=name or self.name)
 
     def with_schema(self, schema: TableSchema) -> Self:
@@ -110,8 +114,8 @@ class FileStore:
     @cached_property
     def dynamic_options(self) -> dict[str, str]:
         """The options that are not the stored schema's own."""
-        loaded = self.environment.loaded
-        stored = (loaded.schema if loaded else self.schemas.schema(self.schema.id)).options
+        opened = self.environment
+        stored = (opened.loaded.schema if opened else self.schemas.schema(self.schema.id)).options
         return {
             key: value for key, value in self.schema.options.items() if stored.get(key) != value
         }
@@ -179,7 +183,7 @@ class FileStore:
     @property
     def created_ms(self) -> int:
         """When the first schema was made, as its file says; catalogs know another time."""
-        is_first = self.schema.id == 0 and self.environment.catalog is None
+        is_first = self.schema.id == 0 and self.environment is None
         return (self.schema if is_first else self.schemas.schema(0)).time_millis
 
     @property
@@ -205,16 +209,10 @@ class FileStore:
     @cached_property
     def schemas(self) -> SchemaManager:
         """Its schema files."""
-        known = self.environment
-        if known.catalog is None or known.identifier is None or known.loaded is None:
+        if self.environment is None:
             return SchemaManager(self.file_io, self.paths)
         return CatalogSchemaManager(
-            known.catalog,
-            known.identifier.at_branch(self.paths.branch),
-            known.loaded,
-            self.file_io,
-            self.paths,
-            snapshots=self.snapshots,
+            self.environment, self.file_io, self.paths, snapshots=self.snapshots
         )
 
     @cached_property
@@ -229,7 +227,29 @@ class FileStore:
     @cached_property
     def managed(self) -> ManagedBranch | None:
         """Its branch in the catalog that keeps its versions; None if its directory does."""
-        return self.environment.of_branch(self.paths.branch)
+        opened = self.environment
+        if opened is None or opened.loaded.versions is None:
+            return None
+        return ManagedBranch(
+            catalog=opened.loaded.versions,
+            identifier=opened.identifier.at_branch(self.paths.branch),
+            uuid=opened.loaded.uuid or "",
+        )
+
+    def publish(
+        self, snapshot: Snapshot, base_uuid: str | None, statistics: Sequence[PartitionStatistics]
+    ) -> bool:
+        """Publish a snapshot, the last step of a commit: nobody sees it before.
+
+        A catalog that keeps the versions checks the base; without one the caller does, afterwards.
+        """
+        managed = self.managed
+        if managed is None:
+            path = self.paths.snapshot(snapshot.id)
+            return self.file_io.publish(path, snapshot_to_json(snapshot))
+        return managed.catalog.commit_snapshot(
+            managed.identifier, managed.uuid, snapshot, base_uuid=base_uuid, statistics=statistics
+        )
 
     def newest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""

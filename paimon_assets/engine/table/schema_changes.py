@@ -158,7 +158,8 @@ def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
         check_readable(store.label, store.schemas.schema(new.id - 1))
     except UnsupportedFeatureError:
         return new  # others made it so, and may need the change
-    refuse_unreadable(store.label, new, store.environment.catalog, verb="altered")
+    catalog = store.environment and store.environment.catalog
+    refuse_unreadable(store.label, new, catalog, verb="altered")
     return new
 
 

@@ -4,7 +4,7 @@
     no versions       the catalog keeps the schemas, the directory the versions: an external table
     both              the catalog keeps both: a managed table
 
-A store takes its managers from here, so nothing above asks which of the three it is. The catalog
+A store chooses its managers by it, so nothing above asks which of the three it is. The catalog
 says what is the newest, lists, and changes; files are read by id, from the table's directory.
 Source: `org.apache.paimon.table.CatalogEnvironment`, `org.apache.paimon.catalog.SnapshotCommit`,
 `org.apache.paimon.catalog.SnapshotLoader`, `org.apache.paimon.utils.CatalogBranchManager`.
@@ -15,10 +15,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
-from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.catalog import (
     Catalog,
     Identifier,
@@ -40,12 +38,20 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEnvironment:
+    """The catalog that opened a table, as which name, and its answer."""
+
+    catalog: Catalog
+    identifier: Identifier
+    loaded: LoadedTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +81,15 @@ class CatalogSchemaManager(SchemaManager):
 
     def __init__(
         self,
-        catalog: Catalog,
-        identifier: Identifier,
-        loaded: LoadedTable,
+        opened: CatalogEnvironment,
         file_io: FileIO,
         paths: TablePaths,
         *,
         snapshots: SnapshotManager,
     ) -> None:
         super().__init__(file_io, paths, snapshots=snapshots)
-        self._catalog = catalog
-        self._identifier = identifier
-        self._uuid = loaded.uuid
+        self._catalog, self._uuid = opened.catalog, opened.loaded.uuid
+        self._identifier = opened.identifier.at_branch(paths.branch)
 
     def list_ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty if there is no table."""
@@ -292,45 +295,3 @@ class CatalogConsumerManager(ConsumerManager):
 
     def _write(self, consumer_id: str, next_snapshot: int) -> None:
         self._managed.catalog.reset_consumer(self._managed.identifier, consumer_id, next_snapshot)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CatalogEnvironment:
-    """The catalog of a table, None where the table's directory is all there is."""
-
-    catalog: Catalog | None = None
-    identifier: Identifier | None = None
-    """The table's name in the catalog; its branch is the one it was loaded as."""
-    loaded: LoadedTable | None = None
-
-    def of_branch(self, branch: str) -> ManagedBranch | None:
-        """Return a managed table's branch, None if the table's directory keeps its versions."""
-        return None if self._managed is None else self._managed.at_branch(branch)
-
-    @cached_property
-    def _managed(self) -> ManagedBranch | None:
-        loaded = self.loaded
-        if loaded is None or loaded.versions is None or self.identifier is None:
-            return None
-        return ManagedBranch(
-            catalog=loaded.versions, identifier=self.identifier, uuid=loaded.uuid or ""
-        )
-
-    def publish(
-        self,
-        file_io: FileIO,
-        paths: TablePaths,
-        snapshot: Snapshot,
-        base_uuid: str | None,
-        statistics: Sequence[PartitionStatistics],
-    ) -> bool:
-        """Publish a snapshot of a branch, the last step of a commit: nobody sees it before.
-
-        A catalog checks the base; without one the caller does, afterwards.
-        """
-        managed = self.of_branch(paths.branch)
-        if managed is None:
-            return file_io.publish(paths.snapshot(snapshot.id), snapshot_to_json(snapshot))
-        return managed.catalog.commit_snapshot(
-            managed.identifier, managed.uuid, snapshot, base_uuid=base_uuid, statistics=statistics
-        )

@@ -330,9 +330,7 @@ class FileStoreCommit:
         for number in range(1, _MOST_PUBLISHES + 1):
             is_lost = False
             try:
-                if store.environment.publish(
-                    store.file_io, store.paths, snapshot, base_uuid, statistics
-                ):
+                if store.publish(snapshot, base_uuid, statistics):
                     return True
                 # A catalog also refuses another base than the newest, though the id is free.
                 is_lost = store.managed is not None and unknown is None

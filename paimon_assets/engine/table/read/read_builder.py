@@ -336,14 +336,15 @@ class ReadBuilder(FrameReads):
 
     def _authorized(self, store: FileStore) -> FileStore:
         """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`."""
-        catalog: object = store.environment.catalog
-        identifier = store.environment.identifier
+        opened = store.environment
+        catalog: object = opened and opened.catalog
         needs_permission = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
-        if not needs_permission or identifier is None or not isinstance(catalog, QueryAuth):
+        if not needs_permission or opened is None or not isinstance(catalog, QueryAuth):
             return store
         schema = self.read_schema()
         used = fields_of(self._bound(schema)) | set(self._names(schema))
-        if not catalog.is_plain_query(identifier, sorted(used & set(store.schema.field_names))):
+        columns = sorted(used & set(store.schema.field_names))
+        if not catalog.is_plain_query(opened.identifier, columns):
             raise UnsupportedFeatureError(
                 f"Cannot read table '{store.label}': its catalog lets you see some rows only, or"
                 f" masked values ('{QUERY_AUTH_ENABLED.key}').",

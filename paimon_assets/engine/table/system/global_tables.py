@@ -83,8 +83,7 @@ def _table_rows(store: FileStore) -> _Rows:
         "partitioned": bool(store.schema.partition_keys),
         "primary_key": store.schema.has_primary_key,
     }
-    loaded = store.environment.loaded
-    audit = {} if loaded is None else loaded.audit
+    audit = store.environment.loaded.audit if store.environment else {}
     row |= {key: value for key, value in audit.items() if key in _TABLES.names}
     snapshot = store.snapshots.latest()
     if snapshot is not None:
