@@ -103,7 +103,7 @@ class LiveBucket:
 
     def split(self, files: Sequence[DataFileMeta]) -> DataSplit:
         """Return some of the files as a worker reads them, in the order given."""
-        found = [self.vectors.get(file.file_name) for file in files]
+        vectors = [self.vectors.get(file.file_name) for file in files]
         partition, bucket = self.key
         return DataSplit(
             snapshot_id=self.snapshot.id,
@@ -112,7 +112,7 @@ class LiveBucket:
             bucket_path=self.path,
             total_buckets=self.total_buckets,
             data_files=tuple(files),
-            deletion_files=tuple(found) if any(found) else None,
+            deletion_files=tuple(vectors) if any(vectors) else None,
         )
 
 

@@ -100,12 +100,12 @@ class FileStore:
     def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
         """Open the table once more, the way it was opened, with its newest schema."""
         here = {} if self.paths.branch == MAIN_BRANCH else {BRANCH.key: self.paths.branch}
-        known = {**self.dynamic_options, **here} if options is None else options
+        options_now = {**self.dynamic_options, **here} if options is None else options
         opened = self.environment
         if opened is not None:
             name = name or self.name
-            return self.load(opened.catalog, opened.identifier, options=known, name=name)
-        return self.open(self.file_io, self.table_path, options=known, name=name or self.name)
+            return self.load(opened.catalog, opened.identifier, options=options_now, name=name)
+        return self.open(self.file_io, self.table_path, options=options_now, name=name or self.name)
 
     def with_schema(self, schema: TableSchema) -> Self:
         """Return the same table as another of its schemas shows it."""
@@ -253,10 +253,10 @@ class FileStore:
 
     def newest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""
-        found = self.snapshots.latest()
-        if found is None and not self.schemas.is_same(self.schema):
+        snapshot = self.snapshots.latest()
+        if snapshot is None and not self.schemas.is_same(self.schema):
             raise self.schemas.not_the_same(self.schema)
-        return found
+        return snapshot
 
     @cached_property
     def changelogs(self) -> ChangelogManager:

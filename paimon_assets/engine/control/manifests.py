@@ -74,24 +74,24 @@ class PartitionValues:
 
     def values(self, partition: bytes) -> tuple[Any, ...]:
         """Return the internal values, in the order of the partition keys."""
-        found = self._values.get(partition)
-        if found is None:
-            found = deserialize_row(partition, self._types) if self._types else ()
-            self._values[partition] = found
-        return found
+        values = self._values.get(partition)
+        if values is None:
+            values = deserialize_row(partition, self._types) if self._types else ()
+            self._values[partition] = values
+        return values
 
     def path(self, partition: bytes) -> str:
         """Return `name=value/name=value`, empty if the table has no partitions."""
-        found = self._paths.get(partition)
-        if found is None:
-            found = partition_path(
+        path = self._paths.get(partition)
+        if path is None:
+            path = partition_path(
                 self.fields,
                 self.values(partition),
                 default_name=self._default_name,
                 legacy=self._legacy,
             )
-            self._paths[partition] = found
-        return found
+            self._paths[partition] = path
+        return path
 
     def spec(self, partition: bytes) -> Mapping[str, str]:
         """Return column → text, for people: dates as dates, whatever directories are called."""
@@ -180,11 +180,11 @@ class ManifestCache:
     def get(self, key: tuple[str, str]) -> tuple[Any, ...] | None:
         """Return the cached value of a key, None if there is none."""
         with self._lock:
-            found = self._items.get(key)
-            if found is None:
+            item = self._items.get(key)
+            if item is None:
                 return None
             self._items.move_to_end(key)
-            return found[1]
+            return item[1]
 
     def put(self, key: tuple[str, str], items: tuple[Any, ...], item_bytes: int) -> None:
         """Keep items, unless they alone are too many."""
@@ -251,12 +251,12 @@ class ManifestStore:
     def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
         """Read a manifest list, or take it from the cache."""
         key = self._key(name)
-        found = self._cache.get(key)
-        if found is None:
+        metas = self._cache.get(key)
+        if metas is None:
             path = self._paths.manifest(name)
-            found = tuple(read_manifest_list(self._file_io.read_bytes(path), path))
-            self._cache.put(key, found, _META_BYTES)
-        return found
+            metas = tuple(read_manifest_list(self._file_io.read_bytes(path), path))
+            self._cache.put(key, metas, _META_BYTES)
+        return metas
 
     def read(
         self, meta: ManifestFileMeta, keep: KeepEntry | None = None, *, data: bytes | None = None
@@ -311,13 +311,13 @@ class ManifestStore:
     def read_index(self, name: str) -> tuple[IndexManifestEntry, ...]:
         """Read an index manifest, or take it from the cache; return its live entries."""
         key = self._key(name)
-        found = self._cache.get(key)
-        if found is None:
+        index = self._cache.get(key)
+        if index is None:
             path = self._paths.manifest(name)
             entries = read_index_manifest(self._file_io.read_bytes(path), path)
-            found = tuple(live_index_entries(entries))
-            self._cache.put(key, found, _index_entry_bytes(found))
-        return found
+            index = tuple(live_index_entries(entries))
+            self._cache.put(key, index, _index_entry_bytes(index))
+        return index
 
     def write_index(self, entries: Iterable[IndexManifestEntry], names: ManifestNames) -> str:
         """Write an index manifest; return its file name."""

@@ -72,8 +72,8 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         is_gone = not store.file_io.exists(path)
         # Another rollback to it may have been faster: its snapshot stays.
         revived = is_gone and published(store.file_io, path, snapshot_to_json(snapshot))
-        found = store.tags.get_or_none(tag)
-        if found is None or found.snapshot != snapshot:
+        named = store.tags.get_or_none(tag)
+        if named is None or named.snapshot != snapshot:
             # If it is the newest, another rollback went to it: then it stays.
             if revived and store.snapshots.list_ids()[-1:] != [snapshot.id]:
                 store.file_io.delete_file(path)
@@ -90,11 +90,11 @@ def _through_catalog(
     newest, tags = store.snapshots.latest_id(), store.tags.list()
     managed.catalog.rollback_to(managed.identifier, target, from_snapshot=newest)
     forget_after(store, snapshot.id)
-    kept = {tag.name for tag in store.tags.list()}
+    remaining = {tag.name for tag in store.tags.list()}
     return Rollback(
         snapshot=snapshot,
         snapshots=tuple(range(newest or snapshot.id, snapshot.id, -1)),
-        tags=tuple(tag.name for tag in tags if tag.name not in kept),
+        tags=tuple(tag.name for tag in tags if tag.name not in remaining),
         changelogs=(),
     )
 
@@ -111,11 +111,13 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
             kind="schema-not-found",
             details={"table": store.label, "schema_id": schema_id},
         )
-    kept = (store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids())
+    changelogs = (
+        store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids()
+    )
     for noun, snapshots in (
         ("snapshot", store.snapshots.all()),
         ("tag of snapshot", (tag.snapshot for tag in store.tags.list())),
-        ("changelog", kept),
+        ("changelog", changelogs),
     ):
         for snapshot in snapshots:
             if snapshot is not None and snapshot.schema_id > schema_id:

@@ -105,13 +105,13 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
         (options.get(SEQUENCE_FIELD), "a sequence field"),
         ((options.get(ROWKIND_FIELD),), "the row kind"),
     ):
-        found = sorted(set(columns) & set(names))
-        if found:
+        refused = sorted(set(columns) & set(names))
+        if refused:
             raise InvalidInputError(
-                f"Column '{found[0]}' of table '{store.label}' is {what} and cannot be updated;"
+                f"Column '{refused[0]}' of table '{store.label}' is {what} and cannot be updated;"
                 " delete the rows and write them again.",
                 kind="update-column",
-                details={"table": store.label, "column": found[0]},
+                details={"table": store.label, "column": refused[0]},
             )
     if not schema.has_primary_key:
         return

@@ -189,13 +189,13 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 
     Commits that a rollback undid were never made; a commit without its snapshot counts as made.
     """
-    known = resolve(store, segments)
+    resolved = resolve(store, segments)
     newest = store.snapshots.latest()
     if newest is None:
-        return known
+        return resolved
     stay = (
         segment
-        for segment in known
+        for segment in resolved
         if segment.added is None
         or segment.is_visible_to_paimon
         or _reached(store, segment.added, newest)
@@ -330,8 +330,8 @@ def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segm
     """Return the segments of a snapshot that stand in the registry alone, by id."""
     if snapshot is None:
         return []
-    known = registered_text_segments(store)
-    return [segment for segment in known if is_live_in(store, segment, snapshot)]
+    segments = registered_text_segments(store)
+    return [segment for segment in segments if is_live_in(store, segment, snapshot)]
 
 
 def registered_text_segments(store: FileStore) -> list[Segment]:
@@ -352,20 +352,20 @@ class SegmentRoots:
     @classmethod
     def of(cls, roots: Iterable[str]) -> Self:
         """Take folders in any spelling."""
-        given = tuple(roots)
-        if not all(root.strip() for root in given):
+        folders = tuple(roots)
+        if not all(root.strip() for root in folders):
             raise InvalidInputError(
-                f"A folder that segments may come from is blank: {list(given)}; name it in full.",
+                f"A folder that segments may come from is blank: {list(folders)}; name it in full.",
                 kind="segment-roots",
             )
-        return cls(tuple(plain_path(canonical_path(root)) for root in given))
+        return cls(tuple(plain_path(canonical_path(root)) for root in folders))
 
     def check(self, path: str) -> None:
         """Refuse a folder or file that lies elsewhere."""
-        found = plain_path(canonical_path(path))
-        if any(is_within(found, folder) for folder in self.folders):
+        place = plain_path(canonical_path(path))
+        if any(is_within(place, folder) for folder in self.folders):
             return
-        leads = "" if found == plain_path(path) else f" leads to '{found}', which"
+        leads = "" if place == plain_path(path) else f" leads to '{place}', which"
         raise InvalidInputError(
             f"'{path}'{leads} lies in none of the folders that segments may come from "
             f"({', '.join(self.folders) or 'there are none'}). Name a folder below one of them, or "

@@ -154,12 +154,12 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
     """
     if snapshot is None or store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return WriterState()
-    kept = _live_buckets(store)
-    with kept.lock:
-        _bring_up_to(kept, store, snapshot)
-        pairs = {(each, store.schema.id) for each, files in kept.schemas.items() if files > 0}
-        store.refuse_retyped("write", (each for each, _ in pairs - kept.checked))
-        kept.checked |= pairs
+    state = _live_buckets(store)
+    with state.lock:
+        _bring_up_to(state, store, snapshot)
+        pairs = {(each, store.schema.id) for each, files in state.schemas.items() if files > 0}
+        store.refuse_retyped("write", (each for each, _ in pairs - state.checked))
+        state.checked |= pairs
         return WriterState(
             bucket_states=tuple(
                 BucketState(
@@ -168,9 +168,9 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
                     max_sequence_number=bucket.max_sequence_number,
                     files=tuple(bucket.numbered.values()),
                 )
-                for (partition, number), bucket in kept.buckets.items()
+                for (partition, number), bucket in state.buckets.items()
             ),
-            total_buckets=tuple(kept.fixed_buckets().items()),
+            total_buckets=tuple(state.fixed_buckets().items()),
         )
 
 
@@ -180,10 +180,10 @@ def partition_buckets(
     """Return the fixed bucket count of those partitions that hold files."""
     if snapshot is None:
         return {}
-    kept = _live_buckets(store)
-    with kept.lock:
-        _bring_up_to(kept, store, snapshot)
-        return kept.fixed_buckets(partitions)
+    state = _live_buckets(store)
+    with state.lock:
+        _bring_up_to(state, store, snapshot)
+        return state.fixed_buckets(partitions)
 
 
 def _live_buckets(store: FileStore) -> _LiveBuckets:

@@ -234,10 +234,10 @@ def new_identity(
     members = {"id": made.id, "createdAt": made.created_at, "createdBy": made.created_by}
     if published(file_io, path, json.dumps(members, separators=(",", ":")).encode()):
         return made
-    found = read_identity(file_io, path)
-    if found is None:
+    stored = read_identity(file_io, path)
+    if stored is None:
         raise NotFoundError(f"'{path}' was deleted meanwhile.", details={"path": path})
-    return found
+    return stored
 
 
 def note_change(
@@ -285,16 +285,16 @@ class CatalogState:
 
     def own_identity(self, database: str, by: str = "") -> Identity:
         """Return the id of a database; one is assigned if it has none."""
-        found = self.identity(database)
-        if found is not None:
-            return found
+        identity = self.identity(database)
+        if identity is not None:
+            return identity
         path = f"{self.catalog.database_path(database)}/{DATABASE_FILE}"
         return new_identity(self._file_io, path, by=by, now_millis=self.clock.now_millis())
 
     def read(self, database: str, kind: str) -> Members:
         """Return one document of a database, or none. Cost: two reads, two listings."""
-        found = self.identity(database)
-        return {} if found is None else self.document(found, kind).read()
+        identity = self.identity(database)
+        return {} if identity is None else self.document(identity, kind).read()
 
     def change(
         self, database: str, kind: str, changed: Callable[[Members], Members], *, by: str = ""

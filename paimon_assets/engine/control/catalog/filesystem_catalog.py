@@ -174,8 +174,8 @@ class FilesystemCatalog:
             options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
             removed.clear()
             removed.update(key for key in removals if key in options)
-            kept = {key: value for key, value in options.items() if key not in removed}
-            after: Members = {**kept, **updates}
+            rest = {key: value for key, value in options.items() if key not in removed}
+            after: Members = {**rest, **updates}
             return members if after == options else self._properties(after, by)
 
         self._state.change(name, PROPERTIES, changed, by=by)

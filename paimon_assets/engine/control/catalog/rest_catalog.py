@@ -149,8 +149,8 @@ class TableStorage:
 
     def options_with(self, token: rest.TokenResponse) -> dict[str, str]:
         """Return the options that open the storage with a token."""
-        given = {**self._options, **storage_options(token.token)}
-        return {**given, "oss.endpoint": self._endpoint} if self._endpoint else given
+        options = {**self._options, **storage_options(token.token)}
+        return {**options, "oss.endpoint": self._endpoint} if self._endpoint else options
 
 
 _DURATION = re.compile(
@@ -510,10 +510,10 @@ class RestCatalog:
         time_retained: dt.timedelta | None = None,
     ) -> None:
         """Give a snapshot a name."""
-        kept = (
+        retention = (
             None if time_retained is None else f"{time_retained // dt.timedelta(milliseconds=1)}ms"
         )
-        tag = rest.CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=kept)
+        tag = rest.CreateTagRequest(tag_name=name, snapshot_id=snapshot_id, time_retained=retention)
         with naming(identifier):
             self._api.post(path_to(identifier, "tags"), tag)
 

@@ -95,14 +95,14 @@ def check_conflicts(
 def _identifiers(
     entries: Iterable[ManifestEntry], kind: FileKind
 ) -> dict[FileIdentifier, ManifestEntry]:
-    found: dict[FileIdentifier, ManifestEntry] = {}
+    entry_of: dict[FileIdentifier, ManifestEntry] = {}
     for entry in entries:
         if entry.kind is not kind:
             continue
-        if entry.identifier in found:
+        if entry.identifier in entry_of:
             raise _inconsistent(entry, "named twice")
-        found[entry.identifier] = entry
-    return found
+        entry_of[entry.identifier] = entry
+    return entry_of
 
 
 def _check_key_ranges(
@@ -235,8 +235,8 @@ def _index_conflict(kind: str, entry: IndexManifestEntry, what: str) -> CommitCo
 
 def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictError:
     _, bucket, name = key
-    said = f"{what}, and there is a deletion vector of it"
-    return bucket_changed(kind, "Data file", name, bucket, said)
+    text = f"{what}, and there is a deletion vector of it"
+    return bucket_changed(kind, "Data file", name, bucket, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,15 +333,17 @@ def protect_external(
     """Tag the newest snapshot if a commit removes external files of it; see `hold_external`."""
     if request.overwrites is not None:
         _refuse_text_segments(store, latest, request.overwrites)
-    foreign = external_entries(store, (entry for entry in entries if entry.kind is FileKind.DELETE))
-    if foreign and request.kind is CommitKind.COMPACT:
+    external = external_entries(
+        store, (entry for entry in entries if entry.kind is FileKind.DELETE)
+    )
+    if external and request.kind is CommitKind.COMPACT:
         raise UnsupportedFeatureError(
-            f"Table {store.label}: '{foreign[0].file.external_path}' is a file of a segment. "
+            f"Table {store.label}: '{external[0].file.external_path}' is a file of a segment. "
             "Custom compaction does not support other format segment; leave it out.",
             kind="segment-compaction",
-            details={"table": store.label, "path": foreign[0].file.external_path},
+            details={"table": store.label, "path": external[0].file.external_path},
         )
-    hold_external(store, latest, foreign)
+    hold_external(store, latest, external)
 
 
 def _refuse_text_segments(

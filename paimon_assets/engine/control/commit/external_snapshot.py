@@ -81,11 +81,11 @@ def _check_named(store: FileStore, snapshot: Snapshot) -> None:
 
 def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | None) -> None:
     try:
-        found = store.file_io.file_size(path)
+        actual = store.file_io.file_size(path)
     except NotFoundError as error:
         raise _refused(store, snapshot, f"'{path}'") from error
-    if size is not None and found != size:
-        raise _refused(store, snapshot, f"'{path}' of {size} bytes, which has {found}")
+    if size is not None and actual != size:
+        raise _refused(store, snapshot, f"'{path}' of {size} bytes, which has {actual}")
 
 
 def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputError:

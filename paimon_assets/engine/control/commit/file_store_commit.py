@@ -342,11 +342,11 @@ class FileStoreCommit:
                     raise
                 unknown = error  # this one failed; the outcome of the others is unknown
             try:
-                found = store.snapshots.published(snapshot.id)
+                published = store.snapshots.published(snapshot.id)
             except PaimonError as error:
-                found, unknown = None, error
-            if found is not None:
-                return found.delta_manifest_list == snapshot.delta_manifest_list
+                published, unknown = None, error
+            if published is not None:
+                return published.delta_manifest_list == snapshot.delta_manifest_list
             if is_lost and unknown is None:
                 return False
             if number < _MOST_PUBLISHES:

@@ -55,15 +55,15 @@ def expire_partitions(
     live = FileStoreScan(store).live_files(latest)
     expired = expired_partitions(store, live, (clock or SystemClock()).now_millis())
     going = expired[: options.get(PARTITION_EXPIRATION_MAX_NUM)]
-    wanted = frozenset(going)
-    gone = [entry for entry in live if entry.partition in wanted]
+    partitions = frozenset(going)
+    gone = [entry for entry in live if entry.partition in partitions]
     snapshot = None
     if going and not dry_run:
         snapshot = FileStoreCommit(store).overwrite(
             (),
             commit_user=commit_user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            partitions=wanted,
+            partitions=partitions,
         )
     return ExpiredPartitions(
         snapshot=snapshot,

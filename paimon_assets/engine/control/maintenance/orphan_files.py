@@ -82,21 +82,21 @@ def clean_orphan_files(
     if older_than_ms < 0:
         raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
     before_ms = (clock or SystemClock()).now_millis() - older_than_ms
-    found: dict[str, list[FileStatus]] = {}
+    candidates: dict[str, list[FileStatus]] = {}
     empty: list[str] = []
     for status in _candidates(store):
         is_bucket = status.is_directory and status.name.startswith("bucket-")
         if is_bucket and status.modified_ms < before_ms:
             empty.append(f"{status.path}/")
         if 0 < status.modified_ms < before_ms and not status.is_directory:
-            found.setdefault(status.name, []).append(status)
+            candidates.setdefault(status.name, []).append(status)
     ledgers = set[str]()
-    for name in _needed_by_all(store, ledgers) if found else ():
-        found.pop(name, None)
-    for name in [name for name in found if _may_count(store, name, ledgers)]:
+    for name in _needed_by_all(store, ledgers) if candidates else ():
+        candidates.pop(name, None)
+    for name in [name for name in candidates if _may_count(store, name, ledgers)]:
         for file in ledger_files(store, name):
-            found.pop(file, None)
-    rest = (status for statuses in found.values() for status in statuses)
+            candidates.pop(file, None)
+    rest = (status for statuses in candidates.values() for status in statuses)
     orphans = sorted(rest, key=lambda status: status.path)
     if not dry_run:
         delete_files(store, (status.path for status in orphans))

@@ -126,23 +126,23 @@ def live_among(
     """
     if not candidates:
         return set()
-    wanted = set(candidates)
-    partitions = PartitionFilter.of(store, frozenset(key[0] for key in wanted))
-    buckets = frozenset((partition, bucket) for partition, bucket, _ in wanted)
-    return wanted & {key_of(entry) for entry in partitions.live_files(snapshot, buckets)}
+    keys = set(candidates)
+    partitions = PartitionFilter.of(store, frozenset(key[0] for key in keys))
+    buckets = frozenset((partition, bucket) for partition, bucket, _ in keys)
+    return keys & {key_of(entry) for entry in partitions.live_files(snapshot, buckets)}
 
 
 def other_branches(store: FileStore) -> list[FileStore]:
     """Return the table's branches but the one at hand, main among them."""
-    here, found = store.schema.typed_options.get(BRANCH), list[FileStore]()
+    here, branches = store.schema.typed_options.get(BRANCH), list[FileStore]()
     for name in (MAIN_BRANCH, *store.branches.list()):
         if name != here and store.branches.exists(name):
             try:
-                found.append(store.with_options({BRANCH.key: name}))
+                branches.append(store.with_options({BRANCH.key: name}))
             except NotFoundError:  # renamed or deleted since
                 if store.branches.exists(name):
                     raise
-    return found
+    return branches
 
 
 def existing_snapshots(store: FileStore) -> list[Snapshot]:
@@ -157,9 +157,9 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
         if newest is None and not ids:
             return []
         read = (store.snapshots.snapshot_or_none(number) for number in reversed(ids))
-        found = [snapshot for snapshot in read if snapshot is not None]
-        if found and newest is not None and newest.id <= found[0].id == ids[-1]:
-            return found[::-1]
+        snapshots = [snapshot for snapshot in read if snapshot is not None]
+        if snapshots and newest is not None and newest.id <= snapshots[0].id == ids[-1]:
+            return snapshots[::-1]
     raise CommitConflictError(
         f"Table '{store.label}': its newest snapshot expired {_MOST_LISTINGS} times before it was "
         "read; try again when less is going on.",
@@ -170,8 +170,10 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
 
 def existing_changelogs(store: FileStore) -> list[Snapshot]:
     """Return the changelogs that outlived their snapshots, oldest first. Cost: reads each."""
-    found = (store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids())
-    return [changelog for changelog in found if changelog is not None]
+    changelogs = (
+        store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids()
+    )
+    return [changelog for changelog in changelogs if changelog is not None]
 
 
 def needed_by_branch(branch: FileStore, candidates: Collection[FileKey]) -> set[FileKey]:
@@ -202,22 +204,22 @@ def named_by_branch(
     Cost: the deltas of all snapshots and changelogs; of the oldest snapshot and the tags the
     manifests of the candidates' partitions.
     """
-    wanted, named = set(candidates), set[FileKey]()
-    if not wanted:
+    keys, named = set(candidates), set[FileKey]()
+    if not keys:
         return named
     snapshots = existing_snapshots(branch)
     for snapshot in _first_of_runs(snapshots):
-        named |= live_among(branch, snapshot, wanted)
+        named |= live_among(branch, snapshot, keys)
     for snapshot in snapshots:
-        named |= wanted & {key_of(entry) for entry in delta_entries(branch, snapshot)}
+        named |= keys & {key_of(entry) for entry in delta_entries(branch, snapshot)}
     for changelog in existing_changelogs(branch):
         try:
-            named |= wanted & {key_of(entry) for entry in delta_entries(branch, changelog)}
+            named |= keys & {key_of(entry) for entry in delta_entries(branch, changelog)}
         except NotFoundError:
             continue  # it lives on without its delta
     for tag in branch.tags.list():
         if tag.name not in besides:
-            named |= live_among(branch, tag.snapshot, wanted)
+            named |= live_among(branch, tag.snapshot, keys)
     return named
 
 

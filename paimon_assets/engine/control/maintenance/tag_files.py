@@ -242,9 +242,9 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
     kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
-    kept = None if kept_ms is None else dt.timedelta(milliseconds=kept_ms)
+    retention = None if kept_ms is None else dt.timedelta(milliseconds=kept_ms)
     for name, snapshot in due:
-        store.tags.create(name, snapshot, time_retained=kept, ignore_if_exists=True)
+        store.tags.create(name, snapshot, time_retained=retention, ignore_if_exists=True)
     most = options.get(TAG_NUM_RETAINED_MAX)
     over = [] if most is None else _auto_tags(store, periods)[: -most or None]
     gone = tuple(delete_tag(store, tag.name) for tag in over)

@@ -44,8 +44,8 @@ class BranchManager:
 
     def list(self) -> dict[str, int]:
         """Return branch → epoch milliseconds of its last change; main is not listed."""
-        found = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
-        return {name: status.modified_ms for name, status in found.items() if status.is_directory}
+        files = prefixed_files(self._file_io, self._paths.branches_directory, BRANCH_PREFIX)
+        return {name: status.modified_ms for name, status in files.items() if status.is_directory}
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
@@ -136,8 +136,10 @@ class BranchManager:
         line = {n: snapshot_from_json(data, branch.snapshot(n)) for n, data in snapshots.items()}
         first = min(line)
         # What a tag names is of the branch's line, too, and of no line with what main did since.
-        known = {tag.snapshot.id: tag.snapshot for tag in TagManager(file_io, branch).list()}
-        since, oldest = min((known | line).items())
+        tagged_snapshots = {
+            tag.snapshot.id: tag.snapshot for tag in TagManager(file_io, branch).list()
+        }
+        since, oldest = min((tagged_snapshots | line).items())
         shared = since if ours.snapshot_or_none(since) == oldest else since - 1
         ours.delete_after(shared)
         TagManager(file_io, paths).delete_after(since - 1)
@@ -146,15 +148,15 @@ class BranchManager:
         for number, data in schemas.items():
             if read_or_none(file_io, paths.schema(number)) != data:
                 file_io.replace(paths.schema(number), data)
-        wanted = [snapshot for n, snapshot in line.items() if n > shared]
+        copies = [snapshot for n, snapshot in line.items() if n > shared]
         for _ in range(_MOST_COPIES):
-            for snapshot in wanted:
+            for snapshot in copies:
                 file_io.replace(paths.snapshot(snapshot.id), snapshots[snapshot.id])
-            while wanted and self.exists(name) and not theirs.is_same(wanted[0]):
-                first = wanted.pop(0).id + 1  # it has expired since
+            while copies and self.exists(name) and not theirs.is_same(copies[0]):
+                first = copies.pop(0).id + 1  # it has expired since
                 file_io.delete_file(paths.snapshot(first - 1))
             self._join(first)
-            if all(map(ours.is_same, wanted)):
+            if all(map(ours.is_same, copies)):
                 break
         else:  # rollbacks undid some of them
             raise CommitConflictError(

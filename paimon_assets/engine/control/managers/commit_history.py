@@ -106,8 +106,8 @@ class CommitHistory:
                 after = 0 if first is None else first.id
                 later = self._newer(after, latest) if after < latest.id else iter(())
                 key = (commit_user, commit_identifier)
-                found = (s for s in later if (s.commit_user, s.commit_identifier) == key)
-                return next((s for s in found if s.commit_kind in kinds), None)
+                matches = (s for s in later if (s.commit_user, s.commit_identifier) == key)
+                return next((s for s in matches if s.commit_kind in kinds), None)
         since_ms = commit_user.since_ms if isinstance(commit_user, RecentUser) else 0
         by_kind = self._up_to(latest, since_ms).commits.get((commit_user, commit_identifier), {})
         ids = [snapshot_id for kind, snapshot_id in by_kind.items() if kind in kinds]

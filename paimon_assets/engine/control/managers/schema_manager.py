@@ -106,12 +106,12 @@ class SchemaManager:
 
     def schema(self, schema_id: int) -> TableSchema:
         """Return one schema."""
-        found = self._schemas.get(schema_id)
-        if found is None:
+        schema = self._schemas.get(schema_id)
+        if schema is None:
             path = self._paths.schema(schema_id)
-            found = schema_from_json(self._file_io.read_bytes(path), path)
-            self._schemas[schema_id] = found
-        return found
+            schema = schema_from_json(self._file_io.read_bytes(path), path)
+            self._schemas[schema_id] = schema
+        return schema
 
     def schema_or_none(self, schema_id: int) -> TableSchema | None:
         """Return one schema, None if its file is gone."""

@@ -88,8 +88,8 @@ class SnapshotManager:
 
     def is_same(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is still there as it was read; ids are used twice, lists are not."""
-        found = self.snapshot_or_none(snapshot.id)
-        return found is not None and found.delta_manifest_list == snapshot.delta_manifest_list
+        stored = self.snapshot_or_none(snapshot.id)
+        return stored is not None and stored.delta_manifest_list == snapshot.delta_manifest_list
 
     def published(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot a commit has published under an id, None if none has."""
@@ -152,20 +152,20 @@ class SnapshotManager:
             reads, files = [*map(path, known)], [path(number + 1) for number in known]
             with self._file_io.ahead(reads=reads, files=files):
                 hint = self._walked_forward(hinted)
-                found = self.snapshot_or_none(hint) if hint else None
-        if found is not None:
+                snapshot = self.snapshot_or_none(hint) if hint else None
+        if snapshot is not None:
             if len(_NEWEST_SEEN) > _TABLES_SEEN:
                 _NEWEST_SEEN.clear()
-            _NEWEST_SEEN[self._key] = found.id
-            return found
+            _NEWEST_SEEN[self._key] = snapshot.id
+            return snapshot
         ids: list[int] = []
         for number in range(_MOST_LISTINGS):
             ids = self.list_ids()
-            found = self.snapshot_or_none(ids[-1]) if ids else None
+            snapshot = self.snapshot_or_none(ids[-1]) if ids else None
             # A listing that a commit and an expiration overtake may have neither's snapshot.
             is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
-            if found is not None or is_empty:
-                return found
+            if snapshot is not None or is_empty:
+                return snapshot
         raise self._ghost(ids[-1], "Storage lists")
 
     def latest_id(self) -> int | None:
@@ -196,8 +196,8 @@ class SnapshotManager:
 
     def all(self) -> Iterator[Snapshot]:
         """Yield all snapshots, oldest first, but those that expire meanwhile. Cost: reads each."""
-        found = map(self.snapshot_or_none, self.list_ids())
-        return (snapshot for snapshot in found if snapshot is not None)
+        snapshots = map(self.snapshot_or_none, self.list_ids())
+        return (snapshot for snapshot in snapshots if snapshot is not None)
 
     def at_timestamp(self, timestamp_ms: int) -> Snapshot | None:
         """Return the newest snapshot committed at or before a time, None if all are younger.
@@ -212,9 +212,9 @@ class SnapshotManager:
         with ThreadPoolExecutor(_READERS, thread_name_prefix="snapshots") as pool:
             for last in range(latest.id - 1, earliest - 1, -_READERS):
                 ids = range(last, max(last - _READERS, earliest - 1), -1)
-                for found in pool.map(self.snapshot_or_none, ids):
-                    if found is not None and found.time_millis <= timestamp_ms:
-                        return found
+                for snapshot in pool.map(self.snapshot_or_none, ids):
+                    if snapshot is not None and snapshot.time_millis <= timestamp_ms:
+                        return snapshot
         return None
 
     def at_watermark(self, watermark: int) -> Snapshot | None:

@@ -427,15 +427,15 @@ def scan_changes(
         return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     steps = list(_steps(store, between))
     skipped = tuple(step.id for step in _overwrites(steps, texts))
-    kept = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
+    changes = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
     by_changelog = between.mode is IncrementalMode.CHANGELOG
     if by_changelog:
-        lists = [step.changelog_manifest_list for step in kept if step.changelog_manifest_list]
+        lists = [step.changelog_manifest_list for step in changes if step.changelog_manifest_list]
     else:
-        appended = (step for step in kept if step.commit_kind is CommitKind.APPEND)
+        appended = (step for step in changes if step.commit_kind is CommitKind.APPEND)
         lists = [step.delta_manifest_list for step in appended]
     entries = FileStoreScan(store).added_files(lists, predicate)
-    entries += [entry for step in kept for entry in texts.added(step)]
+    entries += [entry for step in changes for entry in texts.added(step)]
     if not (as_stream or by_changelog) and skips_level_0(store.schema):
         entries = [entry for entry in entries if entry.file.level > 0]
     splits = SplitGenerator(store).splits(

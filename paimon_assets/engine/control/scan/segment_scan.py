@@ -154,10 +154,10 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     """Refuse to read external files that changed since their import.
 
     Files the registry does not know are compared by size when they are opened. Cost: a read of the
-    registry and a listing of each folder, if there are foreign files.
+    registry and a listing of each folder, if there are external files.
     """
-    foreign = external_entries(store, entries)
-    if not foreign:
+    external = external_entries(store, entries)
+    if not external:
         return
     known = {
         plain_path(segment.path_of(file)): (segment, position)
@@ -165,7 +165,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
         for position, file in enumerate(segment.files)
     }
     needed = {}
-    for entry in foreign:
+    for entry in external:
         path = plain_path(entry.file.external_path or "")
         if path in known:
             needed[path] = known[path]
@@ -241,7 +241,7 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
         if not ids:
             return listed
         try:
-            return fold(listed, _seen(store, ids, mark), store, anew=mark is None)
+            return fold(listed, _seen(store, ids, mark), store, starts_over=mark is None)
         except NotFoundError:
             has_expired = store.snapshots.snapshot_or_none(ids[0]) is None
             if not (has_expired and tries_left):
@@ -319,7 +319,7 @@ def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotF
 
 
 def fold(
-    listed: SegmentList, seen: Iterable[SnapshotFiles], store: FileStore, *, anew: bool
+    listed: SegmentList, seen: Iterable[SnapshotFiles], store: FileStore, *, starts_over: bool
 ) -> SegmentList:
     """Return a list with the loads of further snapshots; nothing is read but `seen`."""
     next_id, history = listed.next_id, list[SegmentCommit]()
@@ -350,7 +350,9 @@ def fold(
     undone = {
         load.id
         for load in loads.values()
-        if anew and load.added is not None and load.added.snapshot_id >= history[0].snapshot_id
+        if starts_over
+        and load.added is not None
+        and load.added.snapshot_id >= history[0].snapshot_id
     } - {by_list.get(commit.delta_manifest_list) for commit in history}
     return replace(
         listed,
@@ -375,10 +377,10 @@ def _load(
     times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
     latest = snapshot.time_millis
     # Wall clock times, taken for this machine's.
-    moments = [min(instant_ms(min(max(time, 0), latest + _DAY_MS)), latest) for time in times]
-    start = min(moments, default=latest)
+    times = [min(instant_ms(min(max(time, 0), latest + _DAY_MS)), latest) for time in times]
+    start = min(times, default=latest)
     # The newest file says when older rows were complete.
-    end = latest if commit is not None else max(moments, default=start)
+    end = latest if commit is not None else max(times, default=start)
     return Load(
         id=number,
         added=commit,

@@ -43,9 +43,9 @@ def deletion_files(
     store: FileStore, snapshot: Snapshot, buckets: Container[tuple[bytes, int]]
 ) -> DeletionFiles:
     """Return the deletion vectors of a snapshot's data files in some buckets."""
-    found: dict[tuple[bytes, int, str], DeletionFile] = {}
+    vectors: dict[tuple[bytes, int, str], DeletionFile] = {}
     if snapshot.index_manifest is None:
-        return found
+        return vectors
     fields = len(store.schema.partition_keys)
     for entry in store.manifests.read_index(snapshot.index_manifest):
         if int.from_bytes(entry.partition[:_ARITY_BYTES], "big") != fields:
@@ -61,20 +61,20 @@ def deletion_files(
         path = index_path(store, entry)
         for vector in entry.file.deletion_vectors or ():
             key = (entry.partition, entry.bucket, vector.data_file_name)
-            if key in found:
+            if key in vectors:
                 raise FormatError(
                     f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' gives"
                     f" data file '{vector.data_file_name}' two deletion vectors.",
                     kind="index-manifest",
                     details={"table": store.label, "file": vector.data_file_name},
                 )
-            found[key] = DeletionFile(
+            vectors[key] = DeletionFile(
                 path=path,
                 offset=vector.offset,
                 length=vector.length,
                 cardinality=vector.cardinality,
             )
-    return found
+    return vectors
 
 
 def index_path(store: FileStore, entry: IndexManifestEntry) -> str:

@@ -63,12 +63,12 @@ def scan_table(
 ) -> TableScan:
     """Plan the splits of a read of a table."""
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
-    found = TableScan()
+    main_scan = TableScan()
     if snapshot is not None:
-        found = _scan(store, snapshot, predicate, only_top_level=only_top_level)
+        main_scan = _scan(store, snapshot, predicate, only_top_level=only_top_level)
     branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
     if not branch:
-        return found
+        return main_scan
     main_only = {*time_travel_keys(), BUCKET.key}
     options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
     fallback = store.reopened(
@@ -78,7 +78,7 @@ def scan_table(
     snapshots = fallback.snapshots
     newest = snapshots.latest() if instant_ms is None else snapshots.at_timestamp(instant_ms)
     if newest is None:
-        return found
+        return main_scan
     if instant_ms is not None:
         fallback = fallback.with_schema(schema_at(fallback, newest))
     fallback = _read_as(fallback, store)
@@ -87,7 +87,7 @@ def scan_table(
         held = FileStoreScan(store).partitions(snapshot, predicate)
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
-    first = max((store.schema.id, *(schema.id for schema in found.file_schemas))) + 1
+    first = max((store.schema.id, *(schema.id for schema in main_scan.file_schemas))) + 1
     offset = first + 1  # the fallback's schemas get ids that main's do not use
     splits = []
     for split in lacking.splits:
@@ -96,9 +96,9 @@ def scan_table(
     schemas = (replace(schema, id=schema.id + offset) for schema in lacking.file_schemas)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
-        splits=(*found.splits, *splits),
-        file_schemas=(*found.file_schemas, *schemas),
-        text_options={**found.text_options, **lacking.text_options},
+        splits=(*main_scan.splits, *splits),
+        file_schemas=(*main_scan.file_schemas, *schemas),
+        text_options={**main_scan.text_options, **lacking.text_options},
         fallback=None if is_alike else replace(fallback.schema, id=first),
     )
 
@@ -117,8 +117,8 @@ def _scan(
         snapshot, predicate, min_level=min_level, merges_partitions=True
     )
     texts = text_segments(store, snapshot, predicate)
-    found = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
-    needed = [entry for entry in found if entry.partition not in without]
+    live = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
+    needed = [entry for entry in live if entry.partition not in without]
     check_unchanged(store, needed)
     buckets = {(entry.partition, entry.bucket) for entry in needed}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
@@ -206,14 +206,14 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
         for file in (*split.before_files, *split.data_files)
     ]
     check_unchanged(store, entries)
-    found = scan_of(store, splits)
-    store.refuse_retyped("read splits of", (schema.id for schema in found.file_schemas))
+    scan = scan_of(store, splits)
+    store.refuse_retyped("read splits of", (schema.id for schema in scan.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
-        return found
+        return scan
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}
     options = {
         segment.name_prefix: how_written(store, segment)
         for segment in SegmentRegistry(store=store).load().segments
         if not segment.is_visible_to_paimon and segment.name_prefix in names
     }
-    return replace(found, text_options=options)
+    return replace(scan, text_options=options)

@@ -75,19 +75,19 @@ def check_time_travel(store: FileStore) -> None:
     refused = [option for option in _REFUSED if options.get(option) != option.default]
     if refused:
         raise _not_done(store, refused[0], options.text(refused[0]))
-    given = [option for option in (*_VERSIONS, *_TIMES, *_INCREMENTAL) if options.has(option)]
-    if len(given) > 1:
-        raise _contradiction(store, f"only one of {_keys(given)} can be obeyed at a time")
+    targets = [option for option in (*_VERSIONS, *_TIMES, *_INCREMENTAL) if options.has(option)]
+    if len(targets) > 1:
+        raise _contradiction(store, f"only one of {_keys(targets)} can be obeyed at a time")
     mode = options.get(SCAN_MODE)
     if mode is ScanMode.DEFAULT:
         return
     if mode not in _NEEDED:
         raise _not_done(store, SCAN_MODE, str(mode))
     needed = _NEEDED[mode]
-    if not given and needed:
+    if not targets and needed:
         raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} needs one of {_keys(needed)}")
-    if given and given[0] not in needed:
-        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} does not go with {_keys(given)}")
+    if targets and targets[0] not in needed:
+        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} does not go with {_keys(targets)}")
 
 
 def _not_done(store: FileStore, option: Option[Any], value: str | None) -> UnsupportedFeatureError:
@@ -109,16 +109,16 @@ def travel_by_options(store: FileStore) -> Snapshot | None:
     if version is not None:
         return _of_version(store, version)
     timestamp_ms = options.get(SCAN_TIMESTAMP_MILLIS)
-    moments = {
+    values = {
         "snapshot_id": options.get(SCAN_SNAPSHOT_ID),
         "timestamp_ms": options.get(SCAN_TIMESTAMP) if timestamp_ms is None else timestamp_ms,
         "watermark": options.get(SCAN_WATERMARK),
     }
     tag = options.get(SCAN_TAG_NAME)
-    given = {name: value for name, value in moments.items() if value is not None}
-    if tag is None and not given:
+    target = {name: value for name, value in values.items() if value is not None}
+    if tag is None and not target:
         return None
-    return travel_to(store, tag=tag, **given)
+    return travel_to(store, tag=tag, **target)
 
 
 def travel_to(
@@ -172,9 +172,9 @@ def _newest_compacted(store: FileStore) -> Snapshot | None:
     if newest is None or earliest is None:
         return None
     for snapshot_id in range(newest.id, earliest - 1, -1):
-        found = store.snapshots.snapshot_or_none(snapshot_id)
-        if found is not None and found.commit_kind is CommitKind.COMPACT:
-            return found
+        snapshot = store.snapshots.snapshot_or_none(snapshot_id)
+        if snapshot is not None and snapshot.commit_kind is CommitKind.COMPACT:
+            return snapshot
     return newest
 
 
