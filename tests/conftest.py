@@ -26,7 +26,7 @@ NOT_IN_CHECK = (
     *("e2e", "faults", "interop", "spark", "stateful"),
     *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
     *("fileio/test_s3.py", "fileio/test_s3_faults.py"),
-    *("server/test_killed_server.py", "server/test_lost_answers.py", "server/test_on_s3.py"),
+    *("server/test_killed_server.py", "server/test_on_s3.py"),
     "server/test_concurrency.py",
     # takes long: runs of Dagster by the dozen, a year of flights, compactions of every kind
     *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),

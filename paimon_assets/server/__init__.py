@@ -6,6 +6,6 @@ Concept → modules:
     operations                               operations/, service
     who asks, and what they may              authentication, principals
     data tokens                              issued_tokens
-    audit lines, sums of partitions          audit_log, sums
+    audit lines                              audit_log
     numbers for Prometheus                   metrics
 """

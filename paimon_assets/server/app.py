@@ -22,7 +22,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -120,14 +119,8 @@ class App:
         self._reserve = ThreadPoolExecutor(1, thread_name_prefix="health")
         self._look: asyncio.Future[None] | None = None
 
-        self._starlette = Starlette()
-        self._starlette.router.default = self._handle
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection's event."""
-        await self._starlette(scope, receive, send)
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         if scope["type"] != "http":
             return
         request_id = uuid4().hex
@@ -151,7 +144,7 @@ class App:
             return await self._health()
         began = time.perf_counter()
         operation, status = "none", int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        asked: Request | None = None
+        request: Request | None = None
         is_audited = False
         try:
             head = _head_of(http)
@@ -161,26 +154,26 @@ class App:
                 text = await run_in_threadpool(self._metrics.text, principal)
                 status = int(HTTPStatus.OK)
                 return PlainTextResponse(text)
-            found = self._routes.find(head.method, head.path)
-            operation = found.route.operation
-            is_audited = found.route.changes or found.route.is_audited
+            match = self._routes.find(head.method, head.path)
+            operation = match.route.operation
+            is_audited = match.route.changes or match.route.is_audited
             principal = await run_in_threadpool(self._authentication.principal, head)
-            asked = Request(
+            request = Request(
                 operation=operation,
-                names=found.names,
+                names=match.names,
                 query=dict(head.query),
                 body=b"",
                 principal=principal,
                 id=request_id,
             )
-            self._check_asker(http, asked, found)
+            self._check_asker(http, request, match)
             with self._bodies.of(principal.name) as take:
                 with self._bodies.unfinished(principal.name):
                     body = await self._body(http, take)
                 self._authentication.check_body(head, body)
                 take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
-                asked = replace(asked, body=body)
-                answer = await run_in_threadpool(self._run, found, head, asked)
+                request = replace(request, body=body)
+                answer = await run_in_threadpool(self._run, match, head, request)
             status = int(HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
@@ -198,20 +191,20 @@ class App:
             return _json(status, failure.body())
         finally:
             self._metrics.count(operation, status, time.perf_counter() - began)
-            if is_audited and asked is not None:
-                write_audit_line(asked, status)
+            if is_audited and request is not None:
+                write_audit_line(request, status)
 
-    def _check_asker(self, http: HttpRequest, asked: Request, found: RouteMatch) -> None:
+    def _check_asker(self, http: HttpRequest, request: Request, match: RouteMatch) -> None:
         """Refuse a request by its head alone, before its body is read."""
-        if self._service.read_only and found.route.changes:
+        if self._service.read_only and match.route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
         has_body = "transfer-encoding" in http.headers or (
             http.headers.get("content-length", "0") != "0"
         )
-        if has_body and not asked.principal.has_grant(found.names.get("database")):
+        if has_body and not request.principal.has_grant(match.names.get("database")):
             for noun in ("table", "view", "function", "database"):
-                if noun in found.names:
-                    raise forbidden(noun.upper(), found.names[noun].partition("$")[0])
+                if noun in match.names:
+                    raise forbidden(noun.upper(), match.names[noun].partition("$")[0])
             raise Refusal(HTTPStatus.FORBIDDEN, "No permission on anything.")
 
     async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
@@ -234,10 +227,10 @@ class App:
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, found: RouteMatch, head: Head, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, match: RouteMatch, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
-            with self._authentication.nonce(head) if found.route.changes else nullcontext():
-                return found.route.answer(self._service, request)
+            with self._authentication.nonce(head) if match.route.changes else nullcontext():
+                return match.route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

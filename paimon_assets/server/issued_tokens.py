@@ -81,8 +81,8 @@ class DataTokens:
 
     def check(self) -> None:
         """Look at the whole file."""
-        found = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
-        if not any(found):
+        tokens = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
+        if not any(tokens):
             raise self._wrong("it has neither [update] nor [select]")
 
     def _members(self) -> Mapping[str, Any]:

@@ -149,17 +149,17 @@ class Principals:
         """Parse a file."""
         try:
             members = tomllib.loads(text)
-            found = [_principal(item, directory) for item in members.get("principal", [])]
+            principals = [_principal(item, directory) for item in members.get("principal", [])]
         except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
             raise _wrong(f"it cannot be read ({error!r})") from error
         for noun, names in (
-            ("principals", [each.name for each in found]),
-            ("access keys", [key for each in found for key in each.access_keys]),
+            ("principals", [each.name for each in principals]),
+            ("access keys", [key for each in principals for key in each.access_keys]),
         ):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise _wrong(f"two {noun} are called '{min(twice)}'")
-        return cls(found)
+        return cls(principals)
 
 
 class PrincipalsFile:
@@ -199,23 +199,13 @@ class PrincipalsFile:
         principals = Principals.of_toml(text, directory=self._path.parent)
         if not principals.can_authenticate:  # empty for the instant of its writing, perhaps
             raise _wrong("it has no token and no access key, so nobody could come in")
-        return principals, _secret_files(text, self._path.parent)
+        items = tomllib.loads(text).get("principal", [])
+        pairs = [pair for item in items for pair in item.get("access-keys", ())]
+        files = [pair["secret-file"] for pair in pairs if "secret-file" in pair]
+        return principals, [self._path.parent / name for name in files]
 
     def _versions(self) -> dict[Path, tuple[int, ...] | None]:
         return {path: _version(path) for path in (self._path, *self._secrets)}
-
-
-def _secret_files(text: str, directory: Path) -> list[Path]:
-    """Return the files of secrets that a file of principals names, if it can be read at all."""
-    try:
-        pairs = [
-            pair
-            for item in tomllib.loads(text).get("principal", [])
-            for pair in item.get("access-keys", ())
-        ]
-        return [directory / pair["secret-file"] for pair in pairs if "secret-file" in pair]
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError):
-        return []
 
 
 def _version(path: Path) -> tuple[int, ...] | None:

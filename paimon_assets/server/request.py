@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote_plus
 
 from paimon_assets.engine.codec.rest.structure import Structure
@@ -23,6 +23,11 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.server.principals import Action, Principal
 
+PREFIX = "paimon"
+"""What stands behind `/v1/`; clients learn it from `/v1/config`."""
+
+Answer = Mapping[str, Any] | None
+"""The members of a body; None is an empty one."""
 RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
              "dialect", "function", "definition")  # fmt: skip
 """What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
@@ -192,11 +197,11 @@ class Page:
 
     def of(self, names: Iterable[str]) -> tuple[list[str], str | None]:
         """Take the page out of sorted names; look no further than one name behind it."""
-        wanted = (name for name in names if name > self.after and self.matches(name))
-        taken = list(islice(wanted, self.most + 1))
-        if len(taken) <= self.most:
-            return taken, None
-        return taken[:-1], page_token(taken[-2])
+        behind = (name for name in names if name > self.after and self.matches(name))
+        page = list(islice(behind, self.most + 1))
+        if len(page) <= self.most:
+            return page, None
+        return page[:-1], page_token(page[-2])
 
 
 def prefix_of(pattern: str) -> str:

@@ -33,9 +33,8 @@ from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
-from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.routes import Routes
+from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.service import Service
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class SoleWriterFileIO(DelegatingFileIO):
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file if there is none of that name, while no other thread publishes beside it.
 
-        Where the storage itself refuses a name that is taken, it is asked to all the same.
+        Where the storage itself refuses a name that is taken, it is cycle to all the same.
         """
         with self._locks[hash(path.rpartition("/")[0]) % _STRIPES]:
             if self._inner.exists(path):
@@ -165,8 +164,8 @@ class PunctualProtocol(H11Protocol):
         """Wait for the rest of a head; between requests uvicorn waits by itself."""
         self.heard_at = self.loop.time()
         super().data_received(data)
-        asked: RequestResponseCycle | None = self.cycle
-        if asked is not None and not asked.response_complete:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
             self._wait_no_more()
         elif self._late is None:
             self._late = self.loop.call_later(self.head_seconds, self.transport.close)
@@ -174,7 +173,7 @@ class PunctualProtocol(H11Protocol):
     def _make_room(self) -> None:
         """Close one that waits if there are too many; of one client, its idlest or this one.
 
-        Of all: those that asked nothing yet, then of the client that has the most, those without
+        Of all: those that cycle nothing yet, then of the client that has the most, those without
         a request before those whose body does not come.
         """
         everyone = [
@@ -206,14 +205,14 @@ class PunctualProtocol(H11Protocol):
     @property
     def has_begun(self) -> bool:
         """Whether a request is being answered, or its body comes."""
-        asked: RequestResponseCycle | None = self.cycle
-        return asked is not None and not asked.response_complete
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
 
     @property
     def awaits_body(self) -> bool:
         """Whether the rest of a body has not come yet."""
-        asked: RequestResponseCycle | None = self.cycle
-        return asked is not None and asked.more_body
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.more_body
 
     def _wait_no_more(self) -> None:
         if self._late is not None:

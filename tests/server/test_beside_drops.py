@@ -12,10 +12,9 @@ from paimon_assets.engine.fileio.delegating import DelegatingFileIO, make
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.server.operations.all_operations import OPERATIONS
 from paimon_assets.server.principals import EVERYBODY
 from paimon_assets.server.request import Refusal, Request
-from paimon_assets.server.routes import Routes
+from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.service import Service
 from tests.testkit.rest_tables import created, table_body, write
 

@@ -1,9 +1,10 @@
-"""Tables: made, shown, altered, renamed, listed, dropped; and where they may lie."""
+"""Databases, tables, views, functions: made, shown, altered, listed, dropped; where tables lie."""
 
 import json
 
 import pytest
 
+from paimon_assets.engine.errors import AlreadyExistsError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rest_tables import FIELDS, created, ids_of, table_body, write
 
@@ -279,3 +280,282 @@ def test_files_of_the_server_are_none_of_a_tables(client, catalog, name):
     after = client.get(f"{TABLES}/{name}").json
     assert (after["id"], after["updatedBy"]) == (found["id"], "anonymous")
     assert ids_of(table) == [1]
+
+
+def test_the_configuration_names_the_prefix(client):
+    assert client.get("/v1/config?warehouse=any").json == {
+        "defaults": {"s3.endpoint": "http://e"},
+        "overrides": {"prefix": "paimon", "drop-database.cascade-parameter": "true"},
+    }
+
+
+def test_health_and_counts(client):
+    assert client.get("/healthz").json == {"status": "ok"}
+    client.get("databases")
+    text = client.get("/metrics").body.decode()
+    assert 'paimon_requests_total{operation="listDatabases",status="200"}' in text
+
+
+def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog, name):
+    made = client.post("databases", {"name": name, "options": {"a": "1", "b": "2"}})
+    assert (made.status, made.body) == (200, b"")
+    assert name in catalog.list_databases()
+    found = client.get(f"databases/{name}").json
+    assert (found["name"], found["options"]) == (name, {"a": "1", "b": "2"})
+    assert found["id"]
+    assert found["location"].endswith(f"/{name}.db")
+    assert found["createdBy"] == found["owner"] == found["updatedBy"] == "anonymous"
+    again = client.post("databases", {"name": name, "options": {}})
+    assert again.error == (409, "DATABASE", name)
+    change = {"removals": ["a", "x"], "updates": {"c": "3"}}
+    altered = client.post(f"databases/{name}", change).json
+    assert altered == {"removed": ["a"], "updated": ["c"], "missing": ["x"]}
+    assert client.get(f"databases/{name}").json["options"] == {"b": "2", "c": "3"}
+    assert client.delete(f"databases/{name}").status == 200
+    assert name not in catalog.list_databases()
+    assert client.get(f"databases/{name}").error == (404, "DATABASE", name)
+
+
+def test_only_an_empty_database_goes_if_the_client_says_so(client, catalog, name):
+    catalog.create_database(name)
+    catalog.create_table(f"{name}.t", Schema.of({"a": "INT"}))
+    refused = client.delete(f"databases/{name}?cascade=false")
+    assert (refused.status, "'t'" in refused.json["message"]) == (400, True)
+    catalog.drop_table(f"{name}.t")
+    catalog.views.create(f"{name}.v", "SELECT 1 AS a", {"a": "INT"})
+    assert client.delete(f"databases/{name}?cascade=false").status == 400
+    catalog.views.drop(f"{name}.v")
+    assert client.delete(f"databases/{name}?cascade=false").status == 200
+    assert name not in catalog.list_databases()
+
+
+def test_a_database_of_the_file_system_is_one_too(client, catalog, name):
+    catalog.create_database(name)
+    found = client.get(f"databases/{name}").json
+    assert (found["options"], found["id"]) == ({}, None)
+    assert client.post("databases", {"name": name}).error == (409, "DATABASE", name)
+    assert client.post(f"databases/{name}", {"removals": [], "updates": {"a": "1"}}).status == 200
+    found = client.get(f"databases/{name}").json
+    assert found["id"]
+    assert client.get(f"databases/{name}").json["id"] == found["id"]
+    catalog.drop_database(name)
+    catalog.create_database(name)
+    assert client.get(f"databases/{name}").json["id"] != found["id"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"\xff", b'{"name":1e999}', b'{"name":null}', b"[" * 100_000]
+)
+def test_malformed_bodies_are_400(client, body):
+    assert client.post("databases", body).error == (400, None, None)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "..", "a.b", "a\0b", "sys", "a\nb", ".x"])
+def test_names_that_are_none_are_400(client, name):
+    assert client.post("databases", {"name": name}).status == 400
+
+
+def test_a_location_cannot_be_chosen(client, name):
+    chosen = {"name": name, "options": {"location": "/elsewhere"}}
+    assert client.post("databases", chosen).status == 400
+    assert client.get(f"databases/{name}").status == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/other/databases", "nothing", "databases/"])
+def test_an_unknown_path_is_404_with_a_body(client, path):
+    assert client.get(path).error == (404, None, None)
+
+
+def test_a_wrong_method_is_405(client):
+    assert client.ask("PUT", "databases").error == (405, None, None)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_is_not_served_says_so(client, method):
+    path = {"GET": "databases/db/tables/t/token", "POST": "databases/db/tables/t/auth"}[method]
+    answer = client.ask(method, path)
+    assert answer.status == 501
+    assert "does not serve" in answer.json["message"]
+
+
+def test_databases_are_listed_in_pages(client, catalog):
+    names = [f"page{n}" for n in range(5)]
+    for each in names:
+        catalog.create_database(each, ignore_if_exists=True)
+    query, seen, token = "databases?databaseNamePattern=page%25&maxResults=2", [], ""
+    for _ in range(3):
+        answer = client.get(query + (f"&pageToken={token}" if token else "")).json
+        seen += answer["databases"]
+        token = answer["nextPageToken"]
+    assert (seen, token) == (names, None)
+
+
+@pytest.mark.parametrize(
+    "query", ["maxResults=-1", "maxResults=x", "maxResults=1.5", "pageToken=%21",
+              "databaseNamePattern=a%25b", "databaseNamePattern=a_b"],
+)  # fmt: skip
+def test_wrong_parameters_are_400(client, query):
+    assert client.get(f"databases?{query}").status == 400
+
+
+def test_zero_is_the_default(client):
+    assert client.get("databases?maxResults=0").status == 200
+
+
+VIEWS, FUNCTIONS = "databases/db/views", "databases/db/functions"
+SCHEMA = {
+    "fields": [{"id": 0, "name": "id", "type": "INT"}],
+    "query": "select 1",
+    "dialects": {"spark": "select 2"},
+    "comment": "c",
+    "options": {"a": "b"},
+}
+
+
+def view_body(name, database="db", **schema):
+    return {"identifier": {"database": database, "object": name}, "schema": {**SCHEMA, **schema}}
+
+
+def changed(client, name, *changes):
+    return client.post(f"{VIEWS}/{name}", {"changes": list(changes)})
+
+
+def test_a_view_is_made_and_shown(client, name):
+    assert client.post(VIEWS, view_body(name)).status == 200
+    found = client.get(f"{VIEWS}/{name}").json
+    assert (found["name"], found["schema"]) == (name, SCHEMA)
+    assert found["id"]
+    assert found["createdAt"] == found["updatedAt"] > 0
+    assert found["owner"] == found["createdBy"] == found["updatedBy"] == "anonymous"
+    assert client.post(VIEWS, view_body(name)).error == (409, "VIEW", name)
+    assert client.get(f"{VIEWS}/{name}_2").error == (404, "VIEW", f"{name}_2")
+    assert client.get("databases/no/views/v").error == (404, "DATABASE", "no")
+
+
+def test_all_changes_of_a_view_are_made_or_none(client, name):
+    client.post(VIEWS, view_body(name))
+    answer = changed(
+        client,
+        name,
+        {"action": "setOption", "key": "x", "value": "y"},
+        {"action": "removeOption", "key": "a"},
+        {"action": "updateComment", "comment": "other"},
+        {"action": "addDialect", "dialect": "flink", "query": "select 3"},
+        {"action": "updateDialect", "dialect": "spark", "query": "select 4"},
+    )
+    assert answer.status == 200
+    expected = {
+        **SCHEMA,
+        "options": {"x": "y"},
+        "comment": "other",
+        "dialects": {"spark": "select 4", "flink": "select 3"},
+    }
+    assert client.get(f"{VIEWS}/{name}").json["schema"] == expected
+    drop = {"action": "dropDialect", "dialect": "flink"}
+    again = {"action": "addDialect", "dialect": "spark", "query": "x"}
+    assert changed(client, name, drop, again).error == (409, "DIALECT", "spark")
+    missing = {"action": "updateDialect", "dialect": "trino", "query": "x"}
+    assert changed(client, name, drop, missing).error == (404, "DIALECT", "trino")
+    assert changed(client, name, {"action": "no"}).status == 400
+    assert client.get(f"{VIEWS}/{name}").json["schema"] == expected
+
+
+def test_a_view_and_a_table_share_no_name(client, catalog, name):
+    created(client, name)
+    assert client.post(VIEWS, view_body(name)).error == (409, "VIEW", name)
+    client.post(VIEWS, view_body(f"{name}_v"))
+    taken = client.post("databases/db/tables", table_body(f"{name}_v"))
+    assert taken.error == (409, "TABLE", f"{name}_v")
+    rename = {
+        "source": {"database": "db", "object": f"{name}_v"},
+        "destination": {"database": "db", "object": name},
+    }
+    assert client.post("views/rename", rename).status == 409
+    assert f"{name}_v" not in catalog.list_tables("db")
+
+
+@pytest.mark.parametrize("kind", ["views", "functions"])
+def test_lists_are_paged_by_pattern(client, catalog, name, kind):
+    database = f"{name}_{kind}"
+    catalog.create_database(database)
+    for each in ("a", "ab", "b"):
+        body = view_body(each, database) if kind == "views" else {"name": each}
+        assert client.post(f"databases/{database}/{kind}", body).status == 200
+    first = client.get(f"databases/{database}/{kind}?maxResults=2").json
+    assert first[kind] == ["a", "ab"]
+    token = first["nextPageToken"]
+    rest = client.get(f"databases/{database}/{kind}?maxResults=2&pageToken={token}").json
+    assert rest == {kind: ["b"], "nextPageToken": None}
+    one = kind.removesuffix("s")
+    found = client.get(f"databases/{database}/{kind}?{one}NamePattern=a%25").json
+    assert found[kind] == ["a", "ab"]
+    details = client.get(f"databases/{database}/{one}-details").json[f"{one}Details"]
+    assert [each["name"] for each in details] == ["a", "ab", "b"]
+    everywhere = client.get(f"{kind}?{one}NamePattern=ab").json[kind]
+    assert {"database": database, "object": "ab"} in everywhere
+
+
+def test_a_rename_to_another_database_keeps_the_id(client, catalog, name):
+    catalog.create_database(f"{name}_db")
+    client.post(VIEWS, view_body(name))
+    known = client.get(f"{VIEWS}/{name}").json["id"]
+    rename = {
+        "source": {"database": "db", "object": name},
+        "destination": {"database": f"{name}_db", "object": "w"},
+    }
+    assert client.post("views/rename", rename).status == 200
+    assert client.get(f"databases/{name}_db/views/w").json["id"] == known
+    assert client.delete(f"databases/{name}_db/views/w").status == 200
+    assert client.delete(f"databases/{name}_db/views/w").error == (404, "VIEW", "w")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"identifier": {"database": "db", "object": "a/b"}, "schema": SCHEMA},
+     {"identifier": {"database": "db", "object": "v"}},
+     {"identifier": {"database": "db", "object": "v"}, "schema": {"fields": []}},
+     {"identifier": {"database": "db", "object": "v$x"}, "schema": SCHEMA}],
+)  # fmt: skip
+def test_a_view_that_is_none_is_400(client, body):
+    assert client.post(VIEWS, body).status == 400
+
+
+def test_a_function_is_stored_changed_and_dropped(client, name):
+    body = {
+        "name": name,
+        "inputParams": SCHEMA["fields"],
+        "returnParams": SCHEMA["fields"],
+        "deterministic": True,
+        "definitions": {"spark": {"type": "sql", "definition": "id + 1"}},
+        "comment": "c",
+        "options": {},
+    }
+    assert client.post(FUNCTIONS, body).status == 200
+    found = client.get(f"{FUNCTIONS}/{name}").json
+    assert {key: found[key] for key in body} == body
+    assert client.post(FUNCTIONS, body).error == (409, "FUNCTION", name)
+    lambda_ = {"type": "lambda", "definition": "x -> x", "language": "java"}
+    change = {"action": "addDefinition", "name": "java", "definition": lambda_}
+    path = f"{FUNCTIONS}/{name}"
+    assert client.post(path, {"changes": [change]}).status == 200
+    assert client.get(path).json["definitions"]["java"] == lambda_
+    assert client.post(path, {"changes": [change]}).error == (409, "DEFINITION", "java")
+    drop = {"action": "dropDefinition", "name": "no"}
+    assert client.post(path, {"changes": [drop]}).error == (404, "DEFINITION", "no")
+    assert client.post(path, {"changes": [{"action": "fly"}]}).status == 400
+    assert client.delete(path).status == 200
+    assert client.get(path).error == (404, "FUNCTION", name)
+    assert client.post(FUNCTIONS, {"name": "12"}).status == 400
+
+
+def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog, name):
+    catalog.views.create(f"db.{name}", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"})
+    found = client.get(f"{VIEWS}/{name}").json
+    assert found["schema"]["dialects"] == {"spark": "SELECT 2"}
+    changed(client, name, {"action": "updateComment", "comment": "by the server"})
+    assert catalog.views.get(f"db.{name}").comment == "by the server"
+    catalog.views.drop(f"db.{name}")
+    assert client.get(f"{VIEWS}/{name}").status == 404
+    created(client, f"{name}_t")
+    with pytest.raises(AlreadyExistsError):
+        catalog.views.create(f"db.{name}_t", "SELECT 1", {"a": "INT"})

@@ -1,1 +1,1 @@
-"""The operations of a REST catalog, by group; `all_operations` lists them."""
+"""The operations of a REST catalog, by group; `routes` lists them."""

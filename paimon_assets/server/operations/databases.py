@@ -2,17 +2,11 @@
 
 from dataclasses import replace
 
-from paimon_assets.engine.codec.rest.documents import (
-    AlterDatabaseRequest,
-    ConfigResponse,
-    CreateDatabaseRequest,
-    ListDatabasesResponse,
-)
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.filesystem_catalog import refuse_location
 from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import Request
-from paimon_assets.server.routes import PREFIX, Answer
+from paimon_assets.server.request import PREFIX, Answer, Request
 from paimon_assets.server.service import Service, check_database_name
 
 
@@ -22,7 +16,7 @@ def get_config(service: Service, _: Request) -> Answer:
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
         defaults[DATA_TOKEN_ENABLED.key] = "true"
-    return ConfigResponse(defaults=defaults, overrides=overrides).to_json()
+    return documents.ConfigResponse(defaults=defaults, overrides=overrides).to_json()
 
 
 def list_databases(service: Service, request: Request) -> Answer:
@@ -30,21 +24,21 @@ def list_databases(service: Service, request: Request) -> Answer:
     page = request.page("databaseNamePattern")
     seen = (name for name in service.catalog.list_databases() if request.principal.sees(name))
     names, token = page.of(seen)
-    return ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
+    return documents.ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
 
 
 def create_database(service: Service, request: Request) -> Answer:
     """Create a database, with its properties."""
-    asked = request.read(CreateDatabaseRequest)
-    name = check_database_name(asked.name)
+    body = request.read(documents.CreateDatabaseRequest)
+    name = check_database_name(body.name)
     request.noted["database"] = name
     request.require(Action.CREATE, name)
-    refuse_location(name, asked.options)
+    refuse_location(name, body.options)
     existed = name in service.catalog.list_databases()
     if not existed:
         service.catalog.create_database(name, ignore_if_exists=True)
     by = request.principal.name
-    service.catalog.describe_database(name, asked.options, existed=existed, by=by)
+    service.catalog.databases.create(name, body.options, existed=existed, by=by)
     return None
 
 
@@ -53,19 +47,19 @@ def get_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    found = service.catalog.get_database(name)
+    database = service.catalog.databases.get(name)
     if not request.principal.may(Action.DESCRIBE, name):
-        found = replace(found, options={}, owner="", created_by="", updated_by="")
-    return found.to_json()
+        database = replace(database, options={}, owner="", created_by="", updated_by="")
+    return database.to_json()
 
 
 def alter_database(service: Service, request: Request) -> Answer:
     """Set and remove properties."""
     name = check_database_name(request.names["database"])
     request.require(Action.ALTER, name)
-    asked = request.read(AlterDatabaseRequest)
-    return service.catalog.alter_database(
-        name, removals=asked.removals, updates=asked.updates, by=request.principal.name
+    body = request.read(documents.AlterDatabaseRequest)
+    return service.catalog.databases.alter(
+        name, removals=body.removals, updates=body.updates, by=request.principal.name
     ).to_json()
 
 

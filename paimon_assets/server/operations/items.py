@@ -9,23 +9,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.codec.rest.documents import (
-    AlterFunctionRequest,
-    AlterViewRequest,
-    CreateFunctionRequest,
-    CreateViewRequest,
-    Page,
-    RenameRequest,
-    ViewResponse,
-)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import Request, bad_request, prefix_of
-from paimon_assets.server.routes import Answer
+from paimon_assets.server.request import Answer, Request, bad_request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
 
 T = TypeVar("T")
@@ -43,9 +33,9 @@ class Listing(Generic[T]):
     items: Callable[[Service], Callable[[str], Mapping[str, T]]]
     """Returns the function from a database to its items, by name."""
     detail: Callable[[str, T], object]
-    names_document: Callable[..., Page]
-    details_document: Callable[..., Page]
-    global_document: Callable[..., Page]
+    names_document: Callable[..., documents.Page]
+    details_document: Callable[..., documents.Page]
+    global_document: Callable[..., documents.Page]
 
     def list_names(self, service: Service, request: Request) -> Answer:
         """List the items of a database that the principal may list."""
@@ -77,7 +67,7 @@ class Listing(Generic[T]):
         return {n: each for n, each in items if request.principal.may(action, database, n)}
 
 
-VIEWS: Listing[ViewResponse] = Listing(
+VIEWS: Listing[documents.ViewResponse] = Listing(
     noun="view",
     items=lambda service: service.views.all,
     detail=lambda _, view: view,
@@ -151,11 +141,11 @@ def named(request: Request, noun: str, action: Action) -> Identifier:
 
 def create_view(service: Service, request: Request) -> Answer:
     """Create a view."""
-    asked = request.read(CreateViewRequest)
-    name = new_name(request, asked.identifier, "view")
+    body = request.read(documents.CreateViewRequest)
+    name = new_name(request, body.identifier, "view")
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
     _refuse_tables(service, name)
-    service.views.create(name, asked.schema, by=request.principal.name)
+    service.views.create(name, body.schema, by=request.principal.name)
     return None
 
 
@@ -167,7 +157,7 @@ def get_view(service: Service, request: Request) -> Answer:
 def alter_view(service: Service, request: Request) -> Answer:
     """Change a view, all changes or none."""
     name = named(request, "view", Action.ALTER)
-    changes = request.read(AlterViewRequest).changes
+    changes = request.read(documents.AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
     return None
 
@@ -180,9 +170,9 @@ def drop_view(service: Service, request: Request) -> Answer:
 
 def rename_view(service: Service, request: Request) -> Answer:
     """Give a view another name, perhaps in another database."""
-    asked = request.read(RenameRequest)
-    source = Identifier(asked.source.database, asked.source.object)
-    target = Identifier(check_database_name(asked.destination.database), asked.destination.object)
+    body = request.read(documents.RenameRequest)
+    source = Identifier(body.source.database, body.source.object)
+    target = Identifier(check_database_name(body.destination.database), body.destination.object)
     TableName.refuse_parts(target)
     request.noted["source"], request.noted["target"] = str(source), str(target)
     request.require_rename(source, target, noun="VIEW")
@@ -200,13 +190,13 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
 
 def create_function(service: Service, request: Request) -> Answer:
     """Store a function."""
-    asked = request.read(CreateFunctionRequest)
-    name = Identifier(check_database_name(request.names["database"]), asked.name)
-    if not _FUNCTION_NAME.fullmatch(asked.name):
-        raise bad_request(f"Invalid function name: {asked.name!r}")
+    body = request.read(documents.CreateFunctionRequest)
+    name = Identifier(check_database_name(request.names["database"]), body.name)
+    if not _FUNCTION_NAME.fullmatch(body.name):
+        raise bad_request(f"Invalid function name: {body.name!r}")
     request.noted["function"] = name.table
     request.require(Action.CREATE, name.database, name.table, noun="FUNCTION")
-    service.functions.create(name, asked.to_json(), by=request.principal.name)
+    service.functions.create(name, body.to_json(), by=request.principal.name)
     return None
 
 
@@ -219,7 +209,7 @@ def get_function(service: Service, request: Request) -> Answer:
 def alter_function(service: Service, request: Request) -> Answer:
     """Change a function, all changes or none."""
     name = named(request, "function", Action.ALTER)
-    changes = request.read(AlterFunctionRequest).changes
+    changes = request.read(documents.AlterFunctionRequest).changes
 
     def altered(members: dict[str, Json]) -> dict[str, Json]:
         for change in changes:

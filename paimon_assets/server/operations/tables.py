@@ -6,16 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 
-from paimon_assets.engine.codec.rest.documents import (
-    AlterTableRequest,
-    CreateTableRequest,
-    ListTableDetailsResponse,
-    ListTablesGloballyResponse,
-    ListTablesResponse,
-    RegisterTableRequest,
-    RenameRequest,
-    TableResponse,
-)
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table
 from paimon_assets.engine.control.catalog.catalog_state import (
     TABLES,
@@ -35,6 +26,7 @@ from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import (
+    Answer,
     Page,
     Refusal,
     Request,
@@ -42,22 +34,18 @@ from paimon_assets.server.request import (
     forbidden,
     not_implemented,
 )
-from paimon_assets.server.routes import Answer
 from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name
 
 logger = logging.getLogger(__name__)
 
 _PATTERN = "tableNamePattern"
-_TYPE = "type"
-_TABLE_TYPE = "table"
-"""The only one this engine has."""
 
 
 def list_tables(service: Service, request: Request) -> Answer:
     """List the tables of a database the principal may list."""
     page = request.page(_PATTERN)
     names, token = page.of(_list(service, request, page))
-    return ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
+    return documents.ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
 
 
 def list_table_details(service: Service, request: Request) -> Answer:
@@ -70,7 +58,9 @@ def list_table_details(service: Service, request: Request) -> Answer:
             found.append(_response(service.load(Identifier(database, name))))
         except NotFoundError:
             continue  # dropped since
-    return ListTableDetailsResponse(table_details=tuple(found), next_page_token=token).to_json()
+    return documents.ListTableDetailsResponse(
+        table_details=tuple(found), next_page_token=token
+    ).to_json()
 
 
 def list_tables_globally(service: Service, request: Request) -> Answer:
@@ -78,15 +68,15 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
     tables, token = listed_globally(
         service, request, _PATTERN, lambda d, prefix: service.table_names(d, prefix=prefix)
     )
-    return ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
+    return documents.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
 
 
 def create_table(service: Service, request: Request) -> Answer:
     """Create a table."""
-    asked = request.read(CreateTableRequest)
-    identifier = new_name(request, asked.identifier, "table")
+    body = request.read(documents.CreateTableRequest)
+    identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
-    schema = asked.schema
+    schema = body.schema
     path = schema.options.get(PATH)
     if path is not None:
         service.check_place(path, request.principal, own=identifier)
@@ -111,10 +101,10 @@ def create_table(service: Service, request: Request) -> Answer:
 
 def register_table(service: Service, request: Request) -> Answer:
     """Give a table that lies elsewhere a name."""
-    asked = request.read(RegisterTableRequest)
-    identifier = new_name(request, asked.identifier, "table")
+    body = request.read(documents.RegisterTableRequest)
+    identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
-    path = asked.path.rstrip("/")
+    path = body.path.rstrip("/")
     if service.has_table(identifier):
         raise taken_table(identifier)
     service.check_place(path, request.principal, own=identifier)
@@ -146,7 +136,7 @@ def get_table_by_id(service: Service, request: Request) -> Answer:
 def alter_table(service: Service, request: Request) -> Answer:
     """Change the schema of a table or a branch, all changes or none."""
     table = service.table(request, Action.ALTER)
-    changes = request.read(AlterTableRequest).changes
+    changes = request.read(documents.AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     service.check_options(options, request.principal)
     if PATH in options:
@@ -184,9 +174,9 @@ def drop_table(service: Service, request: Request) -> Answer:
 
 def rename_table(service: Service, request: Request) -> Answer:
     """Give a table another name, perhaps in another database."""
-    asked = request.read(RenameRequest)
-    source = Identifier(asked.source.database, asked.source.object)
-    target = Identifier(asked.destination.database, asked.destination.object)
+    body = request.read(documents.RenameRequest)
+    source = Identifier(body.source.database, body.source.object)
+    target = Identifier(body.destination.database, body.destination.object)
     for name in (source, target):
         TableName.refuse_parts(name)
     check_database_name(target.database)
@@ -213,25 +203,21 @@ def _list(
     names = service.table_names(database, after=page.after, prefix=page.prefix)
     seen = (name for name in names if request.principal.may(action, database, name))
     kind = request.query.get("tableType")
-    return (
-        name for name in seen if not kind or _type_of(service, Identifier(database, name)) == kind
-    )
+    for name in seen:
+        if not kind:
+            yield name
+            continue
+        with suppress(NotFoundError):  # dropped since
+            stored = service.load(Identifier(database, name), identifies=False).stored
+            if stored.options.get("type", "table") == kind:
+                yield name
 
 
-def _type_of(service: Service, identifier: Identifier) -> str | None:
-    """Return the type of a table, None if it was dropped since."""
-    try:
-        options = service.load(identifier, identifies=False).stored.options
-    except NotFoundError:
-        return None
-    return options.get(_TYPE, _TABLE_TYPE)
-
-
-def _response(table: ServedTable) -> TableResponse:
+def _response(table: ServedTable) -> documents.TableResponse:
     stored, identity = table.stored, table.identity
     path = table.store.table_path
     owner = identity.created_by if identity else ""
-    return TableResponse(
+    return documents.TableResponse(
         id=identity.id if identity else None,
         database=table.identifier.database,
         name=table.identifier.object_name,

@@ -1,65 +1,105 @@
-"""Commits, rollbacks and snapshots."""
+"""What a table holds: snapshots, tags, branches, consumers, partitions, and their numbers.
 
+Numbers come from manifests, updated from those of the snapshot before where possible. What only a
+catalog stores of partitions is a document:
+
+    <table>/rest/partitions-N.json      name of the partition → created, done, when and by whom
+"""
+
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from threading import Lock
+from typing import cast
 
-from paimon_assets.engine.codec.rest.documents import (
-    CommitRequest,
-    CommitResponse,
-    ListSnapshotsResponse,
-    RollbackRequest,
-    RollbackSchemaRequest,
-    SnapshotInstant,
-    SnapshotResponse,
-    TableSnapshot,
-    VersionSnapshotResponse,
-)
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.structure import ABSENT
 from paimon_assets.engine.control.catalog.catalog import missing_table
+from paimon_assets.engine.control.catalog.catalog_state import Members, NumberedDocument
+from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
-from paimon_assets.engine.control.managers.numbered_files import number_of
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.rollback import rollback_schema
-from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.paths import EARLIEST, LATEST
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
+from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.partition import escape
+from paimon_assets.engine.spec.paths import EARLIEST, LATEST, TAG_PREFIX
+from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import MOST_RESULTS, Refusal, Request, page_token
-from paimon_assets.server.routes import Answer
+from paimon_assets.server.request import (
+    MOST_RESULTS,
+    Answer,
+    Refusal,
+    Request,
+    bad_request,
+    not_implemented,
+    page_token,
+)
 from paimon_assets.server.service import ServedTable, Service
-from paimon_assets.server.sums import table_sums
+
+Spec = Mapping[str, str]
+_DOCUMENT = "partitions"
+_CREATED, _DONE = "created", "done"
+_MOST_TABLES = 4096
+"""Tables whose sums a process remembers; those of others are counted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSums:
+    """The numbers of a table as of a snapshot."""
+
+    file_size_in_bytes: int
+    file_count: int
+    last_file_creation_time: int
+    """Epoch milliseconds; of files that are gone, too."""
+
+
+_lock = Lock()
+_newest: OrderedDict[str, tuple[Snapshot, TableSums]] = OrderedDict()
+"""Table → the newest snapshot that this process has counted, and its sums."""
 
 
 def commit_table(service: Service, request: Request) -> Answer:
     """Publish a snapshot, if it is the next one."""
     table = service.table(request, Action.UPDATE)
-    asked = request.read(CommitRequest)
-    request.noted["snapshot"] = asked.snapshot.id
-    if table.identity is None or asked.table_id != table.identity.id:
+    body = request.read(documents.CommitRequest)
+    request.noted["snapshot"] = body.snapshot.id
+    if table.identity is None or body.table_id != table.identity.id:
         raise missing_table(table.identifier)
-    base = asked.base_snapshot_uuid
+    base = body.base_snapshot_uuid
     done = publish_external(
         table.managed(service).store,
-        asked.snapshot,
+        body.snapshot,
         base_uuid=None if base is ABSENT else base,
         compares_base=base is not ABSENT,
     )
     request.noted["success"] = done
-    return CommitResponse(success=done).to_json()
+    return documents.CommitResponse(success=done).to_json()
 
 
 def rollback_table(service: Service, request: Request) -> Answer:
     """Make a snapshot the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
-    asked = request.read(RollbackRequest)
+    body = request.read(documents.RollbackRequest)
     latest = table.store.newest()
-    if asked.from_snapshot is not None and (latest is None or latest.id != asked.from_snapshot):
+    if body.from_snapshot is not None and (latest is None or latest.id != body.from_snapshot):
         newest = "there is none" if latest is None else f"it is {latest.id}"
         raise Refusal(
             HTTPStatus.CONFLICT,
-            f"The newest snapshot is not {asked.from_snapshot}, {newest}.",
+            f"The newest snapshot is not {body.from_snapshot}, {newest}.",
             "SNAPSHOT",
-            str(asked.from_snapshot),
+            str(body.from_snapshot),
         )
-    instant = asked.instant
-    target = instant.snapshot_id if isinstance(instant, SnapshotInstant) else instant.tag_name
+    instant = body.instant
+    target = (
+        instant.snapshot_id if isinstance(instant, documents.SnapshotInstant) else instant.tag_name
+    )
     request.noted["target"] = target
     table.table.rollback_to(target)
     return None
@@ -68,9 +108,9 @@ def rollback_table(service: Service, request: Request) -> Answer:
 def rollback_table_schema(service: Service, request: Request) -> Answer:
     """Make a schema the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
-    asked = request.read(RollbackSchemaRequest)
-    request.noted["schema"] = asked.schema_id
-    rollback_schema(table.store, asked.schema_id)
+    body = request.read(documents.RollbackSchemaRequest)
+    request.noted["schema"] = body.schema_id
+    rollback_schema(table.store, body.schema_id)
     return None
 
 
@@ -81,14 +121,14 @@ def get_table_snapshot(service: Service, request: Request) -> Answer:
     if latest is None:
         raise _missing(table, LATEST)
     sums = table_sums(table.store, latest)
-    snapshot = TableSnapshot(
+    snapshot = documents.TableSnapshot(
         snapshot=latest,
         record_count=latest.total_record_count,
         file_size_in_bytes=sums.file_size_in_bytes,
         file_count=sums.file_count,
         last_file_creation_time=sums.last_file_creation_time,
     )
-    return SnapshotResponse(snapshot=snapshot).to_json()
+    return documents.SnapshotResponse(snapshot=snapshot).to_json()
 
 
 def get_version_snapshot(service: Service, request: Request) -> Answer:
@@ -107,7 +147,7 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
         snapshot = None if tag is None else tag.snapshot
     if snapshot is None:
         raise _missing(table, version)
-    return VersionSnapshotResponse(snapshot=snapshot).to_json()
+    return documents.VersionSnapshotResponse(snapshot=snapshot).to_json()
 
 
 def list_snapshots(service: Service, request: Request) -> Answer:
@@ -116,12 +156,12 @@ def list_snapshots(service: Service, request: Request) -> Answer:
     page = request.page()
     before = number_of(page.after) if page.after else None
     ids = [id_ for id_ in table.store.snapshots.list_ids() if before is None or id_ < before]
-    taken = sorted(ids, reverse=True)[: min(page.most, MOST_RESULTS)]
-    found = [table.store.snapshots.snapshot_or_none(id_) for id_ in taken]
-    more = len(taken) < len(ids)
-    return ListSnapshotsResponse(
-        snapshots=tuple(snapshot for snapshot in found if snapshot is not None),
-        next_page_token=page_token(str(taken[-1])) if more else None,
+    newest = sorted(ids, reverse=True)[: min(page.most, MOST_RESULTS)]
+    snapshots = [table.store.snapshots.snapshot_or_none(id_) for id_ in newest]
+    more = len(newest) < len(ids)
+    return documents.ListSnapshotsResponse(
+        snapshots=tuple(snapshot for snapshot in snapshots if snapshot is not None),
+        next_page_token=page_token(str(newest[-1])) if more else None,
     ).to_json()
 
 
@@ -131,3 +171,317 @@ def _missing(table: ServedTable, version: str) -> NotFoundError:
         kind="snapshot-not-found",
         details={"snapshot": version},
     )
+
+
+def list_tags(service: Service, request: Request) -> Answer:
+    """List the names of tags."""
+    store = service.table(request, Action.DESCRIBE).store
+    page, prefix = request.page(), request.query.get("tagNamePrefix", "")
+    names = prefixed_files(store.file_io, store.paths.tag_directory, TAG_PREFIX)
+    found, token = page.of(sorted(name for name in names if name.startswith(prefix)))
+    return documents.ListTagsResponse(tags=tuple(found), next_page_token=token).to_json()
+
+
+def create_tag(service: Service, request: Request) -> Answer:
+    """Give a snapshot a name."""
+    table = service.table(request, Action.UPDATE).managed(service)
+    body = request.read(documents.CreateTagRequest)
+    request.noted["tag"] = body.tag_name
+    snapshots = table.store.snapshots
+    if body.snapshot_id is None:
+        snapshot = table.store.newest()
+        if snapshot is None:
+            raise NotFoundError(
+                f"Table '{table.identifier}' has no snapshot yet.", kind="snapshot-not-found"
+            )
+    else:
+        snapshot = snapshots.snapshot(body.snapshot_id)
+    retained, text = None, body.time_retained
+    if text is not None and text.strip():
+        try:
+            retained = dt.timedelta(milliseconds=parse_duration_ms(text))
+        except (ValueError, OverflowError) as error:
+            raise bad_request(f"timeRetained {text!r} is no duration such as '1 d'.") from error
+    table.store.tags.create(
+        body.tag_name, snapshot, time_retained=retained, ignore_if_exists=body.ignore_if_exists
+    )
+    return None
+
+
+def get_tag(service: Service, request: Request) -> Answer:
+    """Answer a tag."""
+    tag = service.table(request, Action.DESCRIBE).store.tags.get(request.names["tag"])
+    created, retained = tag.create_time, tag.time_retained
+    return documents.TagResponse(
+        tag_name=tag.name,
+        snapshot=tag.snapshot,
+        tag_create_time=None if created is None else int(created.timestamp() * 1000),
+        tag_time_retained=None if retained is None else f"PT{int(retained.total_seconds())}S",
+    ).to_json()
+
+
+def delete_tag(service: Service, request: Request) -> Answer:
+    """Delete a tag, with the files that only it kept."""
+    service.table(request, Action.UPDATE).managed(service).table.tags.delete(request.names["tag"])
+    return None
+
+
+def list_branches(service: Service, request: Request) -> Answer:
+    """List the names of branches but main."""
+    names = service.table(request, Action.DESCRIBE).store.branches.list()
+    return documents.ListBranchesResponse(branches=tuple(names)).to_json()
+
+
+def create_branch(service: Service, request: Request) -> Answer:
+    """Make a branch, empty or from a tag."""
+    table = service.table(request, Action.UPDATE).managed(service)
+    body = request.read(documents.CreateBranchRequest)
+    request.noted["branch"] = body.branch
+    table.store.branches.create(body.branch, tag=body.from_tag or None)
+    return None
+
+
+def drop_branch(service: Service, request: Request) -> Answer:
+    """Delete a branch."""
+    table = service.table(request, Action.UPDATE).managed(service)
+    table.store.branches.delete(request.names["branch"])
+    return None
+
+
+def rename_branch(service: Service, request: Request) -> Answer:
+    """Give a branch another name."""
+    table = service.table(request, Action.UPDATE).managed(service)
+    body = request.read(documents.RenameBranchRequest)
+    request.noted["target"] = body.to_branch
+    table.store.branches.rename(request.names["branch"], body.to_branch)
+    return None
+
+
+def forward_branch(service: Service, request: Request) -> Answer:
+    """Make the main branch equal to a branch."""
+    table = service.table(request, Action.UPDATE).managed(service)
+    table.store.branches.fast_forward(request.names["branch"])
+    return None
+
+
+def list_consumers(service: Service, request: Request) -> Answer:
+    """List consumers and the next snapshot of each."""
+    positions = service.table(request, Action.DESCRIBE).store.consumers.list()
+    names, token = request.page().of(sorted(positions))
+    consumers = tuple(
+        documents.ConsumerInfo(consumer_id=n, next_snapshot=positions[n]) for n in names
+    )
+    return documents.ListConsumersResponse(consumers=consumers, next_page_token=token).to_json()
+
+
+def reset_consumer(service: Service, request: Request) -> Answer:
+    """Let a consumer continue at a snapshot, or forget it."""
+    consumers = service.table(request, Action.UPDATE).managed(service).store.consumers
+    body = request.read(documents.ResetConsumerRequest)
+    request.noted["consumer"] = body.consumer_id
+    if body.next_snapshot_id is None:
+        consumers.delete(body.consumer_id)
+    else:
+        consumers.reset(body.consumer_id, body.next_snapshot_id)
+    return None
+
+
+def list_partitions(service: Service, request: Request) -> Answer:
+    """List partitions by name."""
+    table = _partitioned(service, request, Action.DESCRIBE)
+    known = _all(table)
+    names, token = request.page("partitionNamePattern").of(sorted(known))
+    partitions = tuple(known[name] for name in names)
+    return documents.ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
+
+
+def list_partitions_by_names(service: Service, request: Request) -> Answer:
+    """Answer the partitions of some specs, as far as there are any."""
+    table = _partitioned(service, request, Action.DESCRIBE)
+    names = _names(table, request.read(documents.PartitionsRequest).specs)
+    known = _all(table)
+    partitions = tuple(known[name] for name in names if name in known)
+    return documents.ListPartitionsResponse(partitions=partitions).to_json()
+
+
+def create_partitions(service: Service, request: Request) -> Answer:
+    """Note partitions that hold no file yet."""
+    table = _partitioned(service, request, Action.UPDATE)
+    body = request.read(documents.CreatePartitionsRequest)
+    names = _names(table, body.partition_specs)
+    known = _all(table)
+    existed = [name for name in names if name in known]
+    if existed and not body.ignore_if_exists:
+        raise AlreadyExistsError(
+            f"Table '{table.identifier}' has a partition '{existed[0]}' already.",
+            kind="partition-exists",
+            details={"partition": existed[0]},
+        )
+    fresh = [name for name in names if name not in known]
+    _note(service, request, table, {name: names[name] for name in fresh}, {_CREATED: True})
+    return documents.CreatePartitionsResponse(
+        created=tuple(names[name] for name in fresh), existed=tuple(names[name] for name in existed)
+    ).to_json()
+
+
+def mark_done_partitions(service: Service, request: Request) -> Answer:
+    """Note that partitions are done."""
+    table = _partitioned(service, request, Action.UPDATE)
+    names = _names(table, request.read(documents.PartitionsRequest).specs)
+    _note(service, request, table, names, {_DONE: True})
+    return None
+
+
+def drop_partitions(service: Service, request: Request) -> Answer:
+    """Empty partitions in one snapshot, and forget them."""
+    table = _partitioned(service, request, Action.UPDATE)
+    body = request.read(documents.DropPartitionsRequest)
+    names = _names(table, body.partition_specs)
+    known = _all(table)
+    missing = [name for name in names if name not in known]
+    if missing and not body.ignore_if_not_exists:
+        raise NotFoundError(
+            f"Table '{table.identifier}' has no partition '{missing[0]}'.",
+            kind="partition-not-found",
+            details={"partition": missing[0]},
+        )
+    dropped = [name for name in names if name in known]
+    filled = [names[name] for name in dropped if known[name].file_count]
+    if filled:
+        table.table.drop_partitions([dict(spec) for spec in filled])
+    _document(table).change(lambda m: {n: v for n, v in m.items() if n not in dropped})
+    return documents.DropPartitionsResponse(
+        dropped=tuple(names[name] for name in dropped),
+        missing=tuple(names[name] for name in missing),
+    ).to_json()
+
+
+def _partitioned(service: Service, request: Request, action: Action) -> ServedTable:
+    table = service.table(request, action)
+    if not table.stored.partition_keys:
+        raise not_implemented("partitions of a table without partition keys")
+    return table if action is Action.DESCRIBE else table.managed(service)
+
+
+def _all(table: ServedTable) -> dict[str, documents.Partition]:
+    latest = table.store.newest()
+    sums = [] if latest is None else partition_sums(table.store, latest)
+    notes = _document(table).read()
+    known = {}
+    for part in sums:
+        name = _name(table, part.spec)
+        known[name] = _partition(part, cast("Members", notes.get(name, {})))
+    for name, note in notes.items():
+        if name not in known and isinstance(note, dict) and note.get(_CREATED):
+            empty = PartitionStatistics(
+                spec=cast("Spec", note["spec"]),
+                record_count=0,
+                file_size_in_bytes=0,
+                file_count=0,
+                last_file_creation_time=0,
+                total_buckets=0,
+            )
+            known[name] = _partition(empty, note)
+    return known
+
+
+def _partition(sums: PartitionStatistics, note: Mapping[str, Json]) -> documents.Partition:
+    return documents.Partition(
+        spec=sums.spec,
+        record_count=sums.record_count,
+        file_size_in_bytes=sums.file_size_in_bytes,
+        file_count=sums.file_count,
+        last_file_creation_time=sums.last_file_creation_time,
+        total_buckets=sums.total_buckets,
+        done=note.get(_DONE) is True,
+        updated_at=cast("int | None", note.get("updatedAt")),
+        updated_by=cast("str | None", note.get("updatedBy")),
+    )
+
+
+def _note(
+    service: Service,
+    request: Request,
+    table: ServedTable,
+    specs: Mapping[str, Spec],
+    what: Mapping[str, Json],
+) -> None:
+    at: Mapping[str, Json] = {
+        "updatedAt": service.clock.now_millis(),
+        "updatedBy": request.principal.name,
+    }
+    if not specs:
+        return
+
+    def noted(members: Members) -> Members:
+        after = dict(members)
+        for name, spec in specs.items():
+            before = cast("Members", members.get(name, {}))
+            after[name] = {**before, "spec": dict(spec), **what, **at}
+        return after
+
+    _document(table).change(noted)
+
+
+def _document(table: ServedTable) -> NumberedDocument:
+    directory = f"{table.store.paths.branch_directory}/rest"
+    return NumberedDocument(table.store.file_io, directory, _DOCUMENT)
+
+
+def _names(table: ServedTable, specs: Iterable[Spec]) -> dict[str, Spec]:
+    """Return name → spec, in the order given."""
+    return {_name(table, spec): spec for spec in specs}
+
+
+def _name(table: ServedTable, spec: Spec) -> str:
+    keys = table.stored.partition_keys
+    if set(spec) != set(keys):
+        raise InvalidInputError(
+            f"A partition of table '{table.identifier}' is named by {', '.join(keys)}.",
+            kind="partition-spec",
+        )
+    return "/".join(f"{escape(key)}={escape(spec[key])}" for key in keys)
+
+
+def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
+    """Return the numbers of a table as of a snapshot.
+
+    Cost:
+        The manifests of the last commit, if those of the one before were counted; else all.
+    """
+    path = store.paths.snapshot_directory
+    with _lock:
+        known = _newest.get(path)
+    if known is not None and known[0].name == snapshot.name:
+        return known[1]
+    is_next = known is not None and snapshot.id == known[0].id + 1
+    if known is not None and is_next and store.snapshots.is_same(known[0]):  # ids come again
+        base, metas = known[1], store.manifests.read_list(snapshot.delta_manifest_list)
+    else:
+        base, metas = TableSums(0, 0, 0), store.manifests.manifests_of(snapshot)
+    parts = _sums(store, metas)
+    sums = TableSums(
+        base.file_size_in_bytes + sum(part.file_size_in_bytes for part in parts),
+        base.file_count + sum(part.file_count for part in parts),
+        max((base.last_file_creation_time, *(part.last_file_creation_time for part in parts))),
+    )
+    with _lock:
+        _newest[path] = (snapshot, sums)
+        _newest.move_to_end(path)
+        while len(_newest) > _MOST_TABLES:
+            _newest.popitem(last=False)
+    return sums
+
+
+def partition_sums(store: FileStore, snapshot: Snapshot) -> list[PartitionStatistics]:
+    """Return the numbers of the partitions that hold files.
+
+    Cost:
+        All manifests of the snapshot, as far as this process has not decoded them before.
+    """
+    parts = _sums(store, store.manifests.manifests_of(snapshot))
+    return [part for part in parts if part.file_count > 0]
+
+
+def _sums(store: FileStore, metas: tuple[ManifestFileMeta, ...]) -> list[PartitionStatistics]:
+    return partition_statistics(store.partitions, store.manifests.read_all(metas))

@@ -12,8 +12,7 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.server.app import App
-from paimon_assets.server.operations.all_operations import OPERATIONS
-from paimon_assets.server.routes import Routes
+from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.serve import ServeSettings, uvicorn_of
 from paimon_assets.server.service import Service
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO
