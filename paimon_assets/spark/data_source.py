@@ -1,38 +1,26 @@
-"""`spark.read.format("paimon_assets")`: Paimon tables as a Python Data Source.
-
-    spark.read.format("paimon_assets").option("warehouse", "/w").option("table", "db.t").load()
+"""`format("paimon_assets")`: Paimon tables as a Python Data Source, to read and write.
 
 Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
 `columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); `versionAsOf` (a snapshot or
 tag) and `timestampAsOf` (UTC, if it has no offset); Paimon's own keys such as `scan.snapshot-id`;
-those of the storage, such as `s3.endpoint`. Others are refused. What `register` was given serves
-where a read names nothing else, and stays out of plans: give secrets there.
+those of the storage. Others are refused. What `register` was given serves where a read names
+nothing else, and stays out of plans: give secrets there.
 
 Spark does not say to a Python Data Source which columns are needed. It could say which rows (4.1
 and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
-filter. So name what to read by `columns` and `where`, or use `to_spark`. What is kept
-is also the snapshot: a DataFrame or temporary view reads that of its first action for ever, and one
-loaded or created anew the newest. Nor does it ask for a size, and takes it for the largest there
-is: join by `broadcast(frame)` what is small, or use `to_spark`, whose frames claim what they hold.
+filter: hence `columns` and `where`. What is kept is also the snapshot: a DataFrame or temporary
+view always reads that of its first action. Nor does Spark ask for a size: it assumes the largest.
 
-`spark.readStream.format("paimon_assets")`: a table's rows, then what each snapshot adds.
+A stream's offset is the id of the last snapshot that was read; 0 is before the first. The first
+batch reads the table as it is, later ones what changed since, as `ReadBuilder.between` gives it.
 
-An offset is the id of the last snapshot that was read; 0 is before the first. The first batch reads
-the table as it is, later ones what changed since, as `ReadBuilder.between` gives it: rows that were
-added or upserted. With `rowkind` among the columns retractions come too, each with its kind.
-Compactions change no rows and are left out; so are overwrites.
+Spark gives a data source its rows as they lie, and offers no shuffle: rows of one bucket would come
+to several tasks. So tables with buckets are written by `write_dataframe` alone. A stream makes one
+snapshot of each batch under the id that its checkpoint has for the query: a batch that Spark
+repeats finds its commit, as with `streaming_sink`.
 
-`df.write.format("paimon_assets")` writes tables without buckets: mode `append` adds rows,
-`overwrite` replaces all of the table, each in one snapshot. A stream makes one of each batch
-(`writeStream`, mode `append` or `complete`), under the id that its checkpoint has for the query: a
-batch that Spark repeats finds its commit, as with `streaming_sink`. Spark gives a data source its
-rows as they lie, and offers no shuffle: rows of one bucket would come to several tasks. Tables with
-buckets are written by `write_dataframe`.
-
-System tables as a source of Spark: `.option("table", "db.t$snapshots")`, or `"sys.tables"`.
-
-One task reads it; the driver does where the options hold secrets of a catalog, such as the token of
-a server, which no task gets.
+One task reads a system table; the driver does where the options hold secrets of a catalog, such as
+the token of a server, which no task gets.
 """
 
 import json

@@ -139,7 +139,9 @@ def find_java(environment: Mapping[str, str] | None = None, *, cache: Path | Non
             logger.debug("%s names %s, which does not run", source, launcher)
         elif runtime.is_accepted:
             logger.debug("Java %s from %s", runtime.version_text, source)
-            return runtime.home if _has_vector_module(runtime) else _shim_home(runtime, cache)
+            result = _run_java(runtime.launcher, f"--add-modules={VECTOR_MODULE}", "-version")
+            has_module = result is not None and result.returncode == 0
+            return runtime.home if has_module else _shim_home(runtime, cache)
         else:
             refused.append(runtime)
     raise _no_java(refused)
@@ -175,11 +177,6 @@ def probe(launcher: Path, source: str) -> JavaRuntime | None:
     )
 
 
-def _has_vector_module(runtime: JavaRuntime) -> bool:
-    result = _run_java(runtime.launcher, f"--add-modules={VECTOR_MODULE}", "-version")
-    return result is not None and result.returncode == 0
-
-
 def _run_java(launcher: Path, *arguments: str) -> subprocess.CompletedProcess[str] | None:
     """Run `java`; None if it cannot be run at all."""
     # Options of the environment may themselves name the missing module.
@@ -206,7 +203,8 @@ def _shim_home(runtime: JavaRuntime, cache: Path | None) -> Path:
     """
     script = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(runtime.launcher)))
     name = f"java-{runtime.version}-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
-    root = cache or _user_cache()
+    base = os.environ.get("XDG_CACHE_HOME")
+    root = cache or (Path(base) if base else Path.home() / ".cache") / "paimon-assets"
     try:
         return _write_shim(root / name, script)
     except OSError as error:
@@ -227,11 +225,6 @@ def _write_shim(home: Path, script: str) -> Path:
     Path(fresh).chmod(0o755)
     Path(fresh).replace(launcher)
     return home
-
-
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "paimon-assets"
 
 
 def _no_java(refused: list[JavaRuntime]) -> InvalidInputError:

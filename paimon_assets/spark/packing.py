@@ -106,11 +106,9 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 def without_dictionaries(schema: pa.Schema) -> pa.Schema:
     """Return the schema with plain columns for dictionaries, which packed batches cannot carry."""
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
-
-
-def _plain(arrow_type: Any) -> Any:
-    return arrow_type.value_type if pat.is_dictionary(arrow_type) else arrow_type
+    types: list[Any] = schema.types
+    plain = (kind.value_type if pat.is_dictionary(kind) else kind for kind in types)
+    return pa.schema([f.with_type(kind) for f, kind in zip(schema, plain, strict=True)])
 
 
 def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
@@ -139,7 +137,7 @@ def in_position_order(packed: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
         if held is None:
             held = piece.batch
             continue
-        positions = _positions(held)
+        positions = take_positions(held)[1]
         ready = int(np.searchsorted(positions, piece.position, side="left"))
         if ready:
             yield take_positions(held.slice(0, ready))[0]
@@ -150,7 +148,3 @@ def in_position_order(packed: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
             held = both.take(pc.array_sort_indices(both.column(POSITION_COLUMN)))
     if held is not None:
         yield take_positions(held)[0]
-
-
-def _positions(batch: pa.RecordBatch) -> Positions:
-    return take_positions(batch)[1]

@@ -110,7 +110,6 @@ class SparkSettings:
 
     def configuration(self, *, warehouse: str) -> dict[str, str]:
         """Return the whole configuration of a session to start; `extra` wins over defaults."""
-        log_option = f'"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"'
         configuration = {
             **_SQL_DEFAULTS,
             "spark.app.name": self.app_name,
@@ -130,8 +129,8 @@ class SparkSettings:
             python_mb = _PYTHON_MB_A_CORE * (int(cores) if cores.isdigit() else 1)
             configuration[_OVERHEAD] = f"{_JVM_OVERHEAD_MB + python_mb}m"
         configuration |= self.asked()
-        options = (log_option, self.extra.get(_JAVA_OPTIONS, ""))
-        configuration[_JAVA_OPTIONS] = " ".join(option for option in options if option)
+        log_option = f'"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"'
+        configuration[_JAVA_OPTIONS] = f"{log_option} {self.extra.get(_JAVA_OPTIONS, '')}".strip()
         return configuration
 
 

@@ -22,6 +22,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from typing import Any
 
@@ -32,7 +33,6 @@ from pyspark import TaskContext
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, dump_error, load, load_split
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.threads import Threads
@@ -144,7 +144,15 @@ def route_rows(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
     """Yield rows in larger chunks, each in the order of its positions."""
-    arriving = _unpack(batches, source) if source.is_packed else _number(batches, source)
+    arriving: Iterator[Packed]
+    if source.is_packed:
+        arriving = (
+            Packed(position.as_py(), unpack(data.as_py(), source.schema))
+            for batch in batches
+            for position, data in zip(batch["position"], batch["rows"], strict=True)
+        )
+    else:
+        arriving = _number(batches, source)
     for chunk in arriving:
         if not source.has_positions:
             yield chunk
@@ -153,12 +161,6 @@ def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> 
             if (np.diff(positions) < 0).any():
                 rows = rows.take(np.argsort(positions, kind="stable"))
             yield Packed(int(positions.min()), rows)
-
-
-def _unpack(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
-    for batch in batches:
-        for position, data in zip(batch["position"], batch["rows"], strict=True):
-            yield Packed(position.as_py(), unpack(data.as_py(), source.schema))
 
 
 def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
@@ -439,21 +441,19 @@ def _read(
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yield the batches of one split after the other, in the types of `schema` if there is one."""
     context = load(ReadContext, context_bytes)
+    cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
     file_io, threads = open_file_io(context.file_io), task_threads()
     for batch in batches:
         for split_bytes in batch["split"]:
             split = load_split(split_bytes.as_py())
             rows = worker.read_split(context, split, file_io, threads)
-            yield rows if schema is None else _for_spark(rows, context, split, schema)
-
-
-def _for_spark(
-    rows: Iterable[pa.RecordBatch], context: ReadContext, split: DataSplit, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    cuts = context.schema.typed_options.get(READ_CUT_NANOSECONDS)
-    files = split.data_files
-    path = split.path_of(files[0]) if len(files) == 1 else split.bucket_path
-    return (to_spark_batch(batch, schema, path=path, cuts=cuts) for batch in rows)
+            if schema is not None:
+                files = split.data_files
+                path = split.path_of(files[0]) if len(files) == 1 else split.bucket_path
+                cast = partial(to_spark_batch, schema=schema, path=path, cuts=cuts)
+                yield map(cast, rows)
+            else:
+                yield rows
 
 
 def read_split_rows(

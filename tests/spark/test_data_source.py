@@ -5,18 +5,18 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
-from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.rows import plain_rows
+from tests.testkit.spark_settings import session_with
+from tests.testkit.tables import new_table, write
 
 data_source = pytest.importorskip("paimon_assets.spark.data_source")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
 Py4JJavaError = pytest.importorskip("py4j.protocol").Py4JJavaError
-session_with = pytest.importorskip("tests.spark.test_plain_scan").session_with
 
 pytestmark = pytest.mark.spark
 
@@ -51,25 +51,18 @@ def some_rows(start=0, count=9):
     return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in numbers]
 
 
-def write(table, rows):
-    arrow = rows_to_arrow(rows, Schema(fields=table.schema.fields))
-    return table.new_write_builder().write(arrow.to_reader(), EmbeddedExecutor())
-
-
 def test_every_type_and_a_merge_come_as_the_engine_reads_them(load, new_catalog):
-    table = new_catalog.create_table(
-        "db.t", Schema.of(ALL_TYPES, primary_keys=["big"], options={"bucket": "2"})
-    )
-    write(table, [A_ROW, {**NOTHING, "big": 1}])
-    write(table, [{**A_ROW, "text": "newer"}])
+    table = new_table(new_catalog, ALL_TYPES, primary_keys=["big"], options={"bucket": "2"})
+    write(table, A_ROW, {**NOTHING, "big": 1})
+    write(table, {**A_ROW, "text": "newer"})
     expected = plain_rows(table.new_read_builder().to_arrow(), ALL_TYPES)
     assert plain_rows(load().toArrow(), ALL_TYPES) == expected
 
 
 def test_columns_filters_and_time_travel(load, new_catalog, spark):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
-    write(table, some_rows())
-    write(table, some_rows(start=100))
+    table = new_table(new_catalog, COLUMNS, partition_keys=["part"])
+    write(table, *some_rows())
+    write(table, *some_rows(start=100))
     older = load(**{"scan.snapshot-id": "1", "columns": "value, id"})
     assert older.columns == ["value", "id"]
     assert older.count() == 9
@@ -89,9 +82,9 @@ def test_times_that_spark_does_not_hold_are_refused(
     load, new_catalog, spark, kind, unit, value, way
 ):
     """They are not cut, and not wrapped into other years."""
-    table = new_catalog.create_table("db.t", Schema.of({"at": kind}))
+    table = new_table(new_catalog, {"at": kind})
     rows = pa.table({"at": pa.array([0, value], pa.timestamp(unit))})
-    table.new_write_builder().write(rows, EmbeddedExecutor())
+    write(table, rows)
     settings = {
         "spark.paimon_assets.readHere": "16 mb" if way == "here" else "0",
         "spark.paimon_assets.nativeRead": str(way == "native").lower(),
@@ -108,9 +101,9 @@ def test_times_that_spark_does_not_hold_are_refused(
 
 
 def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
-    table = new_catalog.create_table("db.t", Schema.of({"at": "TIMESTAMP(9)"}))
+    table = new_table(new_catalog, {"at": "TIMESTAMP(9)"})
     rows = pa.table({"at": pa.array([1_999, -1], pa.timestamp("ns"))})
-    table.new_write_builder().write(rows, EmbeddedExecutor())
+    write(table, rows)
     for frame in (
         load(**{"read.cut-nanoseconds": "true"}),
         tables.to_spark(table.copy({"read.cut-nanoseconds": "true"}).new_read_builder(), spark),
@@ -119,11 +112,11 @@ def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
 
 
 def test_moments_in_the_words_of_spark(load, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
-    write(table, some_rows())
+    table = new_table(new_catalog, COLUMNS)
+    write(table, *some_rows())
     table.tags.create("nine", 1)
     time = dt.datetime.fromtimestamp(table.latest_snapshot().time_millis / 1000, dt.UTC)
-    write(table, some_rows(start=100))
+    write(table, *some_rows(start=100))
     for moment in ({"versionAsOf": "1"}, {"versionAsOf": "nine"}, {"timestampAsOf": f"{time}"}):
         assert load(**moment).count() == 9
     assert load("db.t$files", versionAsOf="1").count() == 1
@@ -131,13 +124,13 @@ def test_moments_in_the_words_of_spark(load, new_catalog):
 
 
 def test_a_view_stands_where_it_was_first_read_until_it_is_made_anew(spark, warehouse, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
-    write(table, some_rows())
+    table = new_table(new_catalog, COLUMNS)
+    write(table, *some_rows())
     view = "CREATE OR REPLACE TEMPORARY VIEW seen USING paimon_assets"
     view = f"{view} OPTIONS (warehouse '{warehouse}', table 'db.t')"
     spark.sql(view)
     assert spark.table("seen").count() == 9
-    write(table, some_rows(start=100))
+    write(table, *some_rows(start=100))
     assert spark.table("seen").count() == 9
     spark.sql(view)
     assert spark.table("seen").count() == 18
@@ -162,8 +155,7 @@ def test_streams_that_the_format_cannot_write_are_sent_to_the_sink(
     spark, warehouse, new_catalog, tmp_path, keys, by_option, kind
 ):
     options = {"bucket": "1"} if keys else {}
-    schema = Schema.of({"value": "BIGINT"}, primary_keys=keys, options=options)
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, {"value": "BIGINT"}, primary_keys=keys, options=options)
     rows = spark.readStream.format("rate").load().select("value")
     writer = rows.writeStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
     key = "spark.sql.streaming.checkpointLocation"
@@ -180,8 +172,8 @@ def test_streams_that_the_format_cannot_write_are_sent_to_the_sink(
 
 
 def test_a_frame_may_be_asked_again_and_otherwise(load, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
-    write(table, some_rows())
+    table = new_table(new_catalog, COLUMNS, partition_keys=["part"])
+    write(table, *some_rows())
     frame = load()
     assert frame.where("id < 3").count() == 3
     assert frame.count() == 9
@@ -191,9 +183,9 @@ def test_a_frame_may_be_asked_again_and_otherwise(load, new_catalog):
 
 
 def test_system_tables_are_tables(load, new_catalog, spark):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **KEYED))
-    write(table, some_rows())
-    write(table, some_rows(count=1))
+    table = new_table(new_catalog, COLUMNS, **KEYED)
+    write(table, *some_rows())
+    write(table, *some_rows(count=1))
     snapshots = load("db.t$snapshots")
     assert [row.snapshot_id for row in snapshots.orderBy("snapshot_id").collect()] == [1, 2]
     assert load("db.t$audit_log", columns="rowkind,id").count() == 9
@@ -206,8 +198,8 @@ def test_system_tables_are_tables(load, new_catalog, spark):
 
 
 def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
-    write(table, some_rows())
+    table = new_table(new_catalog, COLUMNS)
+    write(table, *some_rows())
     hidden = "only-for-the-storage"
     data_source.register(spark, warehouse=warehouse, options={"s3.secret-key": hidden})
     try:
@@ -243,7 +235,7 @@ def test_errors_say_what_is_wrong(load, new_catalog, spark):
 
 
 def test_a_save_is_one_snapshot(save, load, new_catalog, spark):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["part"]))
+    table = new_table(new_catalog, COLUMNS, partition_keys=["part"])
     frame = spark.range(0, 50, 1, 3).selectExpr(
         "cast(id as int) value", "concat('p', id % 2) part", "id"
     )
@@ -257,7 +249,7 @@ def test_a_save_is_one_snapshot(save, load, new_catalog, spark):
 
 
 def test_what_the_format_cannot_write_is_refused(save, new_catalog, spark, warehouse):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, **KEYED))
+    table = new_table(new_catalog, COLUMNS, **KEYED)
     frame = spark.range(3).selectExpr("id", "'p' part", "cast(id as int) value")
     with pytest.raises(Exception, match="write_dataframe") as caught:
         save(frame)
@@ -267,7 +259,7 @@ def test_what_the_format_cannot_write_is_refused(save, new_catalog, spark, wareh
 
 def test_a_row_that_does_not_fit_undoes_the_write(save, new_catalog, spark):
     declared = {**COLUMNS, "value": "INT NOT NULL"}
-    table = new_catalog.create_table("db.t", Schema.of(declared))
+    table = new_table(new_catalog, declared)
     frame = spark.range(0, 40, 1, 4).selectExpr(
         "id", "'p' part", "cast(nullif(id, 35) as int) value"
     )

@@ -8,12 +8,12 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
+from tests.testkit.tables import new_table
 
 data_source = pytest.importorskip("paimon_assets.spark.data_source")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
@@ -24,7 +24,7 @@ TOKEN, HEADER = "the-token-of-the-catalog", "a-header-of-the-catalog"
 
 @pytest.fixture
 def table(new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT", "value": "INT"}))
+    table = new_table(new_catalog, {"id": "BIGINT", "value": "INT"})
     for number in range(2):
         rows = pa.table({"id": [1, 2], "value": pa.array([number] * 2, pa.int32())})
         table.new_write_builder().write(rows.to_reader(), EmbeddedExecutor())

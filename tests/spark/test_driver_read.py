@@ -9,7 +9,8 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.spark_settings import session_with
+from tests.testkit.tables import new_table, write
 
 here = pytest.importorskip("paimon_assets.spark.shortcuts.driver_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
@@ -36,9 +37,8 @@ ROWS = 900
 
 @pytest.fixture
 def is_driver_read(spark):
-    spark.conf.set(here.READ_HERE, "16 mb")
-    yield
-    spark.conf.set(here.READ_HERE, "0")
+    with session_with(spark, **{here.READ_HERE: "16 mb"}):
+        yield
 
 
 def rows_of(first, count=ROWS):
@@ -60,11 +60,9 @@ def rows_of(first, count=ROWS):
 
 
 def filled(catalog, *, keys=(), columns=COLUMNS, **options):
-    schema = Schema.of(columns, primary_keys=list(keys), options=options)
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, columns, primary_keys=list(keys), options=options)
     for first in (0, ROWS // 2):
-        rows = rows_of(first).select(list(columns))
-        table.new_write_builder().write(rows, EmbeddedExecutor(1))
+        write(table, rows_of(first).select(list(columns)))
     return table
 
 
@@ -85,11 +83,8 @@ def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
     read = table.new_read_builder()
     read = read if where is None else read.with_filter(where)
     by_tasks = tables.to_spark(read, spark)
-    spark.conf.set(here.READ_HERE, "16 mb")
-    try:
+    with session_with(spark, **{here.READ_HERE: "16 mb"}):
         held = tables.to_spark(read, spark)
-    finally:
-        spark.conf.set(here.READ_HERE, "0")
     assert is_held(held)
     assert not is_held(by_tasks)
     assert held.dtypes == by_tasks.dtypes
@@ -99,7 +94,7 @@ def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
 
 def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catalog):
     """A file of 300,000 rows has ten row groups."""
-    table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "BIGINT"}))
+    table = new_table(new_catalog, {"id": "BIGINT", "v": "BIGINT"})
     numbers = pa.array(range(300_000), pa.int64())
     values = pa.array([each * 7919 % 300_007 for each in range(300_000)], pa.int64())
     table.new_write_builder().write(pa.table({"id": numbers, "v": values}), EmbeddedExecutor(1))
@@ -108,11 +103,8 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
 
     def is_little(where, limit):
         plan = table.new_read_builder().with_filter(where).plan()
-        spark.conf.set(here.READ_HERE, str(limit))
-        try:
+        with session_with(spark, **{here.READ_HERE: str(limit)}):
             return here.is_driver_read(spark, plan.context, plan.splits)
-        finally:
-            spark.conf.set(here.READ_HERE, "0")
 
     assert is_little("id = 5", size // 8)
     assert is_little("id = 200000", size // 8)
@@ -125,9 +117,9 @@ def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catal
 
 def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, is_driver_read):
     columns = {"id": "BIGINT", "text": "STRING"}
-    table = new_catalog.create_table("db.t", Schema.of(columns))
+    table = new_table(new_catalog, columns)
     rows = pa.table({"id": range(600), "text": ["x" * 10_000] * 600})
-    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    write(table, rows)
     assert sum(entry.file.file_size for entry in table.state.live_files()) < 100_000
     frame = tables.to_spark(table.new_read_builder(), spark)
     assert not is_held(frame)
@@ -136,10 +128,8 @@ def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, is_dri
 
 @pytest.fixture
 def no_broadcast_of_them(spark):
-    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
-    yield
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+    with session_with(spark, **{"spark.sql.autoBroadcastJoinThreshold": "1000"}):
+        yield
 
 
 def plan_of(frame):
@@ -155,11 +145,9 @@ def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
     assert "ExistingRDD" in plan_of(frame)
     assert "MapInArrow" not in plan_of(frame)
     assert "BroadcastExchange" not in plan_of(frame.join(frame.select("id"), "id"))
-    spark.conf.set(here.READ_HERE, "0")
-    assert collected(frame) == collected(tables.to_spark(read, spark))
-    assert frame.count() == frame.select("id").count() == 659
-    spark.conf.set(here.READ_HERE, "16 mb")
-
+    with session_with(spark, **{here.READ_HERE: "0"}):
+        assert collected(frame) == collected(tables.to_spark(read, spark))
+        assert frame.count() == frame.select("id").count() == 659
     none = table.new_read_builder().with_filter("id > 100 AND id < 101")
     assert tables.to_spark(none, spark).collect() == []
     by_value = table.new_read_builder().with_filter("price < 9.5")
@@ -170,18 +158,15 @@ def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
 
 def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
     table = filled(new_catalog)
-    spark.conf.set(here.READ_HERE, "much")
-    try:
-        with pytest.raises(InvalidInputError, match=f"{here.READ_HERE}.*'much'"):
-            tables.to_spark(table.new_read_builder().with_filter("id = 5"), spark)
-    finally:
-        spark.conf.set(here.READ_HERE, "0")
+    refused = pytest.raises(InvalidInputError, match=f"{here.READ_HERE}.*'much'")
+    with session_with(spark, **{here.READ_HERE: "much"}), refused:
+        tables.to_spark(table.new_read_builder().with_filter("id = 5"), spark)
 
 
 def test_nested_columns_are_left_to_tasks(spark, new_catalog, is_driver_read):
-    table = new_catalog.create_table("db.t", Schema.of({"l": "ARRAY<INT>"}))
+    table = new_table(new_catalog, {"l": "ARRAY<INT>"})
     rows = pa.table({"l": pa.array([[1], [2]], pa.list_(pa.int32()))})
-    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    write(table, rows)
     frame = tables.to_spark(table.new_read_builder(), spark)
     assert not is_held(frame)
     assert sorted(row.l for row in frame.collect()) == [[1], [2]]
@@ -207,8 +192,7 @@ def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
     read = table.new_read_builder()
     read = read if where is None else read.with_filter(where)
     expected = read.to_arrow().num_rows
-    spark.conf.set(here.READ_HERE, limit)
-    try:
+    with session_with(spark, **{here.READ_HERE: limit}):
         frame = tables.to_spark(read, spark)
         assert frame.count() == expected
         assert read.count(executor_module.SparkExecutor(spark)) == expected
@@ -216,8 +200,6 @@ def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
         frame.persist()
         assert frame.count() == expected
         frame.unpersist()
-    finally:
-        spark.conf.set(here.READ_HERE, "0")
 
 
 def test_a_count_without_a_merge_reads_no_file(spark, new_catalog):

@@ -10,14 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import executors, open_catalog
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.executors import AutoExecutor, new_executor
 from tests.testkit.builders import data_file
 from tests.testkit.key_shapes import NAMES, SHAPES, drawn_rows, merged
 from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.served_catalog import Answer, ServedCatalog
+from tests.testkit.spark_settings import session_with
+from tests.testkit.tables import new_table
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 split_tasks = pytest.importorskip("paimon_assets.spark.python_rows")
@@ -41,9 +49,8 @@ def executor(spark):
 @pytest.fixture
 def engine_reads(spark):
     """Let the engine read files that Spark could read itself."""
-    spark.conf.set(NATIVE_READ, "false")
-    yield
-    spark.conf.unset(NATIVE_READ)
+    with session_with(spark, **{NATIVE_READ: "false"}):
+        yield
 
 
 def create(catalog, *, buckets="3", partition_keys=(), columns=None, **options):
@@ -162,14 +169,14 @@ def test_keys_of_some_partition_columns_keep_their_own_rows(executor, spark, new
 def test_an_append_table_gets_the_files_of_each_task_without_a_shuffle(
     executor, spark, new_catalog
 ):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     rows = changes(spark, 1_000, keys=1_000, partitions=4)
     table.new_write_builder().write(rows, executor)
     assert [entry.file.row_count for entry in table.state.live_files()] == [250] * 4
 
 
 def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     rows = changes(spark, 10, keys=10, partitions=2).where("value < 3")
     outcome = table.new_write_builder().write(rows, executor)
     assert outcome.report.rows_written == 3
@@ -273,8 +280,7 @@ def test_an_empty_plan_is_an_empty_dataframe_with_the_schema(executor, new_catal
 
 
 def test_a_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog, warehouse):
-    schema = Schema.of({**COLUMNS, "value": "BIGINT NOT NULL"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, {**COLUMNS, "value": "BIGINT NOT NULL"})
     rows = changes(spark, 400, keys=400, partitions=4).withColumn(
         "value", fn.when(fn.col("value") != 350, fn.col("value"))
     )
@@ -287,7 +293,7 @@ def test_a_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog
 def test_an_error_of_a_lazy_read_is_found_in_sparks_failure(
     executor, spark, new_catalog, warehouse
 ):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
     plan = table.new_read_builder().plan()
     for path in Path(warehouse).rglob("data-*"):
@@ -329,3 +335,84 @@ def test_large_var_types_and_another_zone_change_nothing(executor, spark, new_ca
             spark.conf.set(key, value)
     result = table.new_read_builder().to_arrow()
     assert plain_rows(result, ["at", "name"]) == [(1_717_200_000_000_000_000, "ä")]
+
+
+ROWS = pa.table({"id": pa.array(range(100), pa.int64())})
+
+
+@pytest.fixture
+def table(tmp_path):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    schema = Schema.of(ROWS.schema, primary_keys="id", options={"bucket": 2})
+    return catalog.create_table("db.t", schema)
+
+
+def no_session():
+    raise AssertionError("Spark was started")
+
+
+def test_small_inputs_stay_in_this_process(table):
+    executor = new_executor("auto", no_session)
+    assert isinstance(executor, AutoExecutor)
+    table.upsert(ROWS, executor=executor)
+    table.upsert(ROWS, executor=executor)
+    read = table.scan()
+    assert read.to_arrow(executor).num_rows == read.count(executor) == 100
+    assert table.compact(full=True, executor=executor).snapshot is not None
+    table.rescale(executor, buckets=4)
+    assert table.delete("id < 10", executor).rows_matched == 10
+
+
+def test_large_inputs_and_dataframes_go_to_spark(table, spark, monkeypatch):
+    sessions = []
+
+    def session():
+        sessions.append(spark)
+        return spark
+
+    executor = new_executor("auto", session)
+    table.upsert(spark.createDataFrame(ROWS.to_pandas()), executor=executor)
+    assert sessions
+    table.upsert(ROWS, executor=executor)
+    monkeypatch.setattr(executors, "SPARK_FROM_BYTES", 1)
+    sessions.clear()
+    read = table.scan()
+    assert read.to_arrow(executor).num_rows == read.count(executor) == 100
+    assert table.compact(full=True, executor=executor).snapshot is not None
+    table.rescale(executor, buckets=4)
+    assert len(sessions) >= 4
+    assert table.count() == 100
+
+
+SERVED_COLUMNS = {"part": "STRING", "id": "INT", "value": "INT"}
+SCHEMA = Schema.of(
+    SERVED_COLUMNS, primary_keys=["part", "id"], partition_keys=["part"], options={"bucket": "-1"}
+)
+
+
+def rows(start, value):
+    named = [{"part": "ab"[n % 2], "id": n, "value": value} for n in range(start, start + 6)]
+    return rows_to_arrow(named, SCHEMA)
+
+
+def test_spark_writes_compacts_changes_and_reads_what_a_server_keeps(executor, spark, tmp_path):
+    server = ServedCatalog(str(tmp_path / "warehouse"))
+    catalog = TableCatalog(server)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    server.answers.append(Answer.LOST_AFTER)
+    for start, value in ((0, 1), (3, 2)):
+        table.new_write_builder().write(spark.createDataFrame(rows(start, value)), executor)
+    table.new_compaction_builder().with_strategy("full").run(executor)
+    table.alter([add_column("more", "INT")])
+    table = catalog.get_table("db.t")
+    change = table.new_row_change_builder()
+    assert change.update({"value": parse_expression("value * 10")}, "id = 8", executor)
+    assert change.delete("id < 2", executor).rows_matched == 2
+    plan = table.new_read_builder().with_columns(list(SERVED_COLUMNS)).plan()
+    found = executor.to_dataframe(plan.context, plan.splits).toArrow()
+    expected = [("ab"[n % 2], n, 1 if n < 3 else 20 if n == 8 else 2) for n in range(2, 9)]
+    assert plain_rows(found, SERVED_COLUMNS) == sorted(expected, key=repr)
+    assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, 6))
+    assert server.bypassed == []

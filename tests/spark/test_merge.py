@@ -13,7 +13,6 @@ import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.merge_source import WhenMatched
 from tests.testkit.row_changing import (
@@ -28,6 +27,7 @@ from tests.testkit.row_changing import (
     write,
 )
 from tests.testkit.rows import rows_to_arrow
+from tests.testkit.tables import new_table
 
 pytestmark = pytest.mark.spark
 clientserver = pytest.importorskip("py4j.clientserver")
@@ -134,7 +134,7 @@ def test_keys_of_many_types(spark, new_catalog):
         "n": "SMALLINT",
         "v": "INT",
     }
-    table = new_catalog.create_table("db.t", Schema.of(columns, partition_keys=["n"]))
+    table = new_table(new_catalog, columns, partition_keys=["n"])
     day, at = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 0, 5000)
     row = {"flag": True, "day": day, "price": Decimal("-1.50"), "at": at, "raw": b"\0x"}
     rows = [{**row, "text": "é", "n": 1, "v": 1}, {**row, "text": None, "n": 1, "v": 2}]

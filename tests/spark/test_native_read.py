@@ -3,12 +3,15 @@
 import dataclasses
 import datetime as dt
 from decimal import Decimal
+from itertools import cycle
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
@@ -17,12 +20,24 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     RenameColumn,
     UpdateColumnType,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import ArrayType, bigint, integer, string
+from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, Or, bind
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import (
+    ArrayType,
+    AtomicType,
+    TypeRoot,
+    bigint,
+    integer,
+    string,
+    timestamp,
+)
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
-from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.predicate_truth import truth
+from tests.testkit.rows import plain_rows
+from tests.testkit.spark_settings import session_with
+from tests.testkit.tables import new_table, write
 
 native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
@@ -34,24 +49,8 @@ ORC_NAMES = ("flag", "tiny", "small", "number", "big", "real", "double", "price"
 ORC_TYPES = {name: ALL_TYPES[name] for name in ORC_NAMES}
 
 
-def write(table, rows):
-    arrow = rows_to_arrow(rows, Schema(fields=table.schema.fields))
-    return table.new_write_builder().write(arrow.to_reader(), EmbeddedExecutor())
-
-
-def create(catalog, columns=COLUMNS, rows=(), **kwargs):
-    table = catalog.create_table("db.t", Schema.of(columns, **kwargs))
-    if rows:
-        write(table, rows)
-    return table
-
-
 def some_rows(count=9):
     return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in range(count)]
-
-
-def some_rows_with(name):
-    return [{**row, name: None} for row in some_rows()]
 
 
 def ways(session, read):
@@ -72,7 +71,7 @@ def test_every_type_reads_alike(spark, new_catalog):
     early = {**A_ROW, "day": dt.date(1500, 2, 28), "local": dt.datetime(1700, 1, 1)}
     rows = [A_ROW, NOTHING, early]
     listed = [{name: row[name] for name in PLAIN_TYPES} for row in rows]
-    table = create(new_catalog, PLAIN_TYPES, listed)
+    table = new_table(new_catalog, PLAIN_TYPES, *listed)
     by_spark, by_engine = ways(spark, table.new_read_builder())
     assert by_spark == by_engine
 
@@ -80,7 +79,7 @@ def test_every_type_reads_alike(spark, new_catalog):
 @pytest.mark.spark
 def test_orc_files_read_alike(spark, new_catalog):
     listed = [{name: row[name] for name in ORC_TYPES} for row in (A_ROW, NOTHING)]
-    table = create(new_catalog, ORC_TYPES, listed, options={"file.format": "orc"})
+    table = new_table(new_catalog, ORC_TYPES, *listed, options={"file.format": "orc"})
     table = table.alter(
         [
             RenameColumn(field_names=("number",), new_name="whole"),
@@ -97,7 +96,7 @@ def test_orc_files_read_alike(spark, new_catalog):
 def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
     columns = {**COLUMNS, "local": "TIMESTAMP(3)", "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     start = {"local": dt.datetime(1970, 1, 1), "instant": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}
-    table = create(new_catalog, columns, [{**row, **start} for row in some_rows()])
+    table = new_table(new_catalog, columns, *({**row, **start} for row in some_rows()))
     session_reads = spark.read.format("paimon_assets").load(table.path)
     frame = executor_module.SparkExecutor(spark).to_dataframe
     for name, literal in (("local", "TIMESTAMP_NTZ"), ("instant", "TIMESTAMP_LTZ")):
@@ -118,7 +117,7 @@ def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
 @pytest.mark.parametrize("fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", ArrayType(element=integer())])
 def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, fine):
     options = {"file.format": "orc"}
-    table = create(new_catalog, {**COLUMNS, "fine": fine}, some_rows_with("fine"), options=options)
+    table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
     for columns, plain in ((None, False), (["id", "part"], True)):
         plan = table.new_read_builder().with_columns(columns).plan()
         schemas = native_read.PlainSchemas.of(plan.context)
@@ -143,7 +142,7 @@ def test_partition_columns_come_from_the_metadata(spark, new_catalog, keys):
         "flag": [True, False, None],
     }
     rows = [{"id": n, **{name: values[name][n] for name in keys}} for n in range(3)]
-    table = create(new_catalog, {"id": "BIGINT", **keys}, rows, partition_keys=list(keys))
+    table = new_table(new_catalog, {"id": "BIGINT", **keys}, *rows, partition_keys=list(keys))
     plan = table.new_read_builder().plan()
     assert len(plan.splits) == 3
     for columns in (None, [*keys, "id"]):
@@ -188,21 +187,17 @@ def test_predicates_pass_the_same_rows(spark, new_catalog, zone):
         }
         for row in some_rows()
     ]
-    table = create(new_catalog, types, [*rows, dict.fromkeys(types)])
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
+    table = new_table(new_catalog, types, *rows, dict.fromkeys(types))
+    with session_with(spark, **{"spark.sql.session.timeZone": zone}):
         for text in WHERE:
             read = table.new_read_builder().with_columns(["id", "flag"]).with_filter(text)
             by_spark, by_engine = ways(spark, read)
             assert (by_spark, bool(by_engine)) == (by_engine, True), text
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 @pytest.mark.spark
 def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_catalog):
-    table = create(new_catalog, rows=some_rows(), options={"file.format": "parquet"})
+    table = new_table(new_catalog, COLUMNS, *some_rows(), options={"file.format": "parquet"})
     table = table.alter(
         [
             RenameColumn(field_names=("value",), new_name="amount"),
@@ -210,7 +205,7 @@ def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_
             AddColumn(field_names=("extra",), data_type=string()),
         ]
     )
-    write(table, [{"id": 50, "part": "c", "amount": 2**40, "extra": "new"}])
+    write(table, {"id": 50, "part": "c", "amount": 2**40, "extra": "new"})
     executor = executor_module.SparkExecutor(spark)
     plan = table.new_read_builder().plan()
     native, left = native_read.read_natively(spark, plan.context, plan.splits)
@@ -238,7 +233,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
     spark, new_catalog, tmp_path
 ):
     columns = {"id": "BIGINT", "amount": "INT", "part": "STRING", "day": "INT"}
-    table = create(new_catalog, columns, partition_keys=["part", "day"])
+    table = new_table(new_catalog, columns, partition_keys=["part", "day"])
     table.segments().add(foreign_folder(tmp_path / "home"), EmbeddedExecutor())
     table = table.alter(
         [
@@ -248,7 +243,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
             AddColumn(field_names=("extra",), data_type=string()),
         ]
     )
-    write(table, [{"amount": 9, "id": 1, "extra": "e", "part": "own", "day": 3}])
+    write(table, {"amount": 9, "id": 1, "extra": "e", "part": "own", "day": 3})
     everything = table.new_read_builder()
     by_spark, by_engine = ways(spark, everything)
     assert (by_spark, len(by_engine)) == (by_engine, 85)
@@ -267,7 +262,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
 def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark, new_catalog):
     rows = [{"id": n, "day": dt.date(2024, 1, 1 + n)} for n in range(18)]
     # Folders of dates are called by day numbers, which Spark would not take for dates.
-    table = create(new_catalog, {"id": "BIGINT", "day": "DATE"}, rows, partition_keys=["day"])
+    table = new_table(new_catalog, {"id": "BIGINT", "day": "DATE"}, *rows, partition_keys=["day"])
     plan = table.new_read_builder().plan()
     native, left = native_read.read_natively(spark, plan.context, plan.splits)
     assert (native.count(), len(left)) == (16, 2)
@@ -282,7 +277,7 @@ def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark,
 def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = spark.conf.get(setting)
-    ways(spark, create(new_catalog, rows=some_rows()).new_read_builder())
+    ways(spark, new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder())
     assert spark.conf.get(setting) == before
 
 
@@ -307,7 +302,7 @@ def test_folders_must_say_the_partition_in_spark_words(folder, base):
 
 @pytest.mark.spark
 def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse):
-    table = create(new_catalog, rows=some_rows())
+    table = new_table(new_catalog, COLUMNS, *some_rows())
     plan = table.new_read_builder().plan()
     executor = executor_module.SparkExecutor(spark)
     planned = executor.to_dataframe(plan.context, plan.splits)
@@ -323,7 +318,7 @@ def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse
 
 @pytest.mark.spark
 def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, new_catalog):
-    table = create(new_catalog, rows=some_rows())
+    table = new_table(new_catalog, COLUMNS, *some_rows())
 
     def frame(where):
         plan = table.new_read_builder().with_filter(where).plan()
@@ -338,7 +333,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
     assert of_jvm(relation_of(first)) == of_jvm(relation_of(second))
     joined = first.join(second, first.id == second.id + 1)
     assert sorted(row[0] for row in joined.select(first.id).collect()) == [3]
-    write(table, [{"id": 9, "part": "a", "value": 1}])
+    write(table, {"id": 9, "part": "a", "value": 1})
     assert sorted(row.id for row in frame("id > 7").collect()) == [8, 9]
 
 
@@ -368,7 +363,7 @@ def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_cata
         pq.write_table(pa.table({"value": values}), folder / "1.parquet")
 
     replace([1, 2, 3])
-    table = create(new_catalog, {"value": "BIGINT"})
+    table = new_table(new_catalog, {"value": "BIGINT"})
     table.segments().add(SegmentSource(path=str(folder)), EmbeddedExecutor())
 
     def values():
@@ -385,17 +380,14 @@ def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_cata
 
 @pytest.mark.spark
 def test_the_setting_turns_it_off(spark, new_catalog):
-    plan = create(new_catalog, rows=some_rows()).new_read_builder().plan()
-    spark.conf.set(native_read.NATIVE_READ, "false")
-    try:
+    plan = new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder().plan()
+    with session_with(spark, **{native_read.NATIVE_READ: "false"}):
         native, left = native_read.read_natively(spark, plan.context, plan.splits)
-    finally:
-        spark.conf.unset(native_read.NATIVE_READ)
     assert (native, left) == (None, list(plan.splits))
 
 
 def planned(catalog, **kwargs):
-    plan = create(catalog, rows=some_rows(), **kwargs).new_read_builder().plan()
+    plan = new_table(catalog, COLUMNS, *some_rows(), **kwargs).new_read_builder().plan()
     return plan.context, plan.splits[0]
 
 
@@ -452,7 +444,221 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
     ],
 )
 def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra, alike):
-    table = create(new_catalog, {**COLUMNS, "extra": extra})
+    table = new_table(new_catalog, {**COLUMNS, "extra": extra})
     fits = native_read.columns_fit(table.new_read_builder().plan().context)
     assert fits is alike
     assert native_read.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)
+
+
+MOMENTS = (
+    -62_135_596_800_000_000,  # the first day of year 1
+    -14_825_000_000_123_456,  # 1500, a day the two calendars call differently
+    -12_219_292_800_000_001,  # the last moment before the calendars met
+    -2_208_988_800_000_001,  # before 1900, when zones had odd minutes
+    -1,
+    0,
+    1_709_251_199_999_999,
+    253_402_300_799_999_999,  # the last of year 9999
+    None,
+)
+"""Microseconds since 1970."""
+TIMES = {"n": "INT", "local": "TIMESTAMP(6)", "instant": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
+
+
+def as_unit(unit, part=slice(None)):
+    """Return one row a moment, of both kinds, in a unit."""
+    kept = list(enumerate(MOMENTS))[part]
+    micros = pa.array([moment for _, moment in kept], pa.timestamp("us"))
+    local = pc.cast(micros, pa.timestamp(unit), safe=False)
+    instant = pc.cast(local.cast(pa.int64()), pa.timestamp(unit, tz="UTC"))
+    numbers = pa.array([number for number, _ in kept], pa.int32())
+    return pa.table({"n": numbers, "local": local, "instant": instant})
+
+
+MICROS, MILLIS = as_unit("us"), as_unit("ms")
+MIXED = MICROS.set_column(1, "local", MILLIS.column("local"))
+
+
+def in_micros(rows):
+    """Return the rows in order, moments as microseconds."""
+    columns = [rows.column("n").to_pylist()]
+    for name in ("local", "instant"):
+        column = rows.column(name)
+        micros = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+        columns.append(micros.to_pylist())
+    return sorted(zip(*columns, strict=True))
+
+
+def imported(catalog, folder, *files, columns=TIMES):
+    """Return a table of files of others: (rows, how to write them)."""
+    folder.mkdir()
+    for number, (rows, how) in enumerate(files):
+        pq.write_table(rows, folder / f"{number}.parquet", **how)
+    options = {"source.split.target-size": "1 kb"}  # a split a file
+    table = catalog.create_table("db.times", Schema.of(columns, options=options))
+    table.segments().add(SegmentSource(path=str(folder)), EmbeddedExecutor(threads=1))
+    return table
+
+
+def left_over(table, columns=None):
+    """Return how many files are not read by Spark itself."""
+    plan = table.new_read_builder().with_columns(columns).plan()
+    assert native_read.columns_fit(plan.context)
+    schemas = native_read.PlainSchemas.of(plan.context)
+    plain = [split for split in plan.splits if native_read.is_plain(plan.context, split, schemas)]
+    taken = native_read.with_plain_times(plan.context, plain)
+    files = sum(len(split.data_files) for split in plan.splits)
+    return files - sum(len(split.data_files) for split in taken)
+
+
+FILTERS = (
+    None,
+    "local < TIMESTAMP '1582-10-15 00:00:00'",
+    "instant >= TIMESTAMP '1899-12-31 23:59:59.999999'",
+    "instant < TIMESTAMP '1970-01-01 00:00:00.000500'",
+    "local < TIMESTAMP '1970-01-01 00:00:00.000500' AND local > TIMESTAMP '1969-12-31 23:59:59'",
+)
+
+
+@pytest.mark.spark
+def test_moments_read_alike(spark, new_catalog, tmp_path):
+    table = imported(
+        new_catalog,
+        tmp_path / "in",
+        (MICROS, {}),
+        (MICROS, {"store_schema": False}),
+        (MIXED, {}),
+        (MIXED.slice(5, 1), {}),  # a file whose statistics say that it holds one moment
+    )
+    for zone, where in zip(cycle(["America/Los_Angeles", "Asia/Kolkata"]), FILTERS, strict=False):
+        read = table.new_read_builder().with_filter(where)
+        plan = read.plan()
+        with session_with(spark, **{"spark.sql.session.timeZone": zone}):
+            native, left = native_read.read_natively(spark, plan.context, plan.splits)
+            assert left == []
+            by_spark, by_engine = in_micros(native.toArrow()), in_micros(read.to_arrow())
+        assert by_spark == by_engine, where
+        assert by_spark
+
+
+@pytest.mark.spark
+def test_what_spark_would_read_otherwise_is_the_engines(spark, new_catalog, tmp_path):
+    files = ((MILLIS, {}), (MICROS.slice(3, 4), {"use_deprecated_int96_timestamps": True}))
+    table = imported(new_catalog, tmp_path / "in", *files)
+    executor = executor_module.SparkExecutor(spark)
+    for where in (None, "instant < TIMESTAMP '1970-01-01 00:00:00.000500'"):
+        read = table.new_read_builder().with_filter(where)
+        plan = read.plan()
+        assert native_read.read_natively(spark, plan.context, plan.splits)[0] is None
+        frame = executor.to_dataframe(plan.context, plan.splits)
+        assert in_micros(frame.toArrow()) == in_micros(read.to_arrow())
+
+
+SPARK_2 = MICROS.replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
+SPARK_3 = MICROS.replace_schema_metadata({"org.apache.spark.version": "3.5.1"})
+OLD_DAYS = SPARK_3.replace_schema_metadata(
+    {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "left"),
+    [
+        (MICROS, {}, {"local": 0, "instant": 0}),
+        (SPARK_3, {}, {"local": 0, "instant": 0}),
+        (MILLIS, {}, {"local": 0, "instant": 1}),
+        (MICROS.slice(3, 4), {"use_deprecated_int96_timestamps": True}, {"local": 1, "instant": 1}),
+        (as_unit("ns", slice(3, 7)), {}, {"local": 1, "instant": 1}),
+        (SPARK_2, {}, {"n": 0, "local": 1, "instant": 1}),
+        (OLD_DAYS, {}, {"n": 0, "local": 1, "instant": 1}),
+    ],
+    ids=["micros", "spark-3", "millis", "int96", "nanos", "spark-2", "old-days"],
+)
+def test_the_footer_tells_what_spark_may_read(new_catalog, tmp_path, rows, how, left):
+    table = imported(new_catalog, tmp_path / "in", (rows, how))
+    assert {name: left_over(table, ["n", name]) for name in left} == left
+
+
+def test_files_finer_than_their_column_are_the_engines(new_catalog, tmp_path):
+    columns = {**TIMES, "local": "TIMESTAMP(3)"}
+    files = ((MICROS, {}), (MIXED, {}))
+    table = imported(new_catalog, tmp_path / "in", *files, columns=columns)
+    assert left_over(table, ["n", "local"]) == 1
+    assert left_over(table, ["n", "instant"]) == 0
+
+
+def test_timestamps_inside_of_others_and_days_of_the_old_calendar(new_catalog, tmp_path):
+    listed = pa.table(
+        {
+            "many": pa.array([[dt.datetime(2024, 1, 1)]], pa.list_(pa.timestamp("us"))),
+            "days": pa.array([[dt.date(1500, 1, 1)]], pa.list_(pa.date32())),
+            "n": pa.array([1], pa.int32()),
+        }
+    )
+    columns = {
+        "many": ArrayType(element=timestamp(6)),
+        "days": ArrayType(element=AtomicType(root=TypeRoot.DATE)),
+        "n": "INT",
+    }
+    old = listed.replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
+    table = imported(new_catalog, tmp_path / "in", (listed, {}), (old, {}), columns=columns)
+    assert left_over(table, ["many", "n"]) == 2
+    assert left_over(table, ["days", "n"]) == 1
+    assert left_over(table, ["n"]) == 0
+
+
+def test_a_file_that_is_gone_is_left_to_the_engine_which_says_so(new_catalog, tmp_path):
+    table = imported(new_catalog, tmp_path / "in", (MICROS, {}))
+    plan = table.new_read_builder().plan()
+    (tmp_path / "in" / "0.parquet").unlink()
+    assert native_read.with_plain_times(plan.context, plan.splits) == []
+
+
+fn = pytest.importorskip("pyspark.sql.functions")
+
+VALUES = {
+    "DATE": [dt.date(1, 1, 1), dt.date(1500, 2, 28), dt.date(1582, 10, 10), dt.date(9999, 12, 31)],
+    "DECIMAL(38, 18)": [
+        Decimal("31220790540110890334.307305486952057721"),
+        Decimal("31220790540110890334.307305486952057722"),
+        Decimal("-0.000000000000000001"),
+    ],
+    "TIMESTAMP(6)": [dt.datetime(1, 1, 1), dt.datetime(1582, 10, 10, 1, 2, 3, 4)],
+    "BIGINT": [2**63 - 1, -(2**63)],
+    "STRING": ["", "a'b\\n", "\U0010ffff"],
+}
+SCHEMA = first_table_schema(
+    Schema.of({f"c{number}": text for number, text in enumerate(VALUES)}), time_millis=0
+)
+
+
+@pytest.mark.parametrize("join", [And, Or])
+def test_a_wide_filter_is_left_to_the_engine(join):
+    wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
+    assert native_read.to_condition(bind(wide, SCHEMA), SCHEMA) is None
+
+
+@pytest.mark.spark
+def test_the_same_rows_pass(spark):
+    most = max(map(len, VALUES.values()))
+    columns = [[*values, *[None] * (most - len(values))] for values in VALUES.values()]
+    names = SCHEMA.field_names
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(SCHEMA.fields))
+    frame = spark.createDataFrame(arrow).persist()
+    questions = [
+        Comparison(name, op, value)
+        for name, values in zip(names, VALUES.values(), strict=True)
+        for value in values
+        for op in (CompareOp.EQ, CompareOp.LT, CompareOp.GE)
+    ]
+    conditions = [
+        native_read.to_condition(bind(question, SCHEMA), SCHEMA) for question in questions
+    ]
+    assert all(condition is not None for condition in conditions)
+    (counts,) = frame.select(
+        *(fn.expr(f"count_if({condition})") for condition in conditions)
+    ).collect()
+    expected = [sum(truth(question, row) is True for row in rows) for question in questions]
+    assert list(counts) == expected
+    frame.unpersist()

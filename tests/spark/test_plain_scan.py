@@ -3,7 +3,6 @@
 import datetime as dt
 import decimal
 import logging
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as papq
@@ -13,6 +12,7 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.spark_settings import session_with
 
 plain_scan_module = pytest.importorskip("paimon_assets.spark.shortcuts.plain_scan")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
@@ -60,18 +60,6 @@ def rows_of(count):
         ]
         columns[name] = pa.array(found, kind)
     return pa.table(columns)
-
-
-@contextmanager
-def session_with(spark, **settings):
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def scan_of(frame):

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.job_names import names_of_jobs
 from tests.testkit.retyped_keys import retype, write_on
+from tests.testkit.tables import new_table, write
 
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
@@ -51,16 +50,6 @@ def paths(tmp_path):
     return names
 
 
-def created(catalog, name, *, primary_keys=(), partition_keys=(), options=()):
-    schema = Schema.of(
-        COLUMNS,
-        primary_keys=list(primary_keys),
-        partition_keys=list(partition_keys),
-        options=dict(options),
-    )
-    return catalog.create_table(f"db.{name}", schema)
-
-
 def entries_of(table):
     """Return what the manifests say, without what no two writes share."""
     return sorted(
@@ -77,7 +66,8 @@ def plain_rows(table):
 def test_files_that_are_routed_where_they_are_read_make_the_same_entries(
     spark, new_catalog, paths, kind
 ):
-    short, long = (created(new_catalog, name, **TABLES[kind]) for name in ("short", "long"))
+    names = ("db.short", "db.long")
+    short, long = (new_table(new_catalog, COLUMNS, name=name, **TABLES[kind]) for name in names)
     frame = sources.files_to_dataframe(spark, paths, "parquet")
     computed = frame.select("*")
     assert python_rows(frame) is not None
@@ -98,8 +88,7 @@ def test_rows_that_spark_keeps_are_not_read_again(spark, paths):
 def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catalog):
     """Nanoseconds would be cut, and Spark before 4.1 has no time of day."""
     columns = {"id": "BIGINT", "at": "TIMESTAMP(9)", "time": "TIME(3)"}
-    schema = Schema.of(columns, primary_keys=["id"], options={"bucket": "1"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(new_catalog, columns, primary_keys=["id"], options={"bucket": "1"})
     ids = pa.array(range(20), pa.int64())
     rows = pa.table(
         {
@@ -108,7 +97,7 @@ def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catal
             "time": pa.array(range(20), pa.time32("ms")),
         }
     )
-    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    write(table, rows)
     before = plain_rows(table)
     table.rescale(executor_module.SparkExecutor(spark), buckets=3)
     assert {entry.bucket for entry in table.state.live_files()} == {0, 1, 2}
@@ -116,13 +105,14 @@ def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catal
 
 
 def test_keys_of_another_type_are_sorted_and_rewritten_by_tasks(spark, new_catalog):
-    schema = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "3"})
-    table = new_catalog.create_table("db.t", schema)
+    table = new_table(
+        new_catalog, {"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "3"}
+    )
     for run in range(3):
         ids = range(-20 + run, 20 - run)
         values = pa.array([run] * len(ids), pa.int32())
         rows = pa.table({"id": pa.array(ids, pa.int32()), "n": values})
-        table.new_write_builder().write(rows, EmbeddedExecutor(1))
+        write(table, rows)
     retype(table, "id", "STRING NOT NULL")
     table = new_catalog.get_table("db.t")
     write_on(table, pa.table({"id": ["-1", "7"], "n": pa.array([8, 9], pa.int32())}))
@@ -137,7 +127,7 @@ def test_keys_of_another_type_are_sorted_and_rewritten_by_tasks(spark, new_catal
 
 def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
     columns = {"id": "INT", "at": "TIMESTAMP(9)", "all": "ARRAY<TIMESTAMP(9)>"}
-    table = new_catalog.create_table("db.t", Schema.of(columns))
+    table = new_table(new_catalog, columns)
     nanoseconds = pa.array(range(1, 21), pa.timestamp("ns"))
     rows = pa.table(
         {
@@ -146,7 +136,7 @@ def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
             "all": pa.array([[each] for each in range(1, 21)], pa.list_(pa.timestamp("ns"))),
         }
     )
-    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    write(table, rows)
     before = plain_rows(table)
     builder = table.new_compaction_builder().with_strategy("sort").with_order(["id"], "order")
     builder.run(executor_module.SparkExecutor(spark))
@@ -158,7 +148,7 @@ def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
 def test_ranges_of_a_curve_are_files_of_about_a_size(spark, new_catalog, curve):
     """Values are dealt by a sample; a range that few rows reach is no reason for another pass."""
     options = {"target-file-size": "20 kb"}
-    table = new_catalog.create_table("db.t", Schema.of({"x": "INT", "y": "INT"}, options=options))
+    table = new_table(new_catalog, {"x": "INT", "y": "INT"}, options=options)
     numbers = range(20_000)
     rows = pa.table(
         {
@@ -166,7 +156,7 @@ def test_ranges_of_a_curve_are_files_of_about_a_size(spark, new_catalog, curve):
             "y": pa.array([each * 104_729 % 20_011 for each in numbers], pa.int32()),
         }
     )
-    table.new_write_builder().write(rows, EmbeddedExecutor(1))
+    write(table, rows)
     before = plain_rows(table)
     builder = table.new_compaction_builder().with_strategy("sort").with_order(["x", "y"], curve)
     builder.run(executor_module.SparkExecutor(spark))

@@ -3,6 +3,7 @@
 import pytest
 
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.spark_settings import session_with
 
 functions = pytest.importorskip("pyspark.sql.functions")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
@@ -25,10 +26,8 @@ THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 @pytest.fixture(autouse=True)
 def small_broadcasts(spark):
     """Let Spark broadcast little, so that what is large is small enough for a test."""
-    before = spark.conf.get(THRESHOLD)
-    spark.conf.set(THRESHOLD, str(LIMIT))
-    yield
-    spark.conf.set(THRESHOLD, before)
+    with session_with(spark, **{THRESHOLD: str(LIMIT)}):
+        yield
 
 
 def merged(spark, catalog, name, rows):

@@ -6,6 +6,7 @@ import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.tables import new_table
 
 streaming = pytest.importorskip("paimon_assets.spark.dataframes.tables")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
@@ -54,7 +55,7 @@ def ids(table):
 @pytest.mark.parametrize("keys", [[], ["id"]])
 def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source, new_catalog, keys):
     options = {"bucket": "1"} if keys else {}
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS, primary_keys=keys, options=options))
+    table = new_table(new_catalog, COLUMNS, primary_keys=keys, options=options)
     sink = streaming.streaming_sink(table)
 
     def committing_then_crashing(batch, number):
@@ -77,7 +78,7 @@ def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source,
 def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
     source, new_catalog, warehouse, tmp_path
 ):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
 
     def write():
         options = {"warehouse": warehouse, "table": "db.t"}
@@ -101,7 +102,7 @@ def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
 
 
 def test_a_new_checkpoint_is_another_writer(source, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     source.add(0)
     source.run(streaming.streaming_sink(table))
     source.checkpoint += "-2"
@@ -111,7 +112,7 @@ def test_a_new_checkpoint_is_another_writer(source, new_catalog):
 
 @pytest.mark.parametrize(("commit_empty", "snapshots"), [(False, 0), (True, 1)])
 def test_an_empty_batch_commits_if_told_to(spark, new_catalog, commit_empty, snapshots):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     sink = streaming.streaming_sink(table, commit_user="me", commit_empty=commit_empty)
     nothing = spark.range(0).selectExpr("id", "id as value")
     sink(nothing, 3)
@@ -120,7 +121,7 @@ def test_an_empty_batch_commits_if_told_to(spark, new_catalog, commit_empty, sna
 
 
 def test_a_batch_that_does_not_fit_ends_the_query_with_the_reason(source, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     source.add(0)
     sink = streaming.streaming_sink(table)
     with pytest.raises(Exception, match="value") as caught:
@@ -130,7 +131,7 @@ def test_a_batch_that_does_not_fit_ends_the_query_with_the_reason(source, new_ca
 
 
 def test_outside_a_query_the_committer_must_be_named(spark, new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(new_catalog, COLUMNS)
     with pytest.raises(Exception, match="commit_user"):
         streaming.streaming_sink(table)(spark.range(1), 0)
 
@@ -138,9 +139,7 @@ def test_outside_a_query_the_committer_must_be_named(spark, new_catalog):
 def test_a_table_is_followed_from_its_state_over_its_changes(
     spark, new_catalog, warehouse, tmp_path
 ):
-    table = new_catalog.create_table(
-        "db.t", Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": "1"})
-    )
+    table = new_table(new_catalog, COLUMNS, primary_keys=["id"], options={"bucket": "1"})
     target = new_catalog.create_table("db.copy", Schema.of(COLUMNS))
     rows = spark.readStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
 
@@ -166,3 +165,83 @@ def test_a_table_is_followed_from_its_state_over_its_changes(
     follow()
     found = target.new_read_builder().to_arrow().to_pylist()
     assert sorted((row["id"], row["value"]) for row in found) == [(1, 0), (2, 1), (2, 3), (3, 3)]
+
+
+micro_batch = pytest.importorskip("paimon_assets.spark.shortcuts.micro_batch")
+
+
+SCHEMA = "id bigint, p string, n bigint"
+BATCH_COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}
+
+
+def run(spark, home, sink):
+    """Run a query over one file of a hundred rows, twenty keys, the last of each the newest."""
+    rows = spark.range(0, 100, 1, 1).selectExpr("id % 20 as id", "string(id % 2) as p", "id as n")
+    rows.write.mode("overwrite").parquet(str(home / "in"))
+    source = spark.readStream.schema(SCHEMA).parquet(str(home / "in"))
+    query = (
+        source.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(home / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_which_batches_are_small(spark, tmp_path, monkeypatch):
+    found = {}
+
+    def sink(batch, _number):
+        narrow = batch.where("n > 3").selectExpr("id", "n + 1 as n")
+        frames = {
+            "as it came": batch,
+            "narrow": narrow,
+            "of two tasks": batch.repartition(2),
+            "grouped": batch.groupBy("id").count(),
+        }
+        found.update({name: micro_batch.is_small_batch(f, tasks=4) for name, f in frames.items()})
+        monkeypatch.setattr(micro_batch, "_SMALL_BYTES", 1)
+        found["large"] = micro_batch.is_small_batch(batch, tasks=4)
+        found["large, of one task"] = micro_batch.is_small_batch(batch, tasks=1)
+
+    run(spark, tmp_path, sink)
+    assert found == {
+        "as it came": True,
+        "narrow": True,
+        "of two tasks": False,
+        "grouped": False,
+        "large": False,
+        "large, of one task": True,
+    }
+
+
+def test_what_is_no_batch_of_a_stream_is_not_small(spark):
+    assert not micro_batch.is_small_batch(spark.range(3), tasks=1)
+    assert not micro_batch.is_small_batch(object(), tasks=1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitions", "bucket"),
+    [(["id"], [], "1"), (["p", "id"], ["p"], "2"), (["id"], [], "-1"), (["id"], ["p"], "-1")],
+    ids=["one bucket", "partitions", "dynamic", "crossing partitions"],
+)
+def test_a_small_batch_is_written_as_any_other(
+    spark, new_catalog, tmp_path, monkeypatch, keys, partitions, bucket
+):
+    schema = Schema.of(
+        BATCH_COLUMNS, primary_keys=keys, partition_keys=partitions, options={"bucket": bucket}
+    )
+    table = new_catalog.create_table("db.t", schema)
+    asked = []
+    executor = pytest.importorskip("paimon_assets.spark.executor")
+    monkeypatch.setattr(
+        executor,
+        "is_small_batch",
+        lambda *frame, **how: asked.append(micro_batch.is_small_batch(*frame, **how)) or asked[-1],
+    )
+    run(spark, tmp_path, streaming.streaming_sink(table))
+    assert asked == [True]
+    rows = table.new_read_builder().to_arrow().to_pylist()
+    assert sorted((row["id"], row["n"]) for row in rows) == [(n, 80 + n) for n in range(20)]
+    for entry in table.state.live_files():
+        assert entry.file.row_count > 0

@@ -38,7 +38,7 @@ def create_database(service: Service, request: Request) -> Answer:
     if not existed:
         service.catalog.create_database(name, ignore_if_exists=True)
     by = request.principal.name
-    service.catalog.databases.create(name, body.options, existed=existed, by=by)
+    service.catalog.describe_database(name, body.options, existed=existed, by=by)
     return None
 
 
@@ -47,7 +47,7 @@ def get_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     if not request.principal.sees(name):
         request.require(Action.DESCRIBE, name)
-    database = service.catalog.databases.get(name)
+    database = service.catalog.get_database(name)
     if not request.principal.may(Action.DESCRIBE, name):
         database = replace(database, options={}, owner="", created_by="", updated_by="")
     return database.to_json()
@@ -58,7 +58,7 @@ def alter_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     request.require(Action.ALTER, name)
     body = request.read(documents.AlterDatabaseRequest)
-    return service.catalog.databases.alter(
+    return service.catalog.alter_database(
         name, removals=body.removals, updates=body.updates, by=request.principal.name
     ).to_json()
 

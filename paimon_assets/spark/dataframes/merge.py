@@ -222,22 +222,18 @@ class FrameSource:
         self._rows = rows = keyed.persist(StorageLevel.DISK_ONLY)
         bounded = rows.select(*source.on_names)
         parts = bounded.mapInArrow(partial(source_bounds, source), ddl(BOUNDS_SCHEMA)).collect()
-        self._refuse_duplicates(rows)
-        bounds = [
-            unpack(bytes(part.bounds), source.bounds_schema)
-            for part in parts
-            if part.bounds is not None
-        ]
-        return self.on.predicate(pa.Table.from_batches(bounds, source.bounds_schema))
-
-    def _refuse_duplicates(self, rows: DataFrame) -> None:
-        source = self._source
         examples = [sf.first(name).alias(name) for name in source.on_names]
         groups = rows.dropna(subset=source.key_names).groupBy(*source.key_names)
         double = groups.agg(sf.count("*").alias("rows"), *examples).where("rows > 1")
         count, *example = double.agg(sf.count("*"), *examples).collect()[0]
         if count:
             raise duplicates(self.on, count, dict(zip(self.on.names, example, strict=True)))
+        bounds = [
+            unpack(bytes(part.bounds), source.bounds_schema)
+            for part in parts
+            if part.bounds is not None
+        ]
+        return self.on.predicate(pa.Table.from_batches(bounds, source.bounds_schema))
 
     def _evaluated(self) -> DataFrame:
         if self._rows is None:
@@ -270,20 +266,23 @@ class FrameSource:
         """Run the tasks; those that match keep their source rows."""
         self._forget_matches()
         session, source, shared = self.frame.sparkSession, self._source, dump(change)
-        hands = _TASKS_A_CORE * parallelism(session)
-        given = distribute([task.input_bytes for task in tasks], hands)
-        slots = partition_slots(max(given) + 1)
-        payloads = session.createDataFrame(
-            pa.table(
-                {
-                    "slot": [slots[hand] for hand in given],
-                    "number": range(len(tasks)),
-                    "payload": [dump(task) for task in tasks],
-                },
-                TASKS_SCHEMA,
-            )
+        most = _TASKS_A_CORE * parallelism(session)
+        owners = distribute([task.input_bytes for task in tasks], most)
+        slots = partition_slots(max(owners) + 1)
+        columns = {
+            "slot": [slots[owner] for owner in owners],
+            "number": range(len(tasks)),
+            "payload": [dump(task) for task in tasks],
+        }
+        payloads = session.createDataFrame(pa.table(columns, TASKS_SCHEMA))
+        places = [StructField(name, IntegerType()) for name in ("slot", "number")]
+        keys = payloads.repartition(len(slots), "slot").mapInArrow(
+            partial(task_keys, shared, source), StructType([*places, *self._key_fields])
         )
-        self._matched = self._join(payloads.repartition(len(slots), "slot"), shared)
+        # Spark cannot know how many keys a task gives: it would take them for few.
+        how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
+        matched = self._evaluated().hint(how).join(keys, source.key_names)
+        self._matched = matched.persist(StorageLevel.DISK_ONLY)
         work = (
             self._matched.select("slot", "number", *source.column_names)
             .unionByName(payloads, allowMissingColumns=True)
@@ -294,17 +293,6 @@ class FrameSource:
         done = work.mapInArrow(partial(change_tasks, shared, source), ddl(ANSWER_SCHEMA))
         with self._named("merge"):
             return done.collect()
-
-    def _join(self, tasks: DataFrame, shared: bytes) -> DataFrame:
-        """Return the source rows that match, each with the task of what it matches, on disk."""
-        rows, source = self._evaluated(), self._source
-        places = [StructField(name, IntegerType()) for name in ("slot", "number")]
-        found_schema = StructType([*places, *self._key_fields])
-        found = tasks.mapInArrow(partial(task_keys, shared, source), found_schema)
-        # Spark cannot know how many keys a task gives: it would take them for few.
-        how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
-        matched = rows.hint(how).join(found, source.key_names)
-        return matched.persist(StorageLevel.DISK_ONLY)
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
         """See `MergeSource`."""

@@ -1,7 +1,7 @@
-"""The size that Spark assumes for a DataFrame of splits, by which it chooses a join.
+"""The size that Spark assumes for a read: without it any table counts 232 bytes, and is broadcast.
 
-Spark takes what a Python function returns for as large as what it is given: here a few bytes of
-splits, so that any table looks small enough to be sent through the driver to every task. No
+Spark chooses joins by sizes. It takes what a Python function returns for as large as what it is
+given: here a few bytes of splits, so that any table would go through the driver to every task. No
 function of a DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a
 sample by its fraction. So what the function is given is united with a sample of nothing that Spark
 cannot see to be nothing, hence does not leave out: of an RDD, of which Spark knows neither columns

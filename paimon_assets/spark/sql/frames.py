@@ -12,6 +12,7 @@ other catalogs, files.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
-from paimon_assets.spark.sql.pushdown import NarrowReads, Placeholders, needs, shows_plans
+from paimon_assets.spark.sql.pushdown import narrow_read, needs, placeholder, shows_plans
 
 Place = Callable[[ReadBuilder], DataFrame]
 _MOST_VIEWS = 30
@@ -56,12 +57,19 @@ class Frames:
         self.known.clear()
         if not shows_plans(self.session):
             return self.composed(text, lambda read: to_spark(read, self.session), given)
-        placeholders = Placeholders(session=self.session)
-        query = self.composed(text, placeholders.frame, given)
-        if not placeholders.reads:
+        reads: list[ReadBuilder] = []
+
+        def place(read: ReadBuilder) -> DataFrame:
+            reads.append(read)
+            return placeholder(self.session, read, len(reads))
+
+        query = self.composed(text, place, given)
+        if not reads:
             return query
-        reads = NarrowReads(session=self.session, needs=needs(query, placeholders.reads))
-        return self.composed(text, reads.frame, given)
+        needed, numbers = needs(query, reads), count(1)
+        return self.composed(
+            text, lambda read: narrow_read(self.session, read, needed.get(next(numbers))), given
+        )
 
     def composed(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None

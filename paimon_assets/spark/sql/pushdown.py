@@ -10,7 +10,7 @@ A Connect client is not shown the plan: there, tables are read whole where Spark
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -84,53 +84,34 @@ class Need:
         return Need(columns=columns, predicate=predicate)
 
 
-@dataclass(slots=True, kw_only=True)
-class Placeholders:
-    """Placeholders for the reads of a query, in the order in which it names them."""
-
-    session: SparkSession
-    reads: list[ReadBuilder] = field(default_factory=list)
-
-    def frame(self, read: ReadBuilder) -> DataFrame:
-        """Return a DataFrame with the columns of a read, which is not to be run."""
-        self.reads.append(read)
-        numbered = self.session.range(_FIRST_NUMBER, _FIRST_NUMBER + len(self.reads))
-        return numbered.mapInArrow(lambda _: iter(()), to_spark_schema(read.fields()))
+def placeholder(session: SparkSession, read: ReadBuilder, number: int) -> DataFrame:
+    """Return a DataFrame with the columns of a query's read, which is not to be run."""
+    numbered = session.range(_FIRST_NUMBER, _FIRST_NUMBER + number)
+    return numbered.mapInArrow(lambda _: iter(()), to_spark_schema(read.fields()))
 
 
-@dataclass(slots=True, kw_only=True)
-class NarrowReads:
-    """The same reads in the same order, each as far as it is needed."""
-
-    session: SparkSession
-    needs: Mapping[int, Need]
-    _count: int = 0
-
-    def frame(self, read: ReadBuilder) -> DataFrame:
-        """Return the rows of a read; columns nobody looks at hold any value their types have."""
-        self._count += 1
-        need = self.needs.get(self._count)
-        if need is None:
-            return to_spark(read, self.session)
-        fields = read.fields()
-        if len({each.name.lower() for each in fields}) < len(fields):
-            return to_spark(read, self.session)  # Spark could not say which of them is kept
-        fitting = fitting_parts(need.predicate, read.read_schema())
-        read = read.with_filter(fitting)
-        unread = {
-            column.name: value
-            for column in to_spark_schema(fields)
-            if need.columns is not None
-            and column.name not in need.columns
-            and (value := _any_value(column)) is not None
-        }
-        if not unread:
-            return to_spark(read, self.session)
-        names = [each.name for each in fields if each.name not in unread]
-        rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
-        return to_spark(rows, self.session).select(
-            *(unread.get(each.name, fn.col(quoted(each.name))) for each in fields)
-        )
+def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> DataFrame:
+    """Return the rows of a read; columns nobody looks at hold any value their types have."""
+    fields = read.fields()
+    # Of names that differ in case only, Spark could not say which are needed.
+    if need is None or len({each.name.lower() for each in fields}) < len(fields):
+        return to_spark(read, session)
+    fitting = fitting_parts(need.predicate, read.read_schema())
+    read = read.with_filter(fitting)
+    unread = {
+        column.name: value
+        for column in to_spark_schema(fields)
+        if need.columns is not None
+        and column.name not in need.columns
+        and (value := _any_value(column)) is not None
+    }
+    if not unread:
+        return to_spark(read, session)
+    names = [each.name for each in fields if each.name not in unread]
+    rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
+    return to_spark(rows, session).select(
+        *(unread.get(each.name, fn.col(quoted(each.name))) for each in fields)
+    )
 
 
 def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
