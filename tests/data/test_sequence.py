@@ -1,17 +1,46 @@
-"""Padding against exact arithmetic, overflow, and the counting of wraps."""
+"""Padding: exact arithmetic, overflow, wraps, every vector of Java, and the promise of columns.
+
+The vectors are those of the last Java version that had padding. The promise, step by step: a
+counter's unit (without one, the value itself) decides, then the flag where it stands before the
+counter, then arrival. What is accepted keeps it, though readers order by the column first; what is
+refused does not, by an example.
+"""
+
+import csv
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.cast import first_failing
 from paimon_assets.engine.data.sequence import UnitCounter, WrapCounter, field_to_long, pad
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
-from paimon_assets.engine.spec.options.all_options import SequencePadding
-from paimon_assets.engine.spec.types.data_types import DataField, bigint, string, timestamp
+from paimon_assets.engine.spec.options.all_options import SequencePadding, parse_paddings
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.types.data_types import (
+    TIMESTAMP_ROOTS,
+    DataField,
+    TypeRoot,
+    bigint,
+    string,
+    timestamp,
+)
+from paimon_assets.engine.spec.types.literals import to_internal
+from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.compacting import compact
+from tests.testkit.effort import often
+from tests.testkit.model import parse_row_kind
 
 FLAG, SECOND, MILLI = (
     SequencePadding.ROW_KIND_FLAG,
@@ -198,3 +227,231 @@ def test_of_a_timestamp_all_milliseconds_of_a_second_are_counted_together():
     second = config(SECOND, data_type=timestamp(3))
     counter = UnitCounter(config=second, highest_stored=highest_of([4_000_041]))
     assert counter.count(longs(4999, 4001, 5000, 4500), adds(4))[0].tolist() == [42, 43, 0, 44]
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "sequence_vectors.csv"
+VECTORS = list(csv.DictReader(GOLDEN.read_text(encoding="utf-8").splitlines()))
+NANOS_PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+MORE = [
+    # field_type, field_value, auto_padding, incr_id, row_kind, expected_sequence
+    ("INT", "1685548953", "second-to-micro", "0", "+I", "1685548953000000"),
+    ("INT", "1685548953", "second-to-micro", "999999", "+I", "1685548953999999"),
+    ("BIGINT", "-1", "row-kind-flag", "0", "-U", "-2"),
+    ("DECIMAL(2,1)", "1.0", "second-to-micro", "5", "+I", "1000005"),
+    ("DECIMAL(3,2)", "-9.99", "", "0", "+I", "-9"),
+    ("DECIMAL(38,0)", "18446744073709551617", "", "0", "+I", "1"),
+    ("BIGINT", "9223372036855", "second-to-micro", "0", "+I", "-9223372036854551616"),
+    ("FLOAT", "2.81", "millis-to-micro", "5", "+I", "2005"),
+    ("DOUBLE", "nan", "", "0", "+I", "0"),
+    ("DOUBLE", "-1e30", "", "0", "+I", str(-(2**63))),
+    ("INT", "1685548953", "second-to-micro,row-kind-flag", "5", "-U", "3371097906000010"),
+    ("INT", "1685548953", "second-to-micro,row-kind-flag", "6", "-D", "3371097906000012"),
+    # only the first second-to-micro looks at the type; after another step it still divides
+    ("TIMESTAMP(0)", "1970-01-01 00:00:02", "second-to-micro,second-to-micro", "3", "+I",
+     "2000003000003"),
+    ("TIMESTAMP(0)", "1970-01-01 00:00:02", "row-kind-flag,second-to-micro", "3", "+I", "4000003"),
+    ("STRING", "9223372036854775808", "", "0", "+I", "ERROR(NumberFormatException)"),
+    ("STRING", "-009223372036854775808", "", "0", "+I", str(-(2**63))),
+    ("STRING", "-", "", "0", "+I", "ERROR(NumberFormatException)"),
+    ("STRING", " 1", "", "0", "+I", "ERROR(NumberFormatException)"),
+    ("BOOLEAN", "true", "", "0", "+I", "ERROR(UnsupportedOperationException)"),
+]  # fmt: skip
+ALL = VECTORS + [dict(zip(VECTORS[0], row, strict=True)) for row in MORE]
+
+
+def data_type_of(text):
+    zoned = text.replace("TIMESTAMP_LTZ", "TIMESTAMP") + " WITH LOCAL TIME ZONE"
+    return parse_type(zoned if text.startswith("TIMESTAMP_LTZ") else text)
+
+
+def column_of(text, data_type):
+    arrow_type = to_arrow_type(data_type)
+    if text == "NULL":
+        return pa.nulls(1, arrow_type)
+    if data_type.root is TypeRoot.VARBINARY:
+        return pa.array([bytes.fromhex(text[2:])], arrow_type)
+    if data_type.root is TypeRoot.DECIMAL:
+        return pa.array([Decimal(text)], arrow_type)
+    if data_type.root in TIMESTAMP_ROOTS:
+        seconds, _, fraction = text.partition(".")
+        nanos = to_internal(seconds, data_type, "s") + int(fraction.ljust(9, "0") or 0)
+        count = nanos // NANOS_PER_UNIT[arrow_type.unit]
+        return pa.array([count], pa.int64()).cast(arrow_type)
+    value = to_internal(text, data_type, "s")
+    stored = pa.array([value])
+    return (
+        stored.cast(pa.int32()).cast(arrow_type)
+        if data_type.root is TypeRoot.DATE
+        else (stored.cast(arrow_type))
+    )
+
+
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: " ".join(vector.values()))
+def test_the_number_is_what_java_made(vector):
+    data_type = data_type_of(vector["field_type"])
+    field = DataField(id=0, name="s", type=data_type)
+    steps = parse_paddings(vector["auto_padding"]) if vector["auto_padding"] else ()
+    config = PaddingConfig(field=field, steps=steps, legacy_overflow=True)
+    counters = np.array([int(vector["incr_id"])], dtype=np.int64)
+    is_add = np.array([parse_row_kind(vector["row_kind"]).is_add])
+    column = column_of(vector["field_value"], data_type)
+    if vector["expected_sequence"].startswith("ERROR"):
+        with pytest.raises(InvalidInputError, match="'s'"):
+            field_to_long(column, field)
+        return
+    padded = pad(field_to_long(column, field), counters, is_add, config=config)
+    assert padded.tolist() == [int(vector["expected_sequence"])]
+
+
+def test_the_file_holds_all_vectors():
+    assert len(VECTORS) == 63
+    assert sum(vector["expected_sequence"].startswith("ERROR") for vector in VECTORS) == 8
+
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def instants(step_micros):
+    """A few neighbouring instants on both sides of the epoch."""
+    near = st.integers(-2_000_000 // step_micros, 2_000_000 // step_micros) | st.integers(-3, 3)
+    return near.map(lambda n: EPOCH + timedelta(microseconds=n * step_micros))
+
+
+VALUES = {
+    "BIGINT": st.integers(-5, 5),
+    "DECIMAL(18, 0)": st.integers(-5, 5).map(Decimal),
+    "DECIMAL(10, 2)": st.integers(-250, 250).map(lambda n: Decimal(n) / 100),
+    "TIMESTAMP(0)": instants(1_000_000),
+    "TIMESTAMP(3)": instants(1_000),
+    "TIMESTAMP(6)": instants(1),
+}
+
+
+def table_schema(seq_type, steps, **more):
+    return Schema.of(
+        {"k": "INT", "seq": seq_type, "op": "STRING", "v": "INT"},
+        primary_keys=["k"],
+        options={
+            "bucket": "1",
+            "sequence.field": "seq",
+            "rowkind.field": "op",
+            "sequence.auto-padding": ",".join(steps),
+            **more,
+        },
+    )
+
+
+def is_accepted(seq_type, steps):
+    try:
+        validate_schema(first_table_schema(table_schema(seq_type, steps), time_millis=0))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def promised(value, add, n, steps):
+    """What must decide between records of one key."""
+    counters = [step for step in steps if step is not FLAG]
+    if not counters:
+        return (value, add, n)
+    flag_counts = FLAG in steps[: steps.index(counters[0])]
+    unit = timedelta(seconds=1) if SECOND in steps else timedelta(milliseconds=1)
+    units = (value - EPOCH) // unit if isinstance(value, datetime) else int(value // 1)
+    return (units, add if flag_counts else False, n)
+
+
+def as_read(records, seq_type, steps):
+    """Order (value, add) records as every reader does: by the column, then by the number."""
+    source = DataField(id=0, name="seq", type=parse_type(seq_type))
+    column = pa.array([value for value, _ in records], to_arrow_type(source.type))
+    numbers = pad(
+        field_to_long(column, source),
+        np.arange(len(records), dtype=np.int64),
+        np.array([add for _, add in records]),
+        config=PaddingConfig(field=source, steps=steps, legacy_overflow=False),
+    )
+    # Of equal numbers without a counter the later wins.
+    orders = zip([value for value, _ in records], numbers.tolist(), strict=True)
+    return [(*order, n) for n, order in enumerate(orders)]
+
+
+def keeps_promise(records, seq_type, steps):
+    read = as_read(records, seq_type, steps)
+    said = [promised(value, add, n, steps) for n, (value, add) in enumerate(records)]
+    by_read = sorted(range(len(records)), key=read.__getitem__)
+    return all(said[a] < said[b] for a, b in pairwise(by_read))
+
+
+@given(st.data())
+@settings(max_examples=often(100))
+def test_an_accepted_pair_lets_the_promised_record_win(data):
+    seq_type = data.draw(st.sampled_from(sorted(VALUES)))
+    steps = data.draw(STEPS.filter(lambda steps: steps and is_accepted(seq_type, steps)))
+    records = data.draw(st.lists(st.tuples(VALUES[seq_type], st.booleans()), max_size=8))
+    assert keeps_promise(records, seq_type, steps)
+
+
+def at(**past):
+    return EPOCH + timedelta(seconds=9, **past)
+
+
+@pytest.mark.parametrize(
+    ("seq_type", "steps", "records"),
+    [
+        ("TIMESTAMP(6)", (MILLI,), [(at(microseconds=2), True), (at(microseconds=1), True)]),
+        ("TIMESTAMP(6)", (FLAG, MILLI), [(at(microseconds=2), False), (at(microseconds=1), True)]),
+        ("TIMESTAMP(3)", (SECOND,), [(at(milliseconds=2), True), (at(milliseconds=1), True)]),
+        ("TIMESTAMP(0)", (FLAG, SECOND), [(at(), True), (at(), False)]),
+        ("DECIMAL(10, 2)", (MILLI,), [(Decimal("1.50"), True), (Decimal("1.25"), True)]),
+    ],
+)
+def test_a_refused_pair_would_break_its_promise(seq_type, steps, records):
+    assert not is_accepted(seq_type, steps)
+    assert not keeps_promise(records, seq_type, steps)
+
+
+@pytest.mark.parametrize(
+    ("seq_type", "steps"),
+    [
+        ("TIMESTAMP(6)", (FLAG,)),
+        ("DECIMAL(18, 0)", (FLAG,)),
+        ("DECIMAL(10, 2)", (FLAG,)),
+        ("BIGINT", (SECOND,)),
+        ("TIMESTAMP(0)", (SECOND,)),
+        ("TIMESTAMP(3)", (MILLI,)),
+        ("TIMESTAMP(3)", (FLAG, MILLI)),
+        ("BIGINT", (SECOND, FLAG)),
+    ],
+)
+@given(data=st.data())
+@settings(max_examples=often(12), deadline=None)
+def test_a_table_keeps_what_is_promised_over_many_writes(tmp_path_factory, seq_type, steps, data):
+    few = st.sampled_from(data.draw(st.lists(VALUES[seq_type], min_size=2, max_size=4)))
+    record = st.tuples(st.integers(0, 2), few, st.sampled_from(["+I", "-U"]))
+    commits = data.draw(st.lists(st.lists(record, min_size=1, max_size=6), min_size=1, max_size=6))
+    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
+    catalog.create_database("db")
+    buffer = {"write-buffer-size": data.draw(st.sampled_from(["1", "1 mb"]))}
+    table = catalog.create_table("db.t", table_schema(seq_type, steps, **buffer))
+    best: dict[int, tuple[object, ...]] = {}
+    arrival = 0
+    for commit in commits:
+        payloads = list(range(arrival, arrival + len(commit)))
+        arrival += len(commit)
+        keys, values, kinds = zip(*commit, strict=True)
+        columns = {
+            "k": pa.array(keys, pa.int32()),
+            "seq": pa.array(values, to_arrow_type(parse_type(seq_type))),
+            "op": pa.array(kinds),
+            "v": pa.array(payloads, pa.int32()),
+        }
+        table.new_write_builder().write(pa.table(columns), EmbeddedExecutor())
+        for key, value, kind, payload in zip(keys, values, kinds, payloads, strict=True):
+            order = (*promised(value, kind == "+I", payload, steps), kind == "+I", payload)
+            best[key] = max(best.get(key, order), order)
+        if data.draw(st.integers(0, 3)) == 0:
+            compact(table, "full")  # forgets what was deleted, and when
+            best = {key: order for key, order in best.items() if order[-2]}
+    rows = table.new_read_builder().with_columns(["k", "v"]).to_arrow().to_pylist()
+    expected = {key: payload for key, (*_, adds, payload) in best.items() if adds}
+    assert {row["k"]: row["v"] for row in rows} == expected
