@@ -189,7 +189,7 @@ class EmbeddedExecutor:
 
 
 def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
-    """Yield an empty batch, for the schema, and the batches of `rows`.
+    """Yield the batches of `rows`, and an empty one if there is none: it carries the schema.
 
     Raises:
         InvalidInputError: Kind `input-rows`; they are not Arrow's.
@@ -200,8 +200,9 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
             f" {type(rows).__module__}.{type(rows).__name__}; make one by pyarrow.table(…).",
             kind="input-rows",
         )
-    yield pa.RecordBatch.from_pylist([], schema=rows.schema)
-    yield from rows.to_batches() if isinstance(rows, pa.Table) else rows
+    batches = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
+    yield next(batches, pa.RecordBatch.from_pylist([], schema=rows.schema))
+    yield from batches
 
 
 def _read_ahead(
