@@ -48,8 +48,11 @@ _NUMBERS = {
     "PermissionDeniedError": errno.EACCES,
     "UnauthenticatedError": errno.EACCES,
 }
-_STATUS_NUMBERS = {"404": errno.ENOENT, "412": errno.EEXIST, "401": errno.EACCES} | {
-    "403": errno.EACCES
+_STATUS_NUMBERS = {
+    "401": errno.EACCES,
+    "403": errno.EACCES,
+    "404": errno.ENOENT,
+    "412": errno.EEXIST,
 }
 _CREDENTIALS_ENDED = frozenset({"", "ExpiredToken", "InvalidToken"})
 """Codes of answers 400 about credentials; one to a HEAD has none."""
@@ -90,8 +93,8 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
     stores = import_module("obstore.store")
     settings: dict[str, Any] = {}
     configured = fsspec.config.conf.get(scheme) or {}
-    stated = {**configured, **configured.get("client_kwargs", {}), **dict(options)}
-    for option, value in stated.items():
+    everything = {**configured, **configured.get("client_kwargs", {}), **dict(options)}
+    for option, value in everything.items():
         if not isinstance(value, Mapping):
             name = option.replace("-", "_")
             settings[_NAMES.get(name, name)] = value
@@ -191,9 +194,9 @@ def _google(settings: dict[str, Any]) -> Provider | None:
 def _azure(settings: dict[str, Any], authority: str) -> Provider | None:
     if "session_token" in settings:
         settings["token"] = settings.pop("session_token")
-    stated = str(settings.pop("connection_string", None) or "")
-    stated = stated or os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
-    parts = dict(part.split("=", 1) for part in stated.split(";") if "=" in part)
+    connection = str(settings.pop("connection_string", None) or "")
+    connection = connection or os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
     for name, part in (
         ("account_name", "AccountName"),
         ("account_key", "AccountKey"),
@@ -233,9 +236,9 @@ def os_error(error: BaseException) -> OSError:
     if code in _CREDENTIALS_ENDED and status == "400":
         number = errno.EACCES
     if not status:
-        reason = re.findall(r'ConnectError\("([^"]+)"|message: "([^"]+)"', text)
-        code = ", ".join(dict.fromkeys(part for parts in reason for part in parts if part))
+        causes = re.findall(r'ConnectError\("([^"]+)"|message: "([^"]+)"', text)
+        code = ", ".join(dict.fromkeys(part for parts in causes for part in parts if part))
     if "incorrectly configured region" in text:
         code = "the bucket is in another region: set 's3.region'"
-    told = " ".join(part for part in (status, code) if part)
-    return OSError(number, f"the storage failed ({told or type(error).__name__})")
+    reason = " ".join(part for part in (status, code) if part)
+    return OSError(number, f"the storage failed ({reason or type(error).__name__})")

@@ -96,10 +96,10 @@ class _Upload:
     def _abort_on_error(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - it is told
-            told = os_error(error)
+        except Exception as error:  # noqa: BLE001 - it is raised again
+            failure = os_error(error)
             self.discard()
-            raise told from None
+            raise failure from None
 
 
 class UploadStream(pa.PythonFile):
@@ -171,12 +171,12 @@ class ObjectFileIO(FileIO):
         self, tags: Future[dict[str, str] | None], ask: Callable[[str], Any], path: str
     ) -> Any:
         """Answer a question by a listing, as far as that tells."""
-        found = tags.result()
-        if found is None or (ask == self._read and path in found):
+        names = tags.result()
+        if names is None or (ask == self._read and path in names):
             tag, data = self._small.get(path, ("", b""))
-            return data if found and tag and found[path] == tag else ask(path)
+            return data if names and tag and names[path] == tag else ask(path)
         if ask == self._is_file:
-            return path in found
+            return path in names
         raise self._named(path, FileNotFoundError(errno.ENOENT, "it is not listed"))
 
     def _keep(self, path: str, tag: str | None, data: bytes) -> None:
@@ -222,7 +222,7 @@ class ObjectFileIO(FileIO):
         try:
             store, key = self._at(path)
             return bytes(store.get_range(key, start=start, end=end)) if start < end else b""
-        except Exception as error:  # noqa: BLE001 - it is told
+        except Exception as error:  # noqa: BLE001 - it is raised again
             raise os_error(error) from None
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -283,8 +283,8 @@ class ObjectFileIO(FileIO):
 
     def _prove(self, path: str, store: Any, key: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        proven = self._options.get("endpoint", ""), _root(path)
-        if proven in _PROVEN:
+        bucket = self._options.get("endpoint", ""), _root(path)
+        if bucket in _PROVEN:
             return
         parent, _, name = key.rpartition("/")
         probe = f"{parent}/{temporary_name(name)}"
@@ -301,24 +301,24 @@ class ObjectFileIO(FileIO):
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": path},
             )
-        _PROVEN.add(proven)
+        _PROVEN.add(bucket)
 
     @staticmethod
     def _refused(store: Any, probe: str) -> bool:
         try:
             store.put(probe, b"probe", mode="create")
         except Exception as error:
-            told = os_error(error)
-            if isinstance(told, FileExistsError):
+            failure = os_error(error)
+            if isinstance(failure, FileExistsError):
                 return True
-            if told.errno == BUCKET_MISSING:
+            if failure.errno == BUCKET_MISSING:
                 raise
             kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
-            if not isinstance(told, PermissionError):
+            if not isinstance(failure, PermissionError):
                 kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
             raise StorageError(
-                f"{what} ({told.strerror}); nothing was published.", kind=kind
-            ) from told
+                f"{what} ({failure.strerror}); nothing was published.", kind=kind
+            ) from failure
         return False
 
     def exists(self, path: str) -> bool:
@@ -483,12 +483,12 @@ class ObjectFileIO(FileIO):
             yield
         except PaimonError:
             raise
-        except Exception as error:  # noqa: BLE001 - it is told
+        except Exception as error:  # noqa: BLE001 - it is raised again
             raise self._named(path, error) from os_error(error)
 
     def _named(self, path: str, error: Exception) -> PaimonError:
-        told, details = os_error(error), {"path": path}
-        if isinstance(told, FileNotFoundError):
+        failure, details = os_error(error), {"path": path}
+        if isinstance(failure, FileNotFoundError):
             return NotFoundError(
                 f"File '{path}' does not exist.", kind="file-not-found", details=details
             )
@@ -497,15 +497,15 @@ class ObjectFileIO(FileIO):
                 f"'{path}' is no path of an object store: it has an empty part, '.' or '..'.",
                 kind="path",
             )
-        if told.errno == BUCKET_MISSING:
+        if failure.errno == BUCKET_MISSING:
             return StorageError(
                 f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
                 "storage's own tools; no bucket is created here.",
                 kind="bucket-not-found",
                 details=details,
             )
-        what = f"Storage '{self._spec.scheme}' failed at '{path}': {told.strerror}."
-        kind = ACCESS_DENIED if isinstance(told, PermissionError) else None
+        what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
+        kind = ACCESS_DENIED if isinstance(failure, PermissionError) else None
         return StorageError(what, kind=kind, details=details)
 
 
