@@ -41,9 +41,8 @@ from paimon_assets.engine.data.write.dynamic_buckets import (
     KeyAssigner,
     shuffle_buckets,
 )
-from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.input_check import InputCheck, with_kinds, without_ignored
 from paimon_assets.engine.data.write.row_key_extractor import RowBuckets, has_hashed_buckets
-from paimon_assets.engine.data.write.row_kinds import with_kinds, without_ignored
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.write.row_kinds import refuse_retracts, row_kinds, without_ignored
+from paimon_assets.engine.data.write.input_check import refuse_retracts, row_kinds, without_ignored
 from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.model import parse_row_kind
 from tests.testkit.tables import table_schema

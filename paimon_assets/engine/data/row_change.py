@@ -46,10 +46,9 @@ from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_ve
 from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.input_check import InputCheck, with_kinds
 from paimon_assets.engine.data.write.rolling_file import delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
-from paimon_assets.engine.data.write.row_kinds import with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO

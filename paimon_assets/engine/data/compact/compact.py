@@ -52,8 +52,8 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
+from paimon_assets.engine.data.write.input_check import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
-from paimon_assets.engine.data.write.row_kinds import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError

@@ -5,7 +5,7 @@
 Concept → modules:
     merging sorted runs, and the rows of a write    sort_merge
     which function a table has                      function (options: spec.merge)
-    choose one record                               deduplicate, first_row
+    choose one record                               deduplicate
     fold every column                               aggregation, aggregate/
     last non-null, sequence groups                  partial_update
     what they all work on                           records

@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from paimon_assets.engine.data.merge.aggregation import Aggregation
-from paimon_assets.engine.data.merge.deduplicate import Deduplicate
-from paimon_assets.engine.data.merge.first_row import FirstRow
+from paimon_assets.engine.data.merge.deduplicate import Deduplicate, FirstRow
 from paimon_assets.engine.data.merge.partial_update import PartialUpdate
 from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of

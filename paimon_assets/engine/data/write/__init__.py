@@ -1,10 +1,10 @@
 """Rows in, data files and commit messages out.
 
-    batches → input_check → row_kinds → bucket → row_buffer → a writer per bucket → files
+    batches → input_check → bucket → row_buffer → a writer per bucket → files
 
 Concept → modules:
     one call of a write                               table_write
-    checks of tables, rows, kinds                     write_support, input_check, row_kinds
+    checks of tables, rows, kinds                     write_support, input_check
     partition and bucket, in every bucket mode        row_key_extractor, dynamic_buckets
     memory, flushing                                  row_buffer
     sort and merge by key, or order of arrival        bucket_writer (numbers: data.sequence)

@@ -211,15 +211,8 @@ def highest_stored(
 ) -> Longs:
     """Return the highest stored number in each of some ranges; see `HighestStored`.
 
-    Args:
-        files: The live files of a bucket.
-        folder: The bucket's.
-        file_io: Where the table lies.
-        lowest: The lowest number of each range; ranges are ascending and do not overlap.
-        highest: The highest of each.
-
-    Raises:
-        NotFoundError: A file is gone, because its snapshot has expired meanwhile.
+    `files` are the live ones of a bucket, `folder` is its own; ranges are ascending and do not
+    overlap. A file may be gone (`NotFoundError`), because its snapshot has expired meanwhile.
 
     Cost:
         Reads one column of each file in which a range lies that does not hold its largest number.

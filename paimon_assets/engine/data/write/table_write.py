@@ -45,7 +45,12 @@ from paimon_assets.engine.data.write.dynamic_buckets import (
     index_path,
     key_hashes,
 )
-from paimon_assets.engine.data.write.input_check import InputCheck
+from paimon_assets.engine.data.write.input_check import (
+    InputCheck,
+    refuse_retracts,
+    split_kinds,
+    without_ignored,
+)
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_key_extractor import (
@@ -56,7 +61,6 @@ from paimon_assets.engine.data.write.row_key_extractor import (
     refuse_partition,
     total_buckets,
 )
-from paimon_assets.engine.data.write.row_kinds import refuse_retracts, split_kinds, without_ignored
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
     postpone_schema,
@@ -97,16 +101,10 @@ def write_rows(
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
-    """Write rows in their order.
+    """Write rows in their order; all belong to the (partition, bucket) `target`, or to any.
 
-    Args:
-        context: All that is known of the table.
-        rows: At least one batch; an empty one has a schema to check.
-        file_io: Where the table lies.
-        target: The (partition, bucket) of all rows; None if they are of any.
-        stored_keys: The keys of the table, where keys may change partition.
-        with_kinds_column: Rows come `with_kinds`; then none is ignored.
-        threads: They encode.
+    Of `rows` at least one batch is required, even an empty one: its schema is checked. Rows that
+    come `with_kinds` are never ignored.
     """
     if target is not None and context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         with_kinds_column = True
