@@ -3,7 +3,7 @@
     engine/table/              the API of a table; opens no data file itself
     engine/embedded            the Executor of this process
     engine/control/ ┊ data/    plans and commits ┊ reads, merges, writes      (never meet)
-    engine/contract/ ┊ lsm/    the values that cross ┊ the tree's shape, pure
+    engine/contract/ ┊ lsm     the values that cross ┊ the tree's shape, pure
     engine/codec/ ┊ fileio/    bytes ⇄ values ┊ bytes ⇄ storage
     engine/spec/               what the format is; standard library only
     engine/errors

@@ -22,7 +22,7 @@ LIGHT_DOORS = {
     "paimon_assets": (*HEAVY, "pyarrow", "numpy"),
     "paimon_assets.engine": (*HEAVY, "pyarrow", "numpy"),
     "paimon_assets.engine.spec.metadata.snapshot": (*HEAVY, "pyarrow", "numpy", "fastavro"),
-    "paimon_assets.engine.lsm.sorted_runs": (*HEAVY, "pyarrow", "numpy", "fastavro"),
+    "paimon_assets.engine.lsm": (*HEAVY, "pyarrow", "numpy", "fastavro"),
     "paimon_assets.engine.data.worker": (
         *HEAVY,
         "paimon_assets.engine.control",

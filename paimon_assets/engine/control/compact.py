@@ -36,16 +36,17 @@ from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.lsm.compaction import (
+from paimon_assets.engine.lsm import (
     AppendCompaction,
     CompactUnit,
+    Levels,
     UnitShape,
     UniversalCompaction,
     compact_steps,
     drops_deletes,
+    interval_partition,
     pick_full,
 )
-from paimon_assets.engine.lsm.sorted_runs import Levels, interval_partition
 from paimon_assets.engine.spec.evolution.schema_validation import expired_rows
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms

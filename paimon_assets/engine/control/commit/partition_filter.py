@@ -14,7 +14,7 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.lsm.sorted_runs import num_levels
+from paimon_assets.engine.lsm import num_levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta

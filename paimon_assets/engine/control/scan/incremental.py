@@ -36,7 +36,7 @@ from paimon_assets.engine.control.scan.split_generator import (
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of_splits
 from paimon_assets.engine.control.scan.time_travel import time_travel_options
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.lsm.sorted_runs import interval_partition
+from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot

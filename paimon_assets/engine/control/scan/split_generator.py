@@ -19,7 +19,7 @@ from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.lsm.sorted_runs import interval_partition, num_levels
+from paimon_assets.engine.lsm import interval_partition, num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry

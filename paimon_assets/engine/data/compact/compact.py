@@ -3,7 +3,7 @@
 Without primary key, small files are copied one after the other into files of full size, without
 rows that deletion vectors mark. With one:
 
-    files of a bucket ─▶ sections ─▶ steps (lsm.compaction)
+    files of a bucket ─▶ sections ─▶ steps (`lsm`)
         rewrite    runs of each section, key range by key range ─▶ merged ─▶ files of the new level
         upgrade    the same file on the new level; read only if that gives changelog or deletions
 
@@ -58,8 +58,7 @@ from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.lsm.compaction import Section, UnitShape, compact_steps
-from paimon_assets.engine.lsm.sorted_runs import interval_partition
+from paimon_assets.engine.lsm import Section, UnitShape, compact_steps, interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.options.all_options import (

@@ -69,7 +69,7 @@ from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, run
 from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.lsm.compaction import Section
+from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (

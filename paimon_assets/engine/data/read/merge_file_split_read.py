@@ -43,7 +43,7 @@ from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.lsm.sorted_runs import interval_partition
+from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta

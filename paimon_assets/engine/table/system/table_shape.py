@@ -20,7 +20,7 @@ from paimon_assets.engine.control.compact import (
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.lsm.sorted_runs import Levels
+from paimon_assets.engine.lsm import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

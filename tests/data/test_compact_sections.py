@@ -1,4 +1,4 @@
-"""Keys of level 0 meet what lies above, against a model that goes key by key."""
+"""Keys of level 0 meet those above, as in a model that goes key by key; the changelog of that."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.compact.sections import FILE_NUMBER, Lookup
+from paimon_assets.engine.data.compact.sections import (
+    FILE_NUMBER,
+    ChangelogRule,
+    Lookup,
+    RecordRows,
+)
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
 from paimon_assets.engine.data.read.data_files import POSITION
 
@@ -86,3 +91,63 @@ def test_each_key_meets_the_lowest_record_above(keys_only, drops_known, above, h
             assert lookup_range.changes[number] == (key in level_0)
             if key in high:
                 assert values[lookup_range.before[number]] == f"2.{key}"
+
+
+KINDS = ("+I", "-U", "+U", "-D")
+
+
+def rows(values, first_number=0, kinds=None):
+    return RecordRows(
+        columns=(pa.array(range(len(values)), pa.int64()), pa.array(values)),
+        numbers=np.arange(first_number, first_number + len(values)),
+        kinds=np.array(kinds or [0] * len(values), dtype=np.int8),
+    )
+
+
+def changes(rule, before, after, was, now):
+    found = rule.rows(before, after, np.array(was), np.array(now))
+    if found is None:
+        return []
+    return [
+        (KINDS[kind], value, number)
+        for kind, value, number in zip(
+            found.kinds, found.columns[1].to_pylist(), found.numbers.tolist(), strict=True
+        )
+    ]
+
+
+BEFORE, AFTER = rows(["a", "b", "c"]), rows(["b", "x", "n"], first_number=10)
+
+
+def test_changes_come_in_key_order_with_the_numbers_of_their_records():
+    found = changes(ChangelogRule(), BEFORE, AFTER, [0, -1, 1, 2, -1], [-1, 2, 0, 1, -1])
+    assert found == [
+        ("-D", "a", 0),
+        ("+I", "n", 12),
+        ("-U", "b", 1),
+        ("+U", "b", 10),
+        ("-U", "c", 2),
+        ("+U", "x", 11),
+    ]
+
+
+@pytest.mark.parametrize(("compared", "count"), [((), 4), ((1,), 2)])
+def test_updates_without_a_difference_can_be_left_out(compared, count):
+    rule = ChangelogRule(compared=compared)
+    assert len(changes(rule, BEFORE, AFTER, [1, 2], [0, 1])) == count
+
+
+def test_first_rows_are_never_updated():
+    rule = ChangelogRule(updates=False)
+    assert changes(rule, BEFORE, AFTER, [0, -1], [0, 2]) == [("+I", "n", 12)]
+
+
+def test_no_change_is_no_rows():
+    assert changes(ChangelogRule(), BEFORE, AFTER, [-1], [-1]) == []
+
+
+def test_some_rows_are_kept():
+    kept = BEFORE.filter(np.array([True, False, True]))
+    assert kept.columns[1].to_pylist() == ["a", "c"]
+    assert kept.numbers.tolist() == [0, 2]
+    assert BEFORE.filter(np.ones(3, dtype=bool)) is BEFORE

@@ -1,15 +1,28 @@
-"""The vectors are those of Java's UniversalCompactionTest and EarlyFullCompactionTest."""
+"""Sections, which files are compacted, and how.
+
+The vectors of universal compaction are those of Java's UniversalCompactionTest and
+EarlyFullCompactionTest.
+"""
+
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from paimon_assets.engine.lsm.compaction import (
+from paimon_assets.engine.lsm import (
+    AppendCompaction,
+    Levels,
+    LevelSortedRun,
     PickReason,
+    UnitShape,
     UniversalCompaction,
+    compact_steps,
     drops_deletes,
+    interval_partition,
     pick_full,
     unit_of,
 )
-from paimon_assets.engine.lsm.sorted_runs import Levels, LevelSortedRun
 from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file
 
@@ -199,3 +212,192 @@ def test_levels_of_files():
     assert (found.count, found.max_level, found.highest_level) == (6, 5, 3)
     assert Levels.of([data_file(level=8)], Options({})).max_level == 8
     assert Levels.of([], Options({"num-levels": "3"})).highest_level == -1
+
+
+MEBIBYTE = 1 << 20
+DAYS = 120
+
+
+def append_rules(**changes):
+    given = {"target_bytes": 256 * MEBIBYTE, "open_file_bytes": 4 * MEBIBYTE, "min_files": 5}
+    return AppendCompaction(**{**given, **changes})
+
+
+def files(*sizes):
+    return [data_file(file_name=f"f-{n}.parquet", file_size=s) for n, s in enumerate(sizes)]
+
+
+def picked(ordered, sizes, **changes):
+    """Return the sizes of what is compacted, group by group; all files are small."""
+    if ordered:
+        groups = append_rules(**changes).in_order(files(*sizes), lambda _: True, lambda _: False)
+    else:
+        groups = append_rules(**changes).in_any_order(files(*sizes), lambda _: None)
+    return [sorted(file.file_size for file in group) for group in groups]
+
+
+BOTH = pytest.mark.parametrize("ordered", [False, True])
+
+
+@BOTH
+def test_a_file_waits_until_the_others_are_as_large(ordered):
+    assert picked(ordered, [5, 1, 1, 1, 1]) == []
+    assert picked(ordered, [6, 1, 1, 1, 1, 1]) == [[1] * 5]
+    assert picked(ordered, [5, 1, 1, 1, 1, 1]) == [[1] * 5 + [5]]
+    assert picked(ordered, [6, 1, 1, 1, 1, 1], is_full=True) == [[1] * 5 + [6]]
+
+
+@BOTH
+def test_few_files_that_fill_files_do_not_wait(ordered):
+    assert picked(ordered, [170 * MEBIBYTE] * 3) == []
+    assert picked(ordered, [171 * MEBIBYTE] * 3) == [[171 * MEBIBYTE] * 3]
+
+
+def test_both_sides_of_a_large_file_are_looked_at():
+    assert picked(True, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5, [2] * 5]
+    assert picked(False, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5 + [2] * 5]
+
+
+@BOTH
+@pytest.mark.parametrize("a_day", [1, 7])
+def test_a_log_costs_the_logarithm_of_its_length(ordered, a_day):
+    """A day's files, and a compaction every night; all rows stay below the limit of small files."""
+    log, rewritten = [], 0
+    costs = {}
+    for day in range(1, DAYS + 1):
+        log += [1000 + (37 * day + each) % 400 for each in range(a_day)]
+        for group in picked(ordered, log):
+            rewritten += sum(group)
+            for size in group:
+                log.remove(size)
+            log.insert(0, sum(group))
+        costs[day] = rewritten / sum(log)
+        assert len(log) <= 4 + a_day + day.bit_length()
+        assert costs[day] <= max(1, (day * a_day // 5).bit_length())
+    assert costs[DAYS] < costs[DAYS // 2] + 1
+
+
+def file(name, size=10, level=0, deletes=0):
+    return data_file(file_name=name, file_size=size, level=level, delete_row_count=deletes)
+
+
+def steps_of(sections, **changes):
+    shape = UnitShape(**{"output_level": 5, "max_level": 5, "min_file_size": 100, **changes})
+    steps = compact_steps(sections, shape)
+    rewrites = [
+        [f.file_name for section in group for run in section for f in run]
+        for group in steps.rewrites
+    ]
+    return rewrites, [f.file_name for f in steps.upgrades]
+
+
+def test_overlapping_runs_are_merged():
+    assert steps_of([[[file("a")], [file("b", 500)]]]) == ([["a", "b"]], [])
+
+
+def test_large_files_move_and_small_ones_join_their_neighbours():
+    run = [file("a"), file("b"), file("c", 500), file("d"), file("e", 500)]
+    assert steps_of([[run]]) == ([["a", "b"]], ["c", "d", "e"])
+
+
+def test_small_files_join_sections_beside_them():
+    sections = [[[file("a")], [file("b")]], [[file("c")]], [[file("d", 500)]]]
+    assert steps_of(sections) == ([["a", "b", "c"]], ["d"])
+
+
+@pytest.mark.parametrize(
+    ("deletes", "output", "expected"),
+    [(0, 5, ([], ["a"])), (1, 5, ([["a"]], [])), (None, 5, ([["a"]], [])), (1, 4, ([], ["a"]))],
+)
+def test_deletes_do_not_move_to_the_top(deletes, output, expected):
+    assert steps_of([[[file("a", 500, deletes=deletes)]]], output_level=output) == expected
+
+
+def test_files_that_lie_where_they_should_stay_unless_rows_of_them_are_marked():
+    there = [[[file("a", 500, level=5)]]]
+    assert steps_of(there) == ([], [])
+    assert steps_of(there, to_rewrite={"a"}) == ([["a"]], [])
+
+
+def test_files_can_be_rewritten_one_by_one():
+    sections = [[[file("a"), file("b")]]]
+    assert steps_of(sections, rewrites_files=True) == ([["a"], ["b"]], [])
+
+
+RULES = AppendCompaction(target_bytes=100, open_file_bytes=0, min_files=3)
+
+
+def names(groups):
+    return [[f.file_name for f in group] for group in groups]
+
+
+def test_small_files_fill_bins_of_twice_the_target():
+    files = [file("d", 90), file("a", 60), file("c", 80), file("b", 60), file("e", 5)]
+    assert names(RULES.in_any_order(files, lambda _: None)) == [["e", "a", "b", "c"]]
+
+
+def test_what_is_left_needs_enough_files():
+    files = [file(name) for name in "abc"]
+    assert names(RULES.in_any_order(files, lambda _: None)) == [["a", "b", "c"]]
+    assert RULES.in_any_order(files[:2], lambda _: None) == []
+
+
+def test_files_of_a_group_stay_together_whatever_their_number():
+    files = [file("a"), file("b"), file("c", 20)]
+    groups = {"a": 1, "c": 1}
+    assert names(RULES.in_any_order(files, lambda f: groups.get(f.file_name))) == [["a", "c"]]
+
+
+def test_order_is_kept_by_taking_neighbours():
+    files = [file("a"), file("b"), file("c"), file("X", 500), file("d"), file("e")]
+
+    def small(candidate):
+        return candidate.file_size < 100
+
+    assert names(RULES.in_order(files, small, lambda _: False)) == [["a", "b", "c"]]
+    assert names(RULES.in_order(files, small, lambda f: f.file_name == "e")) == [
+        ["a", "b", "c"],
+        ["d", "e"],
+    ]
+
+
+ranges = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=12
+)
+
+
+def keys(item):
+    return item
+
+
+def depth(items):
+    points = {point for item in items for point in item}
+    return max((sum(low <= p <= high for low, high in items) for p in points), default=0)
+
+
+@given(ranges)
+def test_nothing_is_lost_or_doubled(items):
+    found = [i for section in interval_partition(items, keys) for run in section for i in run]
+    assert sorted(found) == sorted(items)
+
+
+@given(ranges)
+def test_sections_share_no_key(items):
+    sections = interval_partition(items, keys)
+    spans = [
+        (min(i[0] for run in s for i in run), max(i[1] for run in s for i in run)) for s in sections
+    ]
+    assert all(left[1] < right[0] for left, right in pairwise(spans))
+
+
+@given(ranges)
+def test_files_of_a_run_share_no_key_and_are_in_order(items):
+    for section in interval_partition(items, keys):
+        for run in section:
+            assert all(a[1] < b[0] for a, b in pairwise(run))
+
+
+@given(ranges)
+def test_as_few_runs_are_used_as_the_deepest_key_allows(items):
+    for section in interval_partition(items, keys):
+        assert len(section) == depth([i for run in section for i in run])
