@@ -11,7 +11,7 @@ Concept → modules:
     casts                                                 casting/
     columns of a file, and of a read by field id          field_mapping
     order of keys, sequence numbers and padding           key_order, sequence
-    columns inside columns                                nested
+    what is inside nested columns                         nested
     footers of external files                             footer
     statistics, repeated keys, lost values                analyze
     threads and memory                                    threads

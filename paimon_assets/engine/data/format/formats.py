@@ -13,7 +13,7 @@ from paimon_assets.engine.data.format.base import (
     FormatReader,
     FormatWriter,
 )
-from paimon_assets.engine.data.format.text import TEXT_FORMATS
+from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
     each.name: each
-    for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FORMATS)
+    for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FILE_FORMATS)
 }
 """Name → format."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
-from paimon_assets.engine.codec.rows.binary_row import ComparableKey, key_range
+from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit
@@ -86,7 +86,8 @@ def read_merged(
     if any(_retyped_key(file, context) for file in split.data_files):
         yield from read.sorted_rows(function)
         return
-    for section in interval_partition(split.data_files, read.key_range):
+    types = [field.type for field in context.schema.key_fields]
+    for section in interval_partition(split.data_files, partial(key_range, types=types)):
         yield from read.section(section, function)
 
 
@@ -109,10 +110,6 @@ class _MergeRead:
     def key_predicate(self) -> Predicate | None:
         schema = self.context.schema
         return only_on(self.context.predicate, schema.trimmed_primary_keys)
-
-    def key_range(self, file: DataFileMeta) -> tuple[ComparableKey, ComparableKey]:
-        types = [field.type for field in self.context.schema.key_fields]
-        return key_range(file, types)
 
     def section(self, runs: Sequence[Run], function: MergeFunction) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
