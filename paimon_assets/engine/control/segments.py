@@ -274,7 +274,7 @@ def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list
 
 def hold_external(
     store: FileStore, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]
-) -> str | None:
+) -> None:
     """Tag a snapshot before a commit takes external files out of the table.
 
     The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
@@ -282,13 +282,11 @@ def hold_external(
     """
     external = external_entries(store, entries)
     if snapshot is None or not external:
-        return None
+        return
     parts = external[0].file.file_name.split("-")
     number = parts[1] if len(parts) > 2 and parts[0] == "segment" else "x"
-    name = f"{HOLD_TAG_PREFIX}{number}_{snapshot.id}"
     # A tag of this name holds the same snapshot: names carry its id.
-    store.tags.hold(name, snapshot)
-    return name
+    store.tags.hold(f"{HOLD_TAG_PREFIX}{number}_{snapshot.id}", snapshot)
 
 
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
