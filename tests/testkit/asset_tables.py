@@ -76,9 +76,8 @@ def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
 
 def values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata as plain values; of a table its records."""
-    tables = (dg.TableMetadataValue, dg.TableColumnLineageMetadataValue)
     return {
-        name: getattr(value, "records", None) if isinstance(value, tables) else value.value
+        name: value.records if isinstance(value, dg.TableMetadataValue) else value.value
         for name, value in metadata.items()
     }
 
