@@ -28,17 +28,19 @@ COLUMNS = {"a": "INT", "n": {"type": "ARRAY", "element": "INT"}, "s": "STRING"}
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32()), "n": pa.array([[1], None]), "s": ["x", None]})
 
 
+def one_file(path, schema, rows, **more):
+    factory = FileFactory(schema=schema, file_io=FILE_IO, **more)
+    files = RollingFile(factory=factory, bucket_path=str(path))
+    files.write_rows(rows.cast(factory.arrow_schema), 0)
+    (file,) = files.finish()
+    return file
+
+
 def file_at(path, level, columns=None, **options):
     """Write `ROWS` as one file of a level."""
     schema = table_schema(columns or COLUMNS, options=options)
-    factory = FileFactory(
-        schema=schema, file_io=FILE_IO, level=level, file_source=FileOrigin.COMPACT
-    )
-    files = RollingFile(factory=factory, bucket_path=str(path))
-    rows = ROWS.select(schema.field_names).cast(factory.arrow_schema)
-    files.write_rows(rows, 0)
-    (file,) = files.finish()
-    return file
+    rows = ROWS.select(schema.field_names)
+    return one_file(path, schema, rows, level=level, file_source=FileOrigin.COMPACT)
 
 
 def codec_of(path, file):
@@ -91,12 +93,8 @@ def test_dense_statistics_name_the_columns_they_describe(tmp_path):
 def many_rows(path, file_format, **options):
     """Write 20,000 rows of texts that repeat, and open the file."""
     schema = table_schema({"s": "STRING"}, options={"file.format": file_format, **options})
-    factory = FileFactory(schema=schema, file_io=FILE_IO)
-    files = RollingFile(factory=factory, bucket_path=str(path))
-    rows = pa.table({"s": [f"value {n % 50}" for n in range(20_000)]}).cast(factory.arrow_schema)
-    files.write_rows(rows, 0)
-    (file,) = files.finish()
-    name = path / file.file_name
+    rows = pa.table({"s": [f"value {n % 50}" for n in range(20_000)]})
+    name = path / one_file(path, schema, rows).file_name
     return orc.ORCFile(name) if file_format == "orc" else pq.ParquetFile(name).metadata
 
 
