@@ -40,8 +40,7 @@ from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
-from paimon_assets.engine.data.compact.sections import RecordRead
-from paimon_assets.engine.data.compact.vectors import BucketVectors
+from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split

@@ -5,6 +5,6 @@
 
 Concept → modules:
     the tasks, their new files                    compact
-    planning, reading and merging of a section    sections
-    deletion vectors of a bucket                  vectors
+    planning, reading and merging of a section,
+    deletion vectors of a bucket                  sections
 """

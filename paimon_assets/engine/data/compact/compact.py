@@ -36,6 +36,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.contract.write_tasks import CompactTask, PostponeContext
 from paimon_assets.engine.data.compact.sections import (
+    BucketVectors,
     ChangelogRule,
     Lookup,
     MergedRange,
@@ -47,7 +48,6 @@ from paimon_assets.engine.data.compact.sections import (
     comparable_range,
     plan_section,
 )
-from paimon_assets.engine.data.compact.vectors import BucketVectors
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
 from paimon_assets.engine.data.read.split_read import read_split

@@ -20,13 +20,17 @@ Changelog rows of a key:
     rows      +I b   -D a   -U a   none, with `changelog-producer.row-deduplicate`;
                             +U b   else -U a, +U a
 
+Index files of deletion vectors are replaced as wholes: all of a task's are read if one changes,
+and the vectors that are left are written to one new file.
 Source: `org.apache.paimon.mergetree.compact.LookupMergeFunction`, `FirstRowMergeFunctionWrapper`,
-`LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`.
+`LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`,
+`org.apache.paimon.deletionvectors.BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,10 +41,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.bitmaps.deletion_vector import (
+    FRAME_BYTES,
+    DeletionVector,
+    decode_vector,
+    write_index_file,
+)
 from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserialize_row, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.write_tasks import CompactTask
+from paimon_assets.engine.contract.write_tasks import CompactTask, RowChangeTask
 from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
@@ -72,8 +82,10 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS_BITMAP64,
     IGNORE_DELETE,
     READ_BATCH_SIZE,
     SEQUENCE_FIELD,
@@ -82,8 +94,77 @@ from paimon_assets.engine.spec.options.all_options import (
     SortOrder,
 )
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
+
+
+class BucketVectors:
+    """The vectors of the index files that a task may replace."""
+
+    def __init__(
+        self, task: CompactTask | RowChangeTask, schema: TableSchema, file_io: FileIO
+    ) -> None:
+        self._index_files, self._directory = task.index_files, task.index_directory
+        self._file_io = file_io
+        self._bitmap64 = schema.typed_options.get(DELETION_VECTORS_BITMAP64)
+        self._marked: dict[str, list[npt.NDArray[np.int64]]] = {}
+        self._dropped: set[str] = set()
+        self.paths: list[str] = []
+        """Files that were created; an aborted task deletes them."""
+
+    def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
+        """Add deleted rows of a data file."""
+        if len(positions):
+            self._marked.setdefault(name, []).append(positions)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove the vectors of deleted data files."""
+        self._dropped.update(names)
+
+    def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+        """Return (new index files, those they replace)."""
+        listed = {
+            vector.data_file_name
+            for file in self._index_files
+            for vector in file.deletion_vectors or ()
+        }
+        if not self._marked and not listed & self._dropped:
+            return (), ()
+        rows: dict[str, list[npt.NDArray[np.int64]]] = {}
+        for file in self._index_files:
+            path = file.external_path or f"{self._directory}/{file.file_name}"
+            data = self._file_io.read_bytes(path)
+            for meta in file.deletion_vectors or ():
+                if meta.data_file_name not in self._dropped:
+                    vector = decode_vector(
+                        data[meta.offset : meta.offset + meta.length + FRAME_BYTES],
+                        path,
+                        length=meta.length,
+                        cardinality=meta.cardinality,
+                    )
+                    rows[meta.data_file_name] = [vector.rows.astype(np.int64)]
+        for name, positions in self._marked.items():
+            rows.setdefault(name, []).extend(positions)
+        if not rows:
+            return (), self._index_files
+        vectors = {
+            name: DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
+            for name, parts in rows.items()
+        }
+        new, metas = write_index_file(vectors, bitmap64=self._bitmap64)
+        name = f"index-{uuid.uuid4()}-0"
+        path = f"{self._directory}/{name}"
+        self.paths.append(path)
+        self._file_io.write_bytes(path, new)
+        index = IndexFileMeta(
+            index_type=DELETION_VECTORS_INDEX,
+            file_name=name,
+            file_size=len(new),
+            row_count=len(metas),
+            deletion_vectors=metas,
+        )
+        return (index,), self._index_files
+
 
 FILE_NUMBER = "_FILE_NUMBER"
 """Column of the number of a row's file among those of the lookup."""

@@ -35,6 +35,10 @@ from paimon_assets.engine.data.write.bucket_writer import (
     BucketWriter,
     MergeTreeWriter,
     PostponeBucketWriter,
+    RoutedRows,
+    RouteRows,
+    Routes,
+    RowBuffer,
     highest_stored,
 )
 from paimon_assets.engine.data.write.dynamic_buckets import (
@@ -52,7 +56,6 @@ from paimon_assets.engine.data.write.input_check import (
     without_ignored,
 )
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
-from paimon_assets.engine.data.write.row_buffer import RoutedRows, RouteRows, Routes, RowBuffer
 from paimon_assets.engine.data.write.row_key_extractor import (
     UNAWARE_BUCKET,
     RowBuckets,
