@@ -1,4 +1,7 @@
-"""The size that Spark assumes for a read: without it any table counts 232 bytes, and is broadcast.
+"""The size that Spark assumes for a read: large tables stay off the driver, at no gain of time.
+
+A join of two tables of a million rows takes 3.2 s of CPU, and 2.7 without this: then one of them is
+broadcast, as any table would be, however large, because Spark takes each for 232 bytes.
 
 Spark chooses joins by sizes. It takes what a Python function returns for as large as what it is
 given: here a few bytes of splits, so that any table would go through the driver to every task. No
