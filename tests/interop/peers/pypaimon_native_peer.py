@@ -1,6 +1,6 @@
 """pypaimon with its native switches on: reads, writes, plans and commits by its Rust core."""
 
-from typing import Any
+from typing import ClassVar
 
 from tests.interop.peers import pypaimon_peer
 
@@ -15,16 +15,7 @@ SWITCHES = (
 class Peer(pypaimon_peer.Peer):
     """As `pypaimon_peer.Peer`; the tables it makes ask for the native core."""
 
+    more_options: ClassVar[dict[str, str]] = dict.fromkeys(SWITCHES, "true")
+
     def version(self) -> str:
         return f"{super().version()}, native switches on"
-
-    def create_table(
-        self,
-        table: str,
-        columns: dict[str, Any],
-        primary_keys: list[str],
-        partition_keys: list[str],
-        options: dict[str, str],
-    ) -> None:
-        native = dict.fromkeys(SWITCHES, "true")
-        super().create_table(table, columns, primary_keys, partition_keys, options | native)

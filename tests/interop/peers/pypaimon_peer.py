@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema  # type: ignore[import-not-found]  # own environment
@@ -11,6 +11,9 @@ from pypaimon.schema.data_types import DataField, DataTypeParser, PyarrowFieldPa
 
 class Peer:
     """A filesystem catalog of pypaimon; tables are named `database.table`."""
+
+    more_options: ClassVar[dict[str, str]] = {}
+    """Options of all tables that it makes."""
 
     def __init__(self, warehouse: str) -> None:
         Path(warehouse).mkdir(parents=True, exist_ok=True)
@@ -33,7 +36,10 @@ class Peer:
             for index, (name, text) in enumerate(columns.items())
         ]
         schema = Schema(
-            fields=fields, partition_keys=partition_keys, primary_keys=primary_keys, options=options
+            fields=fields,
+            partition_keys=partition_keys,
+            primary_keys=primary_keys,
+            options=options | self.more_options,
         )
         self._catalog.create_database(table.split(".", maxsplit=1)[0], True)
         self._catalog.create_table(table, schema, False)
