@@ -53,19 +53,24 @@ class AutoExecutor:
 
     Args:
         session: Returns the SparkSession; called when Spark is first needed.
+        log: Gets lines of progress of what this process does.
     """
 
-    def __init__(self, session: Callable[[], Any]) -> None:
+    def __init__(
+        self, session: Callable[[], Any], *, log: Callable[[str], None] | None = None
+    ) -> None:
         self._session = session
+        self._log = log
 
     def _of_size(self, size: int) -> WholeExecutor:
-        return new_executor(kind_for("auto", size), self._session)
+        return new_executor(kind_for("auto", size), self._session, log=self._log)
 
     def _of_splits(self, splits: Sequence[DataSplit]) -> WholeExecutor:
         return self._of_size(sum(split.file_bytes for split in splits))
 
     def _of_rows(self, rows: Any) -> WholeExecutor:
-        return new_executor("spark" if is_spark_frame(rows) else "embedded", self._session)
+        kind = "spark" if is_spark_frame(rows) else "embedded"
+        return new_executor(kind, self._session, log=self._log)
 
     def map_splits(
         self, context: ReadContext, splits: Sequence[DataSplit]
@@ -116,20 +121,23 @@ class AutoExecutor:
         return self._of_size(sum(batch.weights)).map_tasks(batch)
 
 
-def new_executor(kind: str, session: Callable[[], Any]) -> WholeExecutor:
+def new_executor(
+    kind: str, session: Callable[[], Any], *, log: Callable[[str], None] | None = None
+) -> WholeExecutor:
     """Return the executor that reads and writes rows.
 
     Args:
         kind: One of `EXECUTOR_KINDS`.
         session: Returns the SparkSession; called if Spark is asked for, with `auto` when needed.
+        log: Gets lines of progress of what this process does.
 
     Raises:
         InvalidInputError: Another kind, or pyspark is not installed.
     """
     if kind == "auto" and has_spark():
-        return AutoExecutor(session)
+        return AutoExecutor(session, log=log)
     if kind in {"auto", "embedded"}:
-        return EmbeddedExecutor()
+        return EmbeddedExecutor(log=log)
     if kind != "spark":
         raise InvalidInputError(
             f"Executor '{kind}' is unknown; expected one of {', '.join(EXECUTOR_KINDS)}.",

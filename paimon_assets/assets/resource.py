@@ -9,7 +9,7 @@ embedded executor works.
 import os
 import shlex
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 import dagster as dg
@@ -98,6 +98,11 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
             run = f"Dagster run {context.run.run_id[:8]}"
             # Selected assets run as a job of Dagster's own.
             self._run = (run if job.startswith("__") else f"{job}, {run}", context.log)
+
+    @property
+    def run_log(self) -> Callable[[str], None] | None:
+        """Writes a line to the log of the run, None outside of one."""
+        return None if self._run is None else self._run[1].info
 
     def session(self) -> Any:
         """Return the SparkSession, starting it if there is none.
@@ -291,17 +296,21 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """
         return table.segments(roots=self.segment_roots or None)
 
-    def new_executor(self, kind: str | None = None) -> CountingExecutor[Any]:
-        """Return the executor of reads and writes.
+    def new_executor(
+        self, kind: str | None = None, *, reports: bool = True
+    ) -> CountingExecutor[Any]:
+        """Return the executor of reads and writes; in a run, its log says how far long work is.
 
         Args:
             kind: `spark`, `embedded` or `auto`; None is the resource's own choice.
+            reports: Whether the run's log gets lines of progress.
 
         Raises:
             InvalidInputError: Another kind, or Spark cannot be used; see
                 `PaimonSparkResource.session`.
         """
-        return new_executor(kind or self.executor, self.spark.session)
+        log = self.spark.run_log if reports else None
+        return new_executor(kind or self.executor, self.spark.session, log=log)
 
     def executor_for(self, input_bytes: int, kind: str | None = None) -> str:
         """Return the executor for files of so many bytes: `spark` or `embedded`."""

@@ -8,13 +8,15 @@ handed down to whatever reads, writes, merges and casts (`data.threads`): nothin
 """
 
 import os
+import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -38,6 +40,9 @@ ArrowRows = pa.Table | pa.RecordBatchReader
 
 Batches = Generator[pa.RecordBatch, None, None]
 
+T = TypeVar("T")
+_FIRST_SECONDS, _SECONDS_BETWEEN = 2.0, 10.0
+"""Of work that goes on: until its first line of progress, and between the next ones."""
 _BATCHES_AHEAD = 3
 """The batches ahead of each split that waits for its turn."""
 
@@ -48,10 +53,14 @@ class EmbeddedExecutor:
     Args:
         threads: How many this executor has for itself, and tasks it runs at a time; by default it
             shares as many as there are cores with all others of this process.
+        log: Gets a line of progress after two seconds of a write or of tasks, then every ten.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, *, log: Callable[[str], None] | None = None
+    ) -> None:
         self._threads = Threads(threads) if threads else _threads_of_process()
+        self._log = log
         prefer_jemalloc()
 
     def map_splits(
@@ -113,7 +122,12 @@ class EmbeddedExecutor:
             StorageError: The storage failed.
         """
         file_io = open_file_io(context.file_io)
-        return write_rows(context, batches_of(rows), file_io, self._threads)
+        batches = batches_of(rows)
+        if self._log is not None:
+            total = rows.num_rows if isinstance(rows, pa.Table) else None
+            text = f"Writing table {context.table}: {{}} rows"
+            batches = _reported(batches, self._log, text, total, lambda batch: batch.num_rows)
+        return write_rows(context, batches, file_io, self._threads)
 
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
@@ -159,6 +173,13 @@ class EmbeddedExecutor:
         Raises:
             PaimonError: The first error of a task, once the tasks that were running have ended.
         """
+        results, total = self._results(batch), len(batch.payloads)
+        if self._log is None:
+            return results
+        text = f"{batch.name} of {batch.subject or 'a table'}: {{}} tasks"
+        return _reported(results, self._log, text, total, lambda _: 1)
+
+    def _results(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         file_io = open_file_io(batch.file_io)
         costs = batch.costs
         order = sorted(range(len(costs)), key=lambda number: -costs[number])
@@ -203,6 +224,29 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
     batches = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
     yield next(batches, pa.RecordBatch.from_pylist([], schema=rows.schema))
     yield from batches
+
+
+def _reported(
+    items: Iterator[T],
+    log: Callable[[str], None],
+    text: str,
+    total: int | None,
+    size: Callable[[T], int],
+) -> Iterator[T]:
+    """Yield items; now and then log how many there were, and how long the rest may take."""
+    began = time.monotonic()
+    due, done = began + _FIRST_SECONDS, 0
+    for item in items:
+        yield item
+        done, now = done + size(item), time.monotonic()
+        if now < due:
+            continue
+        due = now + _SECONDS_BETWEEN
+        counted = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        left = ""
+        if total is not None and 0 < done < total:
+            left = f", about {(now - began) * (total - done) / done:.0f} s left"
+        log(f"{text.format(counted)}, {now - began:.0f} s{left}.")
 
 
 def _read_ahead(

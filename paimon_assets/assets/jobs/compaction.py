@@ -495,7 +495,8 @@ def _compact(
         )
         return
     started = time.monotonic()
-    outcome = builder.run(paimon.new_executor(), on_progress=_progress_log(context, table.name))
+    executor = paimon.new_executor(reports=False)  # a compaction reports by itself
+    outcome = builder.run(executor, on_progress=_progress_log(context, table.name))
     seconds = time.monotonic() - started
     if outcome.snapshot is None:
         reporter.report(context, target, outcome_text(outcome), {})
