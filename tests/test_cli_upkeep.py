@@ -272,3 +272,5 @@ def test_health_ends_with_1_where_a_limit_is_reached(run):
     run("health", "db.t", "--score", "100", "--record", "db.history", code=1)
     assert json.loads(run("read", "db.history", "--json"))[0]["table_name"] == "t"
     run("health", "db.none", code=3)
+    [looked] = json.loads(run("health", "db.t", "--orphans", "10", "--json"))
+    assert (row["orphan_bytes"], looked["orphan_bytes"]) == (None, 0)

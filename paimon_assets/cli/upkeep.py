@@ -38,7 +38,7 @@ from paimon_assets.engine.spec.options.maintenance_options import (
     SNAPSHOT_TIME_RETAINED,
 )
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.system.table_health import DUE_SCORE
+from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
@@ -360,13 +360,19 @@ def _storage(args: Arguments) -> Iterator[Finding]:
     help="Ends with code 1 if a table has this score or less.",
 )
 @click.option("--record", metavar="TABLE", help="Append the result to this table, too.")
+@integer(
+    "--orphans",
+    metavar="BYTES",
+    help="Look for files that nothing names, too; allow so many bytes of them. Lists all files.",
+)
 def health(args: Arguments) -> None:
     """Show how much upkeep the tables NAMES need, and why; worst first.
 
     NAMES are database.table, with * for any part; all tables by default. A score of 100 needs
     nothing, 50 or less has reached a limit. Reads metadata alone.
     """
-    health = args.catalog.health(*args.names)
+    limits = HealthLimits(orphan_bytes=args.orphans)
+    health = args.catalog.health(*args.names, limits=limits)
     rows = sorted(health.to_pylist(), key=lambda row: -1 if row["score"] is None else row["score"])
     if args.record:
         args.catalog.record_health(args.record, health)

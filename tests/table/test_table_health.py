@@ -90,6 +90,19 @@ def test_a_consumer_that_lags_is_said(catalog):
     assert health.reason == "a consumer is 3 snapshots behind"
 
 
+def test_orphans_are_looked_for_if_they_are_limited(catalog):
+    table = filled(catalog, 1)
+    orphan = Path(table.path) / "bucket-0" / "data-1.parquet"
+    orphan.write_bytes(b"x" * 2000)
+    assert table.state.health().orphan_bytes is None
+    later = LaterClock(table, 3)
+    limits = HealthLimits(orphan_bytes=1000, late_expiry=None)
+    health = table_health(table._store, limits, later)
+    assert (health.orphan_bytes, health.score) == (2000, 25)
+    assert health.reason == "2,000 bytes of files that nothing names"
+    assert table.state.health(limits).orphan_bytes == 0  # younger than a day: a write may go on
+
+
 def test_a_catalog_shows_all_its_tables(catalog):
     filled(catalog, 5, name="due")
     filled(catalog, 1, name="fine")

@@ -1,8 +1,10 @@
 """Bugs that users met in Paimon's and Iceberg's own libraries, as tests of this one.
 
-Orphans beside an expiration (apache/paimon 7710) are in `tests/faults/test_races_of_cleaning.py`,
-concurrent commits on an object store (9714) in `tests/fileio` and `tests/faults`.
+Orphans beside an expiration (apache/paimon 7710) are in `tests/faults/test_races_of_cleaning.py`.
 """
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
+from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.s3_server import BUCKET, s3_server
 
 
 def _rows(names, *rows):
@@ -77,3 +81,24 @@ def test_a_late_row_does_not_become_the_old_row_of_a_lookup_changelog(catalog):
     assert ("-U", "newest") in [(row["rowkind"], row["v"]) for row in rows]
     assert rows[-1]["rowkind"] == "+U"
     assert rows[-1]["v"] == "after"
+
+
+def test_writers_on_an_object_store_lose_no_commit():
+    """apache/paimon 9714: of commits at one time on an object store the last one stayed."""
+    with s3_server() as options:
+        root = f"s3://{BUCKET}/{uuid4()}"
+        catalog = open_catalog(root, options)
+        catalog.create_database("db")
+        catalog.create_table("db.t", Schema.of({"writer": "INT", "number": "INT"}))
+
+        def write(writer):
+            table = open_catalog(root, options).get_table("db.t")
+            for number in range(3):
+                table.append(_rows(("writer", "number"), (writer, number)))
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(write, range(6)))
+        table = catalog.get_table("db.t")
+        rows = {tuple(row.values()) for row in table.to_arrow().to_pylist()}
+        assert rows == {(writer, number) for writer in range(6) for number in range(3)}
+        assert table.latest_snapshot().id == table.count() == 18

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -91,6 +92,9 @@ class HealthLimits:
     """How long the oldest snapshot may outlive the table's own retention; None never asks."""
     consumer_lag: int | None = None
     """Snapshots that a consumer may be behind; None never asks."""
+    orphan_bytes: int | None = None
+    """Bytes of files that nothing names. None looks for none: that lists the whole table, and reads
+    the manifests of all its snapshots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,8 @@ class TableHealth:
     consumer_count: int
     consumer_lag: int
     """Snapshots that the slowest consumer is behind."""
+    orphan_bytes: int | None = None
+    """Bytes of files of more than a day that nothing names; None if nobody looked."""
 
     @property
     def is_due(self) -> bool:
@@ -152,10 +158,14 @@ def table_health(
     count = 0 if snapshot is None or earliest_id is None else snapshot.id - earliest_id + 1
     nexts = store.consumers.list().values()
     lag = 0 if snapshot is None else max((snapshot.id + 1 - each for each in nexts), default=0)
+    orphan_bytes = None
+    if limits.orphan_bytes is not None:
+        orphan_bytes = clean_orphan_files(store, clock=clock).total_bytes
     loads = [
         *limits.debt.loads(shape),
         *_expiry_load(store, limits, oldest, count, now_ms),
         *([] if not limits.consumer_lag else _lag_load(limits.consumer_lag, lag)),
+        *([] if not limits.orphan_bytes else _orphan_load(limits.orphan_bytes, orphan_bytes or 0)),
     ]
     made = [
         file.creation_time
@@ -186,6 +196,7 @@ def table_health(
         last_compaction_ms=_epoch_ms(max(made)) if made else None,
         consumer_count=len(nexts),
         consumer_lag=max(lag, 0),
+        orphan_bytes=orphan_bytes,
     )
 
 
@@ -209,6 +220,10 @@ def _epoch_ms(wall_clock_ms: int) -> int:
     """Return the instant of a local wall clock: files store their creation so, as Java does."""
     local = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=wall_clock_ms)  # noqa: DTZ001
     return int(local.timestamp() * 1000)
+
+
+def _orphan_load(most: int, size: int) -> Iterable[tuple[float, str]]:
+    yield size / most, f"{size:,} bytes of files that nothing names"
 
 
 def _score(load: float) -> int:
