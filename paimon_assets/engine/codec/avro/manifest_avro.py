@@ -144,8 +144,7 @@ _META = (
     nullable("_MAX_ROW_ID", "long"),
 )
 MANIFEST_LIST_SCHEMA = record_schema(*_META)
-_STATS_RECORD, _FILE_RECORD = record_of(_STATS), record_of(_FILE_FIELDS)
-_ENTRY_RECORD, _META_RECORD = record_of(_ENTRY), record_of(_META)
+_META_RECORD = record_of(_META)
 
 
 KeepEntry = Callable[[FileKind, bytes, int, int], bool]
@@ -187,20 +186,58 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Write a manifest; fields of `_FILE` keep Java's order."""
-    records = []
-    for entry in entries:
-        file = _FILE_RECORD(entry.file)
-        file["_KEY_STATS"] = _STATS_RECORD(entry.file.key_stats)
-        file["_VALUE_STATS"] = _STATS_RECORD(entry.file.value_stats)
-        records.append({"_VERSION": MANIFEST_VERSION, **_ENTRY_RECORD(entry), "_FILE": file})
-    return write_container(MANIFEST_SCHEMA, records)
+    return write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
+
+
+def _entry_record(entry: ManifestEntry) -> Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": entry.kind,
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": _file_record(entry.file),
+    }
+
+
+def _file_record(file: DataFileMeta) -> Record:
+    return {
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats_record(file.key_stats),
+        "_VALUE_STATS": _stats_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": file.extra_files,
+        "_CREATION_TIME": file.creation_time,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
+        "_FILE_SOURCE": file.file_source,
+        "_VALUE_STATS_COLS": file.value_stats_cols,
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": file.write_cols,
+    }
+
+
+def _stats_record(stats: SimpleStats) -> Record:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": stats.null_counts,
+    }
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """Write a manifest list, in the order given."""
     records = []
     for meta in metas:
-        stats = _STATS_RECORD(meta.partition_stats)
+        stats = _stats_record(meta.partition_stats)
         own = {"_VERSION": MANIFEST_VERSION, "_PARTITION_STATS": stats}
         records.append({**_META_RECORD(meta), **own})
     return write_container(MANIFEST_LIST_SCHEMA, records)
