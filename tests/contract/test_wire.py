@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import MergeEngine
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     CompareOp,
     Comparison,
     In,
@@ -87,8 +88,11 @@ leaves = st.one_of(
     st.builds(StartsWith, texts, texts),
     st.builds(Like, texts, texts, st.booleans()),
 )
+functions = st.recursive(
+    leaves, lambda inner: st.builds(Applied, texts, texts, inner, internals), max_leaves=3
+)
 predicates = st.recursive(
-    leaves,
+    functions,
     lambda inner: st.one_of(
         st.builds(And, st.lists(inner, max_size=3).map(tuple)),
         st.builds(Or, st.lists(inner, max_size=3).map(tuple)),

@@ -31,6 +31,7 @@ from paimon_assets.engine.spec.types.data_types import (
     string,
     timestamp,
 )
+from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
@@ -636,6 +637,11 @@ SCHEMA = first_table_schema(
 def test_a_wide_filter_is_left_to_the_engine(join):
     wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
     assert native_read.to_condition(bind(wide, SCHEMA), SCHEMA) is None
+
+
+@pytest.mark.parametrize("text", ["lower(c4) = 'x'", "c4 = 'x' OR NOT CAST(c4 AS INT) = 1"])
+def test_a_function_is_left_to_the_engine(text):
+    assert native_read.to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.spark

@@ -2,11 +2,12 @@
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     CompareOp,
     Comparison,
     In,
@@ -38,9 +39,38 @@ def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
             return True if True in answers else None if None in answers else False
         case IsNull(field=name, negated=negated):
             return (row[name] is None) != negated
+        case Applied(field=name, test=test):
+            return truth(test, {name: result(predicate, row[name])})
         case _:
             value = row[predicate.field]
             return None if value is None else _leaf_truth(predicate, _ordered(value))
+
+
+_RESULTS: Mapping[str, Callable[[Any], Any]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "trim": lambda text: text.strip(" "),
+    "length": len,
+    "abs": abs,
+    "year": operator.attrgetter("year"),
+    "month": operator.attrgetter("month"),
+    "day": operator.attrgetter("day"),
+    "hour": operator.attrgetter("hour"),
+    "cast INT": int,
+    "cast STRING": str,
+    "cast DATE": lambda moment: moment.date(),
+    "cast BOOLEAN": bool,
+}
+
+
+def result(leaf: Applied, value: Any) -> Any:
+    """Return the result of a function for one value, as Python computes it."""
+    if value is None:
+        return leaf.argument if leaf.function == "coalesce" else None
+    if leaf.function == "coalesce":
+        return value
+    name = f"cast {leaf.argument}" if leaf.function == "cast" else leaf.function
+    return _RESULTS[name](value)
 
 
 def _ordered(value: Any) -> Any:

@@ -52,6 +52,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     Comparison,
     In,
     IsNull,
@@ -168,8 +169,8 @@ _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
     """Return a bound predicate that is true wherever `predicate` is not.
 
-    None if there is no such predicate: of a prefix or a pattern, of a comparison with null, and of
-    comparisons of floating point, because NaN is in no statistics.
+    None if there is no such predicate: of a prefix, a pattern or a function, of a comparison with
+    null, and of comparisons of floating point, because NaN is in no statistics.
     """
     match predicate:
         case And(children=children):
@@ -180,7 +181,7 @@ def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
             return None if parts is None else all_of(parts)
         case IsNull(field=name, negated=negated):
             return IsNull(name, negated=not negated)
-        case StartsWith() | Like():
+        case StartsWith() | Like() | Applied():
             return None
         case Comparison(field=name, op=op, literal=literal):
             if literal is None or schema.column(name).type.root in _HAS_NAN:

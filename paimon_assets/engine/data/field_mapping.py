@@ -22,6 +22,7 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     Comparison,
     In,
     IsNull,
@@ -305,7 +306,7 @@ def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]
     """Whether a part of a predicate passes the same rows before the file's columns are cast."""
     if isinstance(part, And | Or):
         return all(_is_pushable(child, held) for child in part.children)
-    if part.field not in held:
+    if isinstance(part, Applied) or part.field not in held:
         return False
     source, target = (column.type for column in held[part.field])
     if same_type(source, target):

@@ -40,6 +40,7 @@ from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
+from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.row_stage import passing_rows
@@ -124,8 +125,9 @@ class _Matcher:
         predicate, source = self._change.read.predicate, self.source
         mask: Flags = np.ones(rows.num_rows, dtype=np.bool_)
         if predicate is not None:
-            fields = self._change.read.schema.by_name
-            mask = to_numpy(passing_rows(predicate, rows.column, fields))
+            schema = self._change.read.schema
+            casts = CastSettings.of(schema.typed_options)
+            mask = to_numpy(passing_rows(predicate, rows.column, schema.by_name, casts))
         if source is None:
             return mask, None
         if not rows.num_rows or not source.num_rows:

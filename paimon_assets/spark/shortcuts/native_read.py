@@ -52,6 +52,7 @@ from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     Comparison,
     In,
     IsNull,
@@ -640,6 +641,8 @@ def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
         case In(literals=literals, negated=negated):
             values = _join([_literal(literal, data_type) for literal in literals], ", ")
             return None if values is None else f"{column} {'NOT IN' if negated else 'IN'} {values}"
+        case Applied():
+            return None
         case _:
             assert_never(predicate)
 

@@ -27,7 +27,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
+from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue, functions_of
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
 from paimon_assets.engine.table.sql.run import Runner, plain_change
@@ -116,10 +116,13 @@ def change_rows(frames: Frames, runner: Runner, statement: Update | Delete) -> p
     table = frames.catalog.get_table(statement.table)
     _refuse_other_texts(frames, statement)
     try:
-        plain_change(table.schema, statement)
+        where, _ = plain_change(table.schema, statement)
+        is_plain = next(functions_of(where), None) is None  # functions and casts are Spark's here
     except InvalidInputError:
-        return until_unchanged(lambda: _compute(frames, table, statement))
-    return runner.change(table, statement)
+        is_plain = False
+    if is_plain:
+        return runner.change(table, statement)
+    return until_unchanged(lambda: _compute(frames, table, statement))
 
 
 def _refuse_other_texts(frames: Frames, statement: Update | Delete) -> None:

@@ -32,6 +32,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
     equal,
     fields_of,
+    functions_of,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
@@ -86,6 +87,15 @@ class PartitionFilter:
                 f" not by '{min(others)}'.",
                 kind="partition-spec",
                 details={"table": store.label, "column": min(others)},
+            )
+        function = next(functions_of(predicate), None)
+        if function is not None:
+            raise InvalidInputError(
+                f"Table '{store.label}' can choose whole partitions by comparisons, IN, IS NULL and"
+                f" LIKE of {', '.join(keys)}, not by {function.function} of '{function.field}'."
+                " Compare the column itself; a delete of rows takes functions too.",
+                kind="partition-spec",
+                details={"table": store.label, "column": function.field},
             )
         return cls(store=store, predicate=predicate)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, TypeAlias, assert_never
 
@@ -32,9 +32,11 @@ from paimon_assets.engine.codec.arrow.arrow_values import (
 )
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     CompareOp,
     Comparison,
     In,
@@ -44,13 +46,18 @@ from paimon_assets.engine.spec.predicate.predicate import (
     Predicate,
     StartsWith,
     fields_of,
+    result_type,
 )
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import (
+    INTEGER_ROOTS,
     SHORT_TEXTS,
     TIMESTAMP_ROOTS,
+    AtomicType,
     DataField,
+    DataType,
     RowKind,
+    TypeRoot,
 )
 
 _TEXTS: pa.Array[Any] = pa.Array.from_buffers(
@@ -118,8 +125,10 @@ class RowStage:
     def _mask(self, batch: pa.RecordBatch, predicate: Predicate | None) -> Any:
         if predicate is None:
             return None
+        schema = self.context.schema
+        casts = CastSettings.of(schema.typed_options)
         mask = passing_rows(
-            predicate, lambda name: self._column(batch, name), self.context.schema.by_name
+            predicate, lambda name: self._column(batch, name), schema.by_name, casts
         )
         return None if mask.true_count == len(mask) else mask
 
@@ -146,12 +155,15 @@ _COMPARE: Mapping[CompareOp, Callable[[Any, Any], Any]] = {
 
 
 def passing_rows(
-    predicate: Predicate, column_of: Callable[[str], Any], fields: Mapping[str, DataField]
+    predicate: Predicate,
+    column_of: Callable[[str], Any],
+    fields: Mapping[str, DataField],
+    casts: CastSettings | None = None,
 ) -> Mask:
-    """Evaluate a bound predicate."""
+    """Evaluate a bound predicate; `casts` are the settings of the table's casts."""
     match predicate:
         case And(children=children) | Or(children=children):
-            masks = (passing_rows(child, column_of, fields) for child in children)
+            masks = (passing_rows(child, column_of, fields, casts) for child in children)
             return reduce(pc.and_ if isinstance(predicate, And) else pc.or_, masks)
         case IsNull(field=name, negated=negated):
             column = column_of(name)
@@ -165,8 +177,56 @@ def passing_rows(
             return _comparison(column_of(name), op, literal, fields[name])
         case In(field=name, literals=literals, negated=negated):
             return _membership(column_of(name), literals, fields[name], negated=negated)
+        case Applied(field=name, test=test):
+            column = _result(predicate, column_of(name), fields[name].type, casts)
+            field = replace(fields[name], type=result_type(predicate, fields[name].type))
+            return passing_rows(test, lambda _: column, {name: field}, casts)
         case _:
             assert_never(predicate)
+
+
+_KERNELS: Mapping[str, Callable[[Any], Any]] = {
+    "lower": pc.utf8_lower,
+    "upper": pc.utf8_upper,
+    "trim": lambda column: pc.utf8_trim(column, " "),
+    "length": pc.utf8_length,
+    "abs": pc.abs,
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+}
+
+
+def _result(leaf: Applied, column: Any, data_type: DataType, casts: CastSettings | None) -> Any:
+    """Call a function for every row; times with a zone are taken in the zone of casts."""
+    target = result_type(leaf, data_type)
+    if leaf.function == "cast":
+        try:
+            return cast_column(column, data_type, target, casts)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"The filter's cast of column '{leaf.field}' fails: {error.message}",
+                kind=error.kind,
+                details={**error.details, "column": leaf.field},
+            ) from error
+    if leaf.function == "coalesce":
+        instead: Any = leaf.argument
+        try:
+            return pc.coalesce(column, to_scalar(instead, data_type).cast(column.type))
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(
+                f"Column '{leaf.field}' is {data_type}, which does not hold the {instead} that the"
+                " filter's coalesce gives it.",
+                kind="literal",
+                details={"column": leaf.field},
+            ) from error
+    if data_type.root in INTEGER_ROOTS:
+        column = column.cast(to_arrow_type(target))
+    if isinstance(data_type, AtomicType) and data_type.root is TypeRoot.TIMESTAMP_LTZ:
+        local = replace(data_type, root=TypeRoot.TIMESTAMP)
+        column = cast_column(column, data_type, local, casts)
+    return _KERNELS[leaf.function](column)
 
 
 def _true(mask: Any) -> Mask:

@@ -7,17 +7,30 @@ into internal values (`spec.types.literals`). Everything below the door holds bo
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, cast_refusal
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataType,
+    TypeRoot,
+    bigint,
+    decimal,
+    integer,
+    string,
+)
 from paimon_assets.engine.spec.types.literals import Literal, to_internal
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 
 class CompareOp(StrEnum):
@@ -110,6 +123,22 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """A test of a function of a column: `lower(field) = 'x'`, `CAST(field AS INT) > 3`.
+
+    Nothing is pruned by it: statistics, partitions and indexes know values, not results.
+    """
+
+    field: str
+    function: str
+    """Of `FUNCTIONS`, or `cast`, `coalesce`."""
+    test: "Leaf"
+    """Of the result, which it calls `field` too; of another function of it, where they nest."""
+    argument: Literal = None
+    """The type of a cast as text; what `coalesce` takes instead of null."""
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """All children are true."""
 
@@ -123,8 +152,24 @@ class Or:
     children: tuple["Predicate", ...]
 
 
-Leaf = Comparison | In | IsNull | StartsWith | Like
+Leaf = Comparison | In | IsNull | StartsWith | Like | Applied
 Predicate = Leaf | And | Or
+
+_DAYS = TIMESTAMP_ROOTS | {TypeRoot.DATE}
+FUNCTIONS: Mapping[str, tuple[frozenset[TypeRoot], DataType | None]] = {
+    "lower": (CHARACTER_ROOTS, string()),
+    "upper": (CHARACTER_ROOTS, string()),
+    "trim": (CHARACTER_ROOTS, string()),
+    "length": (CHARACTER_ROOTS, integer()),
+    "abs": (INTEGER_ROOTS | FLOAT_ROOTS | {TypeRoot.DECIMAL}, None),
+    "year": (_DAYS, bigint()),
+    "month": (_DAYS, bigint()),
+    "day": (_DAYS, bigint()),
+    "hour": (TIMESTAMP_ROOTS, bigint()),
+}
+"""Function → the types it takes and the type of its result, None for that of its column."""
+_WHOLE = decimal(19, 0)
+"""The type of `abs` of integers: of the smallest BIGINT it is no BIGINT."""
 _WILDCARDS = ("%", "_")
 _PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 _PARTS = re.compile(r"[%_]|\\.|[^%_\\]+", re.DOTALL)
@@ -222,9 +267,29 @@ def fields_of(predicate: Predicate | None) -> frozenset[str]:
 
 
 def only_on(predicate: Predicate | None, names: Iterable[str]) -> Predicate | None:
-    """Keep the conjuncts that look at nothing but `names`: a weaker filter, safe to push down."""
+    """Keep the conjuncts that look at nothing but `names`: a weaker filter, safe to push down.
+
+    Those with functions stay behind; they are evaluated on rows alone.
+    """
     allowed = frozenset(names)
-    return all_of(part for part in conjuncts(predicate) if fields_of(part) <= allowed)
+    return all_of(part for part in conjuncts(predicate) if decided_by(part, allowed))
+
+
+def decided_by(predicate: Predicate | None, names: Iterable[str]) -> bool:
+    """Whether `prune.may_match` decides exactly, given the values of `names`: of a partition."""
+    return fields_of(predicate) <= frozenset(names) and next(functions_of(predicate), None) is None
+
+
+def functions_of(predicate: Predicate | None) -> Iterator[Applied]:
+    """Yield the tests of functions."""
+    match predicate:
+        case And(children=children) | Or(children=children):
+            for child in children:
+                yield from functions_of(child)
+        case Applied():
+            yield predicate
+        case _:
+            return
 
 
 def rename(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
@@ -232,6 +297,9 @@ def rename(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     match predicate:
         case And(children=children) | Or(children=children):
             return replace(predicate, children=tuple(rename(child, names) for child in children))
+        case Applied(field=field, test=test):
+            renamed = cast(Leaf, rename(test, names))
+            return replace(predicate, field=names.get(field, field), test=renamed)
         case _:
             return replace(predicate, field=names.get(predicate.field, predicate.field))
 
@@ -240,11 +308,11 @@ def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
     """Check the predicate's columns and convert its literals to internal values."""
     level: list[Predicate] = [predicate]
     for _ in range(MOST_DEPTH):
-        level = [part for above in level if isinstance(above, And | Or) for part in above.children]
+        level = [part for above in level for part in _below(above)]
         if not level:
             return _bound(predicate, schema)
     raise InvalidInputError(
-        f"The filter has ANDs and ORs nested deeper than {MOST_DEPTH}; join them side by side, as"
+        f"The filter is nested deeper than {MOST_DEPTH}; join ANDs and ORs side by side, as"
         " `any_of` and `all_of` do.",
         kind="where",
     )
@@ -259,33 +327,77 @@ def no_predicate(given: object) -> InvalidInputError:
     )
 
 
+def _below(predicate: Predicate) -> tuple[Predicate, ...]:
+    match predicate:
+        case And(children=children) | Or(children=children):
+            return children
+        case Applied(test=test):
+            return (test,)
+        case _:
+            return ()
+
+
 def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
     match predicate:
         case And(children=children) | Or(children=children):
             return replace(predicate, children=tuple(_bound(child, schema) for child in children))
-        case Comparison(field=field, literal=literal):
-            column = schema.column(field)
-            return replace(predicate, literal=to_internal(literal, column.type, field))
-        case In(field=field, literals=literals):
-            column = schema.column(field)
-            bound = tuple(to_internal(literal, column.type, field) for literal in literals)
-            return replace(predicate, literals=bound)
-        case IsNull(field=field):
-            schema.column(field)
-            return predicate
-        case StartsWith(field=field) | Like(field=field):
-            column = schema.column(field)
-            if column.type.root not in CHARACTER_ROOTS:
+        case Comparison() | In() | IsNull() | StartsWith() | Like() | Applied():
+            reals = schema.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
+            column = schema.column(predicate.field)
+            return _bound_leaf(predicate, column.type, float_to_boolean=reals)
+        case _:
+            raise no_predicate(predicate)
+
+
+def _bound_leaf(leaf: Leaf, data_type: DataType, *, float_to_boolean: bool) -> Leaf:
+    field = leaf.field
+    match leaf:
+        case Comparison(literal=literal):
+            return replace(leaf, literal=to_internal(literal, data_type, field))
+        case In(literals=literals):
+            bound = tuple(to_internal(literal, data_type, field) for literal in literals)
+            return replace(leaf, literals=bound)
+        case StartsWith() | Like():
+            if data_type.root not in CHARACTER_ROOTS:
                 raise InvalidInputError(
-                    f"Column '{field}' is {column.type}; LIKE takes texts only.",
+                    f"Column '{field}' is {data_type}; LIKE takes texts only.",
                     kind="literal",
                     details={"column": field},
                 )
-            if isinstance(predicate, Like):
-                like_parts(predicate.pattern)
-            return predicate
+            if isinstance(leaf, Like):
+                like_parts(leaf.pattern)
+            return leaf
+        case Applied(function=function, test=test, argument=argument):
+            if getattr(test, "field", None) != field:
+                raise no_predicate(leaf)
+            if function == "coalesce":
+                argument = to_internal(argument, data_type, field)
+            result = result_type(leaf, data_type, float_to_boolean=float_to_boolean)
+            bound_test = _bound_leaf(test, result, float_to_boolean=float_to_boolean)
+            return replace(leaf, test=bound_test, argument=argument)
         case _:
-            raise no_predicate(predicate)
+            return leaf
+
+
+def result_type(leaf: Applied, data_type: DataType, *, float_to_boolean: bool = True) -> DataType:
+    """Return the type of a function's result, of a column of a type that it takes."""
+    if leaf.function == "coalesce":
+        return data_type
+    if leaf.function == "cast":
+        target = parse_type(str(leaf.argument))
+        refusal = cast_refusal(data_type, target, float_to_boolean=float_to_boolean)
+    else:
+        takes, result = FUNCTIONS.get(leaf.function, (frozenset(), None))
+        target = result or (_WHOLE if data_type.root in INTEGER_ROOTS else data_type)
+        refusal = f"it takes {', '.join(sorted(takes))}" if data_type.root not in takes else None
+    if refusal is not None:
+        raise InvalidInputError(
+            f"Column '{leaf.field}' is {data_type} where the filter calls {leaf.function} of it:"
+            f" {refusal}.",
+            kind="literal",
+            details={"column": leaf.field},
+        )
+    return target
 
 
 class Operator(StrEnum):

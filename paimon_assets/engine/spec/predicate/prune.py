@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
+    Applied,
     CompareOp,
     Comparison,
     In,
@@ -59,7 +60,7 @@ def exactly(value: Any) -> Bounds:
 def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
     """Whether some row within the bounds might pass a bound predicate."""
     match predicate:
-        case None:
+        case None | Applied():  # a function may return anything
             return True
         case And(children=children):
             return all(may_match(child, bounds_of) for child in children)

@@ -22,6 +22,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     bind,
     conjuncts,
+    decided_by,
     fields_of,
     no_predicate,
 )
@@ -52,7 +53,7 @@ def first_splits(
     context: ReadContext, splits: Sequence[DataSplit], limit: int | None
 ) -> tuple[DataSplit, ...]:
     """Return splits that definitely hold `limit` rows, by metadata; all for None."""
-    whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
+    whole = decided_by(context.predicate, context.schema.partition_keys)
     if limit is None or not whole:
         return tuple(splits)
     chosen, left = [], limit
@@ -95,7 +96,7 @@ class CountPlan:
     @classmethod
     def of(cls, context: ReadContext, splits: Sequence[DataSplit]) -> "CountPlan":
         """Plan the count of a read's rows."""
-        whole = fields_of(context.predicate) <= set(context.schema.partition_keys)
+        whole = decided_by(context.predicate, context.schema.partition_keys)
         left = (split for split in splits if not (whole and is_counted(split)))
         return cls(context=context, splits=tuple(splits), to_read=tuple(left))
 

@@ -3,6 +3,7 @@
     price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
                                            IS NULL, LIKE, AND, OR, NOT
     dt >= CURRENT_DATE - INTERVAL 7 DAYS   the day and the moment of now, in UTC
+    lower(name) = 'x', CAST(id AS INT) > 3 functions of one column, which may nest
     `order` = 1 OR "a b" = 2               names that are no plain words
     coalesce(price, 0) * 1.1               columns, literals, + - * /, ||, coalesce, round
 
@@ -12,8 +13,9 @@ sqlglot parses; nothing else is taken.
 import datetime as dt
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
-from typing import ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar, cast
 
 import sqlglot
 from sqlglot import Token, TokenType
@@ -21,15 +23,18 @@ from sqlglot import expressions as exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
+    FUNCTIONS,
     And,
+    Applied,
     ColumnValue,
     CompareOp,
     Comparison,
     Expression,
     In,
     IsNull,
+    Leaf,
     Like,
     LiteralValue,
     Operation,
@@ -42,6 +47,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     any_of,
 )
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.types.type_text import parse_type
 
 _OPS = {
     exp.EQ: CompareOp.EQ,
@@ -61,6 +67,11 @@ class _Sql(Dialect):
 
 
 _NUMBERS_OF_SPARK = {exp.DType.BIGINT: 63, exp.DType.SMALLINT: 15, exp.DType.TINYINT: 7}
+_FUNCTIONS: dict[type[exp.Expr], str] = {
+    **{kind: kind.__name__.lower() for kind in (exp.Lower, exp.Upper, exp.Trim, exp.Length)},
+    **{kind: kind.__name__.lower() for kind in (exp.Abs, exp.Year, exp.Month, exp.Day, exp.Hour)},
+    exp.DayOfMonth: "day",
+}
 _UNITS = {name.upper(): f"{name}s" for name in ("week", "day", "hour", "minute", "second")}
 """Of intervals → of `timedelta`."""
 _MOST_DEPTH = 30
@@ -226,7 +237,8 @@ def _refused_value(node: exp.Expr) -> InvalidInputError:
 def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
         f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
-        "with a literal, IN, BETWEEN, IS NULL, LIKE, AND, OR, NOT. catalog.sql, or "
+        "with a literal, IN, BETWEEN, IS NULL, LIKE, AND, OR, NOT; CAST, coalesce, "
+        f"{', '.join(FUNCTIONS)} of a column. catalog.sql, or "
         "`paimon-assets sql`, takes all of SQL.",
         kind="where",
     )
@@ -244,42 +256,46 @@ def _predicate(node: exp.Expr) -> Predicate:
         case exp.Not():
             return _negate(_predicate(node.this), node)
         case exp.In() if node.expressions:
-            return In(_column(node.this), tuple(_literal(item) for item in node.expressions))
+            literals = tuple(_literal(item) for item in node.expressions)
+            return _tested(node.this, lambda column: In(column, literals))
         case exp.Between() if not node.args.get("symmetric"):
-            column = _column(node.this)
             low, high = _literal(node.args["low"]), _literal(node.args["high"])
             return And(
-                (Comparison(column, CompareOp.GE, low), Comparison(column, CompareOp.LE, high))
+                (
+                    _tested(node.this, lambda column: Comparison(column, CompareOp.GE, low)),
+                    _tested(node.this, lambda column: Comparison(column, CompareOp.LE, high)),
+                )
             )
         case exp.Is() if isinstance(node.expression, exp.Null):
-            return IsNull(_column(node.this))
+            return _tested(node.this, IsNull)
         case exp.Like():
             return _like(node)
         case exp.Binary() if type(node) in _OPS:
             return _comparison(node)
-        case exp.Column():
-            return Comparison(_column(node), CompareOp.EQ, literal=True)
+        case exp.Column() | exp.Cast() | exp.Coalesce():
+            return _tested(node, lambda column: Comparison(column, CompareOp.EQ, literal=True))
         case _:
             _refuse(node)
 
 
 def _comparison(node: exp.Binary) -> Predicate:
     left, right, op = node.left.unnest(), node.right.unnest(), _OPS[type(node)]
-    if not isinstance(left, exp.Column):
+    if left.find(exp.Column) is None:
         left, right, op = right, left, op.mirrored
-    if not isinstance(left, exp.Column):
+    if left.find(exp.Column) is None:
         _refuse(node)
-    return Comparison(_column(left), op, _literal(right))
+    literal = _literal(right)
+    return _tested(left, lambda column: Comparison(column, op, literal))
 
 
 def _like(node: exp.Like) -> Predicate:
-    column, pattern = _column(node.this), _literal(node.expression)
+    pattern = _literal(node.expression)
     if not isinstance(pattern, str):
         _refuse(node)
     prefix, negated = pattern.removesuffix("%"), bool(node.args.get("negate"))
     if negated or prefix == pattern or any(wild in prefix for wild in "%_\\"):
-        return Like(column, pattern, negated)
-    return StartsWith(column, prefix)
+        return _tested(node.this, lambda column: Like(column, pattern, negated))
+    return _tested(node.this, lambda column: StartsWith(column, prefix))
 
 
 def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
@@ -295,12 +311,56 @@ def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
             return Like(field, f"{prefix}%", negated=True)
         case Like(field=field, pattern=pattern, negated=negated):
             return Like(field, pattern, negated=not negated)
+        case Applied(test=test):
+            return replace(predicate, test=cast(Leaf, _negate(test, node)))
         case And(children=children):
             return any_of(_negate(child, node) for child in children)
         case Or(children=children):
             return And(tuple(_negate(child, node) for child in children))
         case _:
             _refuse(node)
+
+
+def _tested(node: exp.Expr, test: Callable[[str], Leaf]) -> Leaf:
+    """Return a test of a column, or of a function of one."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return test(_column(node))
+    inner: exp.Expr = node.this
+    argument: Literal = None
+    match node:
+        case exp.Cast() if not node.args.get("safe") and not _is_literal(node):
+            function, argument = "cast", _type_text(node)
+        case exp.Coalesce() if len(node.expressions) == 1:
+            function, argument = "coalesce", _literal(node.expressions[0])
+        case exp.Func() if type(node) in _FUNCTIONS and _is_plain(node):
+            function = _FUNCTIONS[type(node)]
+            if isinstance(inner, exp.TsOrDsToDate):  # which Spark's dialect writes
+                inner = inner.this
+        case _:
+            _refuse(node)
+    return _tested(inner, lambda column: Applied(column, function, test(column), argument))
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a function has its column alone, no `BOTH 'x' FROM` and the like."""
+    return all(name == "this" or not value for name, value in node.args.items())
+
+
+def _type_text(node: exp.Cast) -> str:
+    """Return the type of a cast as Paimon writes it; sizes that SQL wants are not guessed."""
+    kind = node.to
+    name = kind.this.value if isinstance(kind.this, exp.DType) else ""
+    sizes = ", ".join(size.sql() for size in kind.expressions)
+    if name in ("TEXT", "VARCHAR") and not sizes:
+        name = "STRING"
+    zone = " WITH LOCAL TIME ZONE" if name in ("TIMESTAMPTZ", "TIMESTAMPLTZ") else ""
+    text = f"{'TIMESTAMP' if zone else name}{f'({sizes})' if sizes else ''}{zone}"
+    try:
+        parse_type(text)
+    except FormatError:
+        _refuse(node)
+    return _refuse(node) if text in ("CHAR", "BINARY", "VARBINARY") else text
 
 
 def _column(node: exp.Expr) -> str:

@@ -42,6 +42,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     SourceValue,
     bind,
     bind_assignments,
+    decided_by,
     fields_of,
 )
 from paimon_assets.engine.spec.types.literals import Literal
@@ -136,8 +137,8 @@ class RowChangeBuilder(CommitBuilder):
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
-        used = fields_of(predicate)
-        if used and not self.dry_run and used <= set(self.store.schema.partition_keys):
+        on_keys = decided_by(predicate, self.store.schema.partition_keys)
+        if on_keys and fields_of(predicate) and not self.dry_run:
             return self._drop(predicate)
         check_deletable(self.store)
         return self._run(predicate, None, executor)

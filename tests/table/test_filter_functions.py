@@ -1,0 +1,333 @@
+"""Filters by functions of a column, and by casts: the same rows as a model finds one by one."""
+
+import datetime as dt
+import random
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import update_column_type
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    Applied,
+    CompareOp,
+    Comparison,
+    In,
+    IsNull,
+    bind,
+    rename,
+)
+from paimon_assets.engine.spec.predicate.prune import exactly, may_match
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.read.where import parse_where
+from tests.testkit import row_changing, tables
+from tests.testkit.predicate_truth import truth
+from tests.testkit.row_changing import FIRST, SECOND, changing
+
+COLUMNS = {
+    "p": "STRING",
+    "id": "BIGINT",
+    "s": "STRING",
+    "n": "SMALLINT",
+    "w": "INT",
+    "f": "DOUBLE",
+    "d": "DATE",
+    "t": "TIMESTAMP(3)",
+    "b": "BOOLEAN",
+}
+KEYED = {"bucket": "2"}
+LAYOUTS = {
+    "append": {},
+    "indexed": {"file-index.bitmap.columns": "s", "file-index.bloom-filter.columns": "w"},
+    "append-orc": {"file.format": "orc"},
+    "keyed": KEYED,
+    "keyed-orc": {**KEYED, "file.format": "orc"},
+    "vectors": {**KEYED, "deletion-vectors.enabled": "true"},
+    "partial-update": {**KEYED, "merge-engine": "partial-update"},
+}
+
+
+def some_rows(rng, count):
+    def maybe(value):
+        return None if rng.random() < 0.2 else value
+
+    day = dt.date(1970, 1, 1)
+    for _ in range(count):
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(hours=rng.randrange(500_000))
+        yield {
+            "p": maybe(rng.choice(["a", "A", " a", "Bb", "5"])),
+            "id": rng.randrange(40),
+            "s": maybe(rng.choice(["", "x", "X ", " xY", "ÄÖ", "äö", "x%"])),
+            "n": maybe(rng.choice([-32768, -2, -1, 0, 1, 2, 32767])),
+            "w": maybe(rng.randrange(-12, 12)),
+            "f": maybe(rng.choice([-1.5, -0.0, 0.0, 1.5, float("nan"), float("-inf")])),
+            "d": maybe(day + dt.timedelta(days=rng.randrange(-800, 20_000))),
+            "t": maybe(moment),
+            "b": maybe(rng.random() < 0.5),
+        }
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def table(request, tmp_path_factory):
+    """A table of two commits, with column types changed between them, and its rows."""
+    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
+    catalog.create_database("db")
+    options, rng = LAYOUTS[request.param], random.Random(31)  # noqa: S311
+    keys = ["p", "id"] if "bucket" in options else []
+    schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=["p"], options=options)
+    table = catalog.create_table("db.t", schema)
+    for types in ((), (("n", "INT"), ("w", "STRING"))):
+        table = table.alter([update_column_type(*each) for each in types]) if types else table
+        rows = list(some_rows(rng, 60))
+        if keys:  # once a commit, so that the order of writing says nothing
+            rows = [{**row, "p": row["p"] or "none"} for row in rows]
+            rows = list({(row["p"], row["id"]): row for row in rows}.values())
+        if types:
+            rows = [{**row, "w": None if row["w"] is None else str(row["w"])} for row in rows]
+        names = table.schema.field_names
+        tuples = [tuple(row[name] for name in names) for row in rows]
+        tables.write(table, *tuples)
+    if options.get("deletion-vectors.enabled"):
+        table.compact()
+    return table, table.to_arrow().to_pylist()
+
+
+def leaf(operand, values):
+    literals = st.sampled_from(values)
+    return st.one_of(
+        st.builds(
+            lambda op, value: f"{operand} {op} {value}",
+            st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
+            literals,
+        ),
+        st.builds(lambda value: f"{value} < {operand}", literals),
+        st.builds(lambda low, high: f"{operand} BETWEEN {low} AND {high}", literals, literals),
+        st.builds(
+            lambda items, no: f"{operand} {no}IN ({', '.join(items)})",
+            st.lists(literals, min_size=1, max_size=3),
+            st.sampled_from(["", "NOT "]),
+        ),
+        st.sampled_from([f"{operand} IS NULL", f"{operand} IS NOT NULL"]),
+        st.sampled_from([f"{operand} LIKE 'x%'", f"{operand} NOT LIKE '%a'"])
+        if values is TEXTS
+        else st.nothing(),
+    )
+
+
+TEXTS = ["'a'", "'A'", "'x'", "'X'", "''", "'äö'", "'1'", "'-7'"]
+NUMBERS = ["-1", "0", "1", "2", "32768", "1970", "12"]
+DAYS = ["DATE '1970-01-01'", "'1999-12-31'", "'2020-02-29'"]
+OPERANDS = [
+    *((f"{name}({column})", TEXTS) for name in ("lower", "upper", "trim") for column in "ps"),
+    ("lower(trim(s))", TEXTS),
+    ("length(s)", NUMBERS),
+    ("length(upper(p))", NUMBERS),
+    ("abs(n)", NUMBERS),
+    ("abs(id)", NUMBERS),
+    ("abs(f)", ["0.0", "1.5"]),
+    *((f"{name}(d)", NUMBERS) for name in ("year", "month", "day")),
+    *((f"{name}(t)", NUMBERS) for name in ("year", "month", "day", "hour")),
+    ("CAST(w AS INT)", NUMBERS),
+    ("abs(CAST(w AS INT))", NUMBERS),
+    ("CAST(n AS STRING)", TEXTS),
+    ("CAST(id AS STRING)", TEXTS),
+    ("CAST(d AS STRING)", ["'1970-01-01'", "'2'"]),
+    ("CAST(t AS DATE)", DAYS),
+    ("coalesce(n, 1)", NUMBERS),
+    ("coalesce(s, 'x')", TEXTS),
+    ("lower(coalesce(s, 'X'))", TEXTS),
+    ("coalesce(d, DATE '1970-01-01')", DAYS),
+    ("n", NUMBERS),
+    ("p", TEXTS),
+]
+LEAVES = st.one_of(
+    *(leaf(operand, values) for operand, values in OPERANDS),
+    st.sampled_from(["coalesce(b, true)", "CAST(n AS BOOLEAN)", "b"]),
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(st.just("NOT"), inner), st.tuples(st.sampled_from(["AND", "OR"]), inner, inner)
+    ),
+    max_leaves=5,
+)
+
+
+def text_of(tree):
+    if isinstance(tree, str):
+        return tree
+    word, *sides = tree
+    if word == "NOT":
+        return f"NOT ({text_of(sides[0])})"
+    return f"(({text_of(sides[0])}) {word} ({text_of(sides[1])}))"
+
+
+def answer(tree, row):
+    """Return SQL's answer, with NOT where it stands in the text."""
+    if isinstance(tree, str):
+        return truth(typed(parse_where(tree)), row)
+    word, *sides = tree
+    answers = [answer(side, row) for side in sides]
+    if word == "NOT":
+        return None if answers[0] is None else not answers[0]
+    decisive = word == "OR"
+    return decisive if decisive in answers else None if None in answers else not decisive
+
+
+def typed(predicate, *, days=False):
+    """Give literals the types of Python's values, which the model compares."""
+
+    def value(literal):
+        if days:
+            return dt.date.fromisoformat(literal)
+        return float(literal) if isinstance(literal, Decimal) else literal
+
+    match predicate:
+        case Applied(field=field, function=function, test=test, argument=argument):
+            days = argument == "DATE" or (function == "coalesce" and field == "d")
+            if days and function == "coalesce":
+                argument = dt.date.fromisoformat(argument)
+            return replace(predicate, test=typed(test, days=days), argument=argument)
+        case Comparison(literal=literal):
+            return replace(predicate, literal=value(literal))
+        case In(literals=literals):
+            return replace(predicate, literals=tuple(map(value, literals)))
+        case And(children=children):
+            return And(tuple(typed(child, days=days) for child in children))
+        case _:
+            return predicate
+
+
+@given(tree=TREES)
+def test_a_read_returns_the_rows_of_the_model(table, tree):
+    opened, rows = table
+    text = text_of(tree)
+    expected = [row for row in rows if answer(tree, row) is True]
+    found = opened.to_arrow(where=text).to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, expected)), text
+    assert opened.count(text) == len(expected), text
+    assert opened.new_read_builder().with_filter(text).with_limit(1).to_arrow().num_rows == min(
+        1, len(expected)
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "where"),
+    [
+        ("delete", "upper(p) = 'A'"),
+        ("delete", "abs(v) BETWEEN 3 AND 21 OR v = 7"),
+        ("delete", "p = 'a' AND coalesce(v, 5) = 5"),
+        ("update", "NOT lower(p) = 'b'"),
+        ("update", "CAST(id AS STRING) LIKE '2%'"),
+    ],
+)
+def test_rows_change_by_functions(row_table, verb, where):
+    rows = [dict(zip(row_changing.COLUMNS, row, strict=True)) for row in (*FIRST, *SECOND)]
+    predicate = parse_where(where)
+    matching = [row for row in rows if truth(predicate, row) is True]
+    if verb == "update" and row_table.schema.options.get("sequence.field") == "v":
+        pytest.skip("a sequence field is not updated")
+    if verb == "update":
+        outcome = changing(row_table).update({"v": 77}, where)
+        left = [{**row, "v": 77} if row in matching else row for row in rows]
+    else:
+        outcome = changing(row_table).delete(where)
+        left = [row for row in rows if row not in matching]
+    assert outcome.rows_matched == len(matching)
+    assert row_changing.read(row_table) == sorted((tuple(r.values()) for r in left), key=repr)
+
+
+def test_whole_partitions_are_not_chosen_by_functions(catalog):
+    table = row_changing.create(catalog, "fixed")
+    row_changing.write(table, *FIRST)
+    with pytest.raises(InvalidInputError, match="not by lower of 'p'") as refusal:
+        table.new_compaction_builder().with_filter("lower(p) = 'a'").with_strategy("full").run()
+    assert refusal.value.kind == "partition-spec"
+    where = bind(parse_where("id = 1 OR lower(p) = 'a'"), table.schema)
+    with pytest.raises(InvalidInputError, match="can choose whole partitions by p"):
+        table.new_write_builder().with_overwrite_where(where)
+    with pytest.raises(InvalidInputError, match="not by lower of 'p'"):
+        table.new_write_builder().with_overwrite_where(parse_where("p = 'a' OR lower(p) = 'a'"))
+    assert row_changing.read(table) == sorted(FIRST, key=repr)
+
+
+def test_a_change_between_snapshots_is_filtered_too(catalog):
+    table = row_changing.create(catalog, "logged")
+    row_changing.write(table, *FIRST)
+    row_changing.write(table, *SECOND)
+    changes = table.new_read_builder().between(1, 2).with_filter("upper(p) = 'B'").to_arrow()
+    assert sorted(changes["id"].to_pylist()) == [21, 23]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("abs(s) = 1", "'s' is STRING .* abs of it: it takes BIGINT"),
+        ("lower(n) = 'x'", "'n' is SMALLINT .* lower of it: it takes CHAR, VARCHAR"),
+        ("hour(d) = 1", "'d' is DATE .* hour of it"),
+        ("CAST(d AS INT) = 1", "'d' is DATE .* cast of it: DATE cannot become INT"),
+        ("year(d) = 'x'", "'x' is not a value"),
+        ("coalesce(n, 'x') = 1", "'x' is not a value"),
+        ("length(s) LIKE '1%'", "LIKE takes texts only"),
+        ("lower(nothing) = 'x'", "nothing"),
+        ("substr(s, 1) = 'x'", "'SUBSTRING\\(s, 1\\)' is not supported.* catalog.sql"),
+        ("trim(BOTH 'x' FROM s) = 'x'", "not supported"),
+        ("try_cast(s AS INT) = 1", "not supported"),
+        ("CAST(s AS CHAR) = 'x'", "not supported"),
+        ("coalesce(s, p) = 'x'", "not supported"),
+        ("lower(s) = upper(s)", "not supported"),
+    ],
+)
+def test_what_does_not_fit_is_refused(catalog, where, message):
+    table = catalog.create_table("db.t", Schema.of(COLUMNS))
+    with pytest.raises((InvalidInputError, LookupError), match=message):
+        table.to_arrow(where=where)
+
+
+def test_a_value_that_is_no_such_value_is_an_error_with_the_column(catalog):
+    table = catalog.create_table("db.t", Schema.of({"s": "STRING", "n": "TINYINT"}))
+    tables.write(table, ("1", 1), ("x", None))
+    with pytest.raises(InvalidInputError, match=r"cast of column 's' fails: 'x' .* valid INT"):
+        table.to_arrow(where="CAST(s AS INT) = 1")
+    with pytest.raises(InvalidInputError, match="'n' is TINYINT, which does not hold the 300"):
+        table.to_arrow(where="coalesce(n, 300) = 1")
+
+
+def test_a_key_that_is_gone_is_not_cast(catalog):
+    columns = {"k": "STRING", "v": "INT"}
+    schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
+    table = catalog.create_table("db.t", schema)
+    tables.write(table, ("1", 1), ("x", 2))
+    changing(table).delete("k = 'x'")
+    assert table.to_arrow(where="CAST(k AS INT) = 1").num_rows == 1
+
+
+def test_the_smallest_number_has_an_absolute_value(catalog):
+    table = catalog.create_table("db.t", Schema.of({"n": "BIGINT", "m": "DECIMAL(5, 2)"}))
+    tables.write(table, (-(2**63), None), (5, None))
+    assert table.to_arrow(where="abs(n) > 5")["n"].to_pylist() == [-(2**63)]
+    assert table.count("abs(m) > 1 OR abs(n) = 9223372036854775808") == 1
+
+
+def test_hours_are_those_of_the_zone_of_casts(catalog):
+    columns = {"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+    schema = Schema.of(columns, options={"cast.time-zone": "Europe/Berlin"})
+    table = catalog.create_table("db.t", schema)
+    tables.write(table, (dt.datetime(2024, 6, 30, 23, 30, tzinfo=dt.UTC),))
+    assert table.count("hour(z) = 1 AND day(z) = 1 AND month(z) = 7") == 1
+    assert table.count("CAST(z AS DATE) = '2024-07-01'") == 1
+
+
+def test_columns_are_renamed_inside_of_tests_too():
+    inner = Applied("a", "trim", Applied("a", "lower", Comparison("a", CompareOp.EQ, "x")))
+    expected = Applied("b", "trim", Applied("b", "lower", Comparison("b", CompareOp.EQ, "x")))
+    assert rename(inner, {"a": "b"}) == expected
+
+
+def test_functions_prune_nothing():
+    assert may_match(Applied("a", "abs", IsNull("a")), lambda _: exactly(1))
