@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -331,3 +332,18 @@ def test_columns_are_renamed_inside_of_tests_too():
 
 def test_functions_prune_nothing():
     assert may_match(Applied("a", "abs", IsNull("a")), lambda _: exactly(1))
+
+
+def test_years_beyond_those_of_arrow_are_right(catalog):
+    """Days of the years 32768, 2024 and 1, and none; `pyarrow.compute.year` wraps the first."""
+    days = pa.array([11248738, 19753, -719162, None], pa.int32()).cast(pa.date32())
+    table = catalog.create_table("db.far", Schema.of({"id": "INT", "day": "DATE"}))
+    table.append(pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "day": days}))
+    for where, expected in (
+        ("year(day) = 32768", [1]),
+        ("year(day) < 2025", [2, 3]),
+        ("NOT year(day) > 1", [3]),
+        ("year(day) IS NULL", [4]),
+    ):
+        rows = table.new_read_builder().with_filter(where).to_arrow()
+        assert sorted(rows["id"].to_pylist()) == expected, where

@@ -185,13 +185,20 @@ def passing_rows(
             assert_never(predicate)
 
 
+def _years(column: Any) -> Any:
+    """Return the year of dates and times; Arrow's own wraps beyond 32767."""
+    instants = column.to_numpy(zero_copy_only=False)
+    years = instants.astype("datetime64[Y]").astype(np.int64) + 1970
+    return pa.array(years, pa.int64(), mask=np.isnat(instants))
+
+
 _KERNELS: Mapping[str, Callable[[Any], Any]] = {
     "lower": pc.utf8_lower,
     "upper": pc.utf8_upper,
     "trim": lambda column: pc.utf8_trim(column, " "),
     "length": pc.utf8_length,
     "abs": pc.abs,
-    "year": pc.year,
+    "year": _years,
     "month": pc.month,
     "day": pc.day,
     "hour": pc.hour,
