@@ -69,7 +69,7 @@ def result(leaf: Applied, value: Any) -> Any:
         return leaf.argument if leaf.function == "coalesce" else None
     if leaf.function == "coalesce":
         return value
-    name = f"cast {leaf.argument}" if leaf.function == "cast" else leaf.function
+    name = f"cast {leaf.argument!s}" if leaf.function == "cast" else leaf.function
     return _RESULTS[name](value)
 
 

@@ -5,6 +5,5 @@
 
 Concept → modules:
     the tasks, their new files                    compact
-    planning, reading and merging of a section,
-    deletion vectors of a bucket                  sections
+    what a section reads, merges and deletes      sections
 """
