@@ -273,6 +273,30 @@ def test_who_slept_through_many_changes_publishes_nothing_old(document, tmp_path
     assert numbers == list(range(15, 23))
 
 
+def test_a_change_stands_though_a_late_writer_takes_its_number(document, tmp_path):
+    """Between listing and reading: ten more changes, and a late one under the deleted number."""
+    document.change(added("a"))
+    own = tmp_path / "names-2.json"
+
+    def others(_number, method, path):
+        if method == "read_bytes" and path == str(own) and not turns:
+            turns.append(path)
+            for number in range(10):
+                document.change(added(f"n{number}"))
+            own.write_text('{"changes": ["late"], "members": {"a": 1, "late": 1}}')
+
+    turns, calls = [], []
+
+    def once(members):
+        calls.append(members)
+        return {**members, "mine": 1}
+
+    file_io = FaultyFileIO(LocalFileIO(), before=others)
+    NumberedDocument(file_io, str(tmp_path), "names").change(once)
+    assert (len(turns), len(calls)) == (1, 1)
+    assert set(document.read()) == {"a", "mine", *(f"n{number}" for number in range(10))}
+
+
 def test_what_a_change_raises_ends_it(document, tmp_path):
     def refused(members):
         raise InvalidInputError("no")

@@ -111,9 +111,7 @@ class NumberedDocument:
 
     def _newest(self) -> "_Newest":
         for _ in range(_MOST_TRIES):
-            names = prefixed_files(self._file_io, self._directory, self._prefix)
-            ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-            numbers = sorted(number for name in ours if (number := number_of(name)) is not None)
+            numbers = self._numbers()
             if not numbers:
                 return _Newest([], {}, [])
             path = self._path(numbers[-1])
@@ -122,14 +120,29 @@ class NumberedDocument:
                 return _Newest(numbers, *_parse(data, path))
         raise self._ghosts()
 
+    def _numbers(self) -> list[int]:
+        names = prefixed_files(self._file_io, self._directory, self._prefix)
+        ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(number for name in ours if (number := number_of(name)) is not None)
+
+    def _newest_since(self, number: int, change: str) -> "_Newest":
+        """Return the newest document; without the change, only if it is the newest for sure.
+
+        A number that was listed may be deleted, and published again by a writer that comes too
+        late, before it is read. It is the newest for sure if a listing afterwards ends with it.
+        """
+        for _ in range(_MOST_TRIES):
+            newest = self._newest()
+            if newest.number < number:
+                continue  # a listing without the number is no answer
+            if change in newest.history or self._numbers()[-1:] == [newest.number]:
+                return newest
+        raise self._ghosts()
+
     def _stands(self, number: int, change: str) -> bool:
         """Whether a published number counts; it is taken back if it came too late."""
         try:
-            tries = (self._newest() for _ in range(_MOST_TRIES))
-            # A listing without the number is no answer.
-            newest = next((each for each in tries if each.number >= number), None)
-            if newest is None:
-                raise self._ghosts()
+            newest = self._newest_since(number, change)
             if change not in newest.history:
                 if newest.number - number >= _REMEMBERED:
                     raise _unknown(self._path(number))
