@@ -37,7 +37,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, chan
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.merge_options import (
+from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_AUTO_PADDING,

@@ -15,8 +15,8 @@ import click
 from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
+from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX, URI, WAREHOUSE
-from paimon_assets.engine.spec.options.option import parse_duration_ms
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system.global_tables import GlobalSystemTable

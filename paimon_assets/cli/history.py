@@ -9,7 +9,7 @@ import click
 from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
 from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
 from paimon_assets.engine.control.clock import SystemClock
-from paimon_assets.engine.spec.options.scan_options import SCAN_SNAPSHOT_ID
+from paimon_assets.engine.spec.options.all_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.table import Table
 

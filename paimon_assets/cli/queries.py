@@ -42,7 +42,7 @@ from paimon_assets.cli.output import (
 )
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
-from paimon_assets.engine.spec.options.scan_options import (
+from paimon_assets.engine.spec.options.all_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     SCAN_SNAPSHOT_ID,

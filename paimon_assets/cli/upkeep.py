@@ -32,7 +32,7 @@ from paimon_assets.cli.output import (
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.options.maintenance_options import (
+from paimon_assets.engine.spec.options.all_options import (
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,

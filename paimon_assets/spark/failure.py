@@ -33,7 +33,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec
-from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
+from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS
 
 logger = logging.getLogger(__name__)
 

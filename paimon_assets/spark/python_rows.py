@@ -24,7 +24,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump_split
-from paimon_assets.engine.spec.options.option import parse_memory
+from paimon_assets.engine.spec.options.all_options import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.session_cache import SessionCache

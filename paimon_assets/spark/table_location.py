@@ -7,13 +7,12 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
+from paimon_assets.engine.spec.options.all_options import SCAN_TIMESTAMP, SCAN_VERSION, Options
 from paimon_assets.engine.spec.options.catalog_options import (
     METASTORE,
     secret_values,
     table_options,
 )
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
 from paimon_assets.engine.table.system.system_table import SystemTable

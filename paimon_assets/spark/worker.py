@@ -46,7 +46,7 @@ from paimon_assets.engine.data.write.row_key_extractor import RowBuckets, has_ha
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
+from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.spark.failure import WorkerError, encoded_errors

@@ -22,7 +22,7 @@ from paimon_assets.engine.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.builders import data_file

@@ -12,14 +12,14 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
     write_index_manifest,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.manifest import (
     DeletionVectorMeta,
+    FileKind,
     GlobalIndexMeta,
     IndexFileMeta,
     IndexManifestEntry,
     live_index_entries,
 )
-from paimon_assets.engine.spec.metadata.manifest import FileKind
 from tests.testkit.codec_strategies import file_names, file_paths
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"

@@ -16,12 +16,12 @@ from paimon_assets.engine.contract.commit_message import (
     DataIncrement,
 )
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.manifest import (
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from tests.testkit.builders import data_file
 from tests.testkit.java_messages import (
     JAVA_MESSAGE_VERSION,

@@ -31,13 +31,13 @@ from paimon_assets.engine.contract.write_tasks import (
 )
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, SimpleStats
+from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
     DeletionVectorMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, SimpleStats
 from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     ColumnValue,

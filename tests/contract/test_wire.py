@@ -30,7 +30,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import MergeEngine
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

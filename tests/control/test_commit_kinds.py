@@ -28,17 +28,22 @@ from paimon_assets.engine.control.commit.request import RetryPolicy
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
     DeletionVectorMeta,
+    FileKind,
     IndexFileMeta,
     IndexManifestEntry,
+    ManifestEntry,
 )
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, ColumnStatistics, Statistics
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    ColumnStatistics,
+    CommitKind,
+    Snapshot,
+    Statistics,
+)
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -18,9 +18,8 @@ from paimon_assets.engine.control.scan.split_generator import deletion_files
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
-from paimon_assets.engine.spec.metadata.manifest import FileKind
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.manifest import DeletionVectorMeta, FileKind
 from paimon_assets.engine.spec.metadata.snapshot import DATA_VERSION_PROPERTY, CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.row_change import complement
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.spec.metadata.data_file import SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

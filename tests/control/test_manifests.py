@@ -17,13 +17,13 @@ from paimon_assets.engine.control.manifests import (
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS
 from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
     ManifestEntry,
     ManifestFileMeta,
     live_entries,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

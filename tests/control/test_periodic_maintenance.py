@@ -33,7 +33,7 @@ from paimon_assets.engine.control.rollback import rollback_to_snapshot
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO

@@ -17,8 +17,8 @@ from paimon_assets.engine.control.write_planning import partition_buckets, write
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema

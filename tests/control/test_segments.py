@@ -26,7 +26,7 @@ from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import (

@@ -28,8 +28,7 @@ from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import DeletionVectorMeta, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import bind, equal
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

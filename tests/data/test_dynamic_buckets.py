@@ -11,7 +11,7 @@ from paimon_assets.engine.contract.context import HashIndexState
 from paimon_assets.engine.data.write.dynamic_buckets import key_hashes, read_hashes
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.tables import table_schema
 from tests.testkit.write_contexts import FILE_IO, context_of, states

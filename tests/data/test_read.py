@@ -15,7 +15,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from tests.testkit.split_reads import FILE_IO, context_of, parquet_file, read, split_of
 from tests.testkit.tables import table_schema

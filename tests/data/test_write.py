@@ -18,8 +18,7 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import FileOrigin
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, FileOrigin
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO

@@ -8,7 +8,7 @@ from types import ModuleType
 from paimon_assets.engine.spec import options
 from paimon_assets.engine.spec.options import file_options
 from paimon_assets.engine.spec.options import option as kinds
-from paimon_assets.engine.spec.options.option import Option
+from paimon_assets.engine.spec.options.all_options import Option
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 COMMAND = "make options"

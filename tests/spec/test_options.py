@@ -6,19 +6,17 @@ from paimon_assets.engine.spec.options.all_options import (
     ALL_OPTIONS,
     BUCKET,
     IGNORE_DELETE,
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
     PARTITION_LEGACY_NAME,
+    SCAN_MODE,
     Options,
+    ScanMode,
     parse_duration_ms,
+    parse_instant_ms,
     parse_memory,
 )
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
-from paimon_assets.engine.spec.options.option import parse_instant_ms
-from paimon_assets.engine.spec.options.scan_options import (
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-    SCAN_MODE,
-    ScanMode,
-)
 
 
 def test_an_absent_option_has_its_default():

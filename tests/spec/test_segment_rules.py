@@ -2,7 +2,7 @@ import pytest
 
 from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.option import Options
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.segments.segment import (
     FileColumn,
     check_partition_option,

@@ -38,8 +38,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import Statistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Statistics
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder

@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     RenameColumn,
     UpdateColumnType,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from paimon_assets.engine.table.segments.segment_import import SegmentSource

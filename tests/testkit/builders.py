@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, SimpleStats
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
     ArrayType,

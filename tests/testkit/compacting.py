@@ -10,7 +10,7 @@ from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 
 EXECUTOR = EmbeddedExecutor(2)

@@ -33,7 +33,7 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.wire import read_optional_int, write_files, write_optional_int
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.manifest import (
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexFileMeta,

@@ -17,15 +17,14 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
+from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     DeletionVectorMeta,
+    FileKind,
     IndexFileMeta,
     IndexManifestEntry,
 )
-from paimon_assets.engine.spec.metadata.manifest import FileKind
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, SimpleStats
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.types.data_types import bigint
 from tests.testkit.builders import data_file

@@ -42,8 +42,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey, UpdateColumnComment
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.types.data_types import integer

@@ -39,8 +39,7 @@ from paimon_assets.engine.control.rollback import (
     rollback_to_tag,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Tag
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Tag
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema

@@ -16,8 +16,7 @@ from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import TableSchema
 

@@ -27,7 +27,7 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import data_file
 

@@ -26,8 +26,7 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, SimpleStats
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from tests.testkit.builders import data_file

@@ -44,7 +44,7 @@ from paimon_assets.assets.translator import (
     asset_key_of,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema
 
 CheckKind = Literal[

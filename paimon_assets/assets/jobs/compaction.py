@@ -39,7 +39,7 @@ from paimon_assets.assets.translator import (
 from paimon_assets.engine.control.compact import CompactionPlan, PlannedUnit
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_shape import RunShape, TableShape

@@ -19,7 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.evolution.schema_diff import adding_changes, reconciling_changes
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     WRITE_FILL_MISSING,
     WRITE_MERGE_SCHEMA,
     WRITE_MERGE_SCHEMA_TYPE_WIDENING,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Self
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
 from paimon_assets.engine.spec.segments.text_options import TextOptions

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import FileColumn
 from paimon_assets.engine.spec.types.cast_fit import Loss

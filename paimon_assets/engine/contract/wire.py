@@ -33,7 +33,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField

@@ -12,7 +12,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Assignment, Predicate
 
 COMPACT_TASK = "compact"

@@ -47,24 +47,25 @@ from paimon_assets.engine.lsm import (
     interval_partition,
     pick_full,
 )
-from paimon_assets.engine.spec.evolution.schema_validation import expired_rows
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
+from paimon_assets.engine.spec.merge.merge_rules import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import (
+    DELETION_VECTORS_INDEX,
+    IndexFileMeta,
+    ManifestEntry,
+)
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
-    INDEX_FILE_IN_DATA_DIRECTORY,
-    SPLIT_OPEN_FILE_COST,
-    TARGET_FILE_SIZE,
-)
-from paimon_assets.engine.spec.options.compaction_options import (
     COMPACTION_DELETE_RATIO,
     COMPACTION_MIN_FILE_NUM,
     COMPACTION_REWRITE_ALL_FILES,
     COMPACTION_SKIP_EXPIRED_PARTITIONS,
     COMPACTION_SMALL_FILE_RATIO,
+    INDEX_FILE_IN_DATA_DIRECTORY,
+    SPLIT_OPEN_FILE_COST,
+    TARGET_FILE_SIZE,
 )
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate

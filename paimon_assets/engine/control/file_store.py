@@ -29,8 +29,7 @@ from paimon_assets.engine.control.manifests import ManifestStore, PartitionValue
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
     DATA_FILE_DIRECTORY,

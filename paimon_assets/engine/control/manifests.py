@@ -37,14 +37,15 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry, live_index_entries
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import (
     FileIdentifier,
     FileKind,
+    IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
+    live_index_entries,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FULL_COMPACTION_SIZE,

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.maintenance_options import (
+from paimon_assets.engine.spec.options.all_options import (
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
+    Options,
     PartitionExpiration,
 )
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.partition import partition_spec
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files say theirs

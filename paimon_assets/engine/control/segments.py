@@ -38,8 +38,8 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,

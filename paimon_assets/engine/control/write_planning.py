@@ -26,14 +26,13 @@ from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_MERGE_ON_READ,
     SCAN_FALLBACK_BRANCH,
+    WRITE_CHECK_TIMES,
 )
-from paimon_assets.engine.spec.options.file_options import WRITE_CHECK_TIMES
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _STEPS_AHEAD = 64

@@ -30,7 +30,7 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.rolling_file import StatsMode, stats_modes, stored_bounds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.segments.segment import (
     TIMESTAMP_OF_ANY_KIND,

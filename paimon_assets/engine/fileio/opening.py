@@ -28,8 +28,8 @@ from paimon_assets.engine.fileio.flushed import FlushedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES, S3_SCHEMES
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import FILE_FSYNC, LOCK_ENABLED
-from paimon_assets.engine.spec.options.option import Options
 
 T = TypeVar("T")
 _HDFS = frozenset({"hdfs", "viewfs"})

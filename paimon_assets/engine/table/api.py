@@ -25,8 +25,8 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
     without_secrets,
 )
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
-from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view

@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     SchemaChange,
     UpdateColumnType,
 )
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     WRITE_MERGE_SCHEMA,
     WRITE_MERGE_SCHEMA_TYPE_WIDENING,
 )

@@ -25,9 +25,8 @@ from paimon_assets.engine.control.managers.numbered_files import number_of, pref
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.manifest import ManifestFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.option import parse_duration_ms
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
+from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.partition import escape
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, TAG_PREFIX
 from paimon_assets.engine.spec.types.type_text import Json

@@ -24,8 +24,7 @@ from paimon_assets.engine.data.worker import bytes_to_decode
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
-from paimon_assets.engine.spec.options.option import parse_memory
-from paimon_assets.engine.spec.options.scan_options import READ_CUT_NANOSECONDS
+from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS, parse_memory
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,

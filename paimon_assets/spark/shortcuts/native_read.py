@@ -47,8 +47,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.predicate.predicate import (
     And,

@@ -10,7 +10,7 @@ from paimon_assets import EmbeddedExecutor, Schema, Table, WriteBuilder, open_ca
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
+from paimon_assets.engine.spec.metadata.snapshot import ColumnStatistics, Statistics
 from tests.testkit.faults.writers import AllKindsExecutor
 from tests.testkit.oracle import Oracle
 

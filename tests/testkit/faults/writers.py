@@ -27,7 +27,7 @@ from paimon_assets.engine.data.write.row_key_extractor import bucket_path
 from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory

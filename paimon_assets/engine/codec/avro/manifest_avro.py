@@ -27,16 +27,23 @@ from paimon_assets.engine.codec.avro.avro import (
     write_container,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.data_file import (
+    EMPTY_ROW,
+    EMPTY_STATS,
+    DataFileMeta,
+    FileOrigin,
+    SimpleStats,
+)
+from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     DeletionVectorMeta,
+    FileKind,
     GlobalIndexMeta,
     IndexFileMeta,
     IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
 )
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 
 T = TypeVar("T")

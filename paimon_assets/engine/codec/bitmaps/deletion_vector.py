@@ -25,7 +25,7 @@ from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.bitmaps.roaring import smallest
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.metadata.index_file import DeletionVectorMeta
+from paimon_assets.engine.spec.metadata.manifest import DeletionVectorMeta
 
 INDEX_FILE_VERSION = b"\x01"
 """First byte of an index file of deletion vectors; alone, an index file without vectors."""

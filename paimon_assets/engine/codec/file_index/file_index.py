@@ -30,7 +30,7 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
 )
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

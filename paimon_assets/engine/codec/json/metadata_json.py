@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar, cast
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.simple_stats import Statistics
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
     CommitKind,
     Snapshot,
+    Statistics,
     Tag,
 )
 from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT

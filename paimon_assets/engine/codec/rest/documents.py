@@ -32,8 +32,7 @@ from paimon_assets.engine.codec.rest.structure import (
     optional,
 )
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json

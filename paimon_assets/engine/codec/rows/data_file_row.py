@@ -9,8 +9,7 @@ from operator import attrgetter
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, row_bytes, row_values
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, SimpleStats
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema

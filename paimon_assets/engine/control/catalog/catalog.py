@@ -26,8 +26,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
 from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema

@@ -35,11 +35,10 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
-from paimon_assets.engine.spec.evolution.option_rules import check_options
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
+from paimon_assets.engine.spec.options.all_options import Options, parse_duration_ms
 from paimon_assets.engine.spec.options.catalog_options import (
     DATA_TOKEN_ENABLED,
     DLF_OSS_ENDPOINT,
@@ -52,14 +51,8 @@ from paimon_assets.engine.spec.options.catalog_options import (
     WAREHOUSE,
     secret_values,
 )
-from paimon_assets.engine.spec.options.option import Options, parse_duration_ms
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.schema.schema import (
-    Schema,
-    TableSchema,
-    all_field_ids,
-    first_table_schema,
-)
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, all_field_ids
 from paimon_assets.engine.spec.words import counted
 
 logger = logging.getLogger(__name__)
@@ -395,9 +388,7 @@ class RestCatalog:
             for key, value in self._options.items()
             if key.startswith(TABLE_DEFAULT_PREFIX)
         }
-        first = first_table_schema(schema, time_millis=self._clock.now_millis())
-        check_options(first, {})
-        validate_schema(first)
+        first = first_schema(schema, time_millis=self._clock.now_millis())
         asked = Schema(
             fields=first.fields,
             partition_keys=first.partition_keys,

@@ -14,8 +14,7 @@ from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.manifest import FileKind, IndexManifestEntry
 
 logger = logging.getLogger(__name__)
 

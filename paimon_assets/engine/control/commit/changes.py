@@ -23,8 +23,12 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import shows_rows_later
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import (
+    DELETION_VECTORS_INDEX,
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+)
 from paimon_assets.engine.spec.metadata.snapshot import (
     BUILT_ON_PROPERTY,
     DATA_VERSION_PROPERTY,

@@ -41,12 +41,14 @@ from paimon_assets.engine.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.spec.metadata.index_file import (
+from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
+    FileIdentifier,
+    FileKind,
     IndexManifestEntry,
+    ManifestEntry,
 )
-from paimon_assets.engine.spec.metadata.manifest import FileIdentifier, FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.schema.schema import BucketMode
 

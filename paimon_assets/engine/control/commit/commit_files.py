@@ -23,10 +23,13 @@ from paimon_assets.engine.control.manifests import (
 )
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.metadata.data_file import instant_ms
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.manifest import (
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
+from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 
 
 def partition_statistics(

@@ -58,8 +58,13 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import PartitionStatistics, Statistics
-from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    LEDGER_PROPERTY_PREFIX,
+    CommitKind,
+    PartitionStatistics,
+    Snapshot,
+    Statistics,
+)
 from paimon_assets.engine.spec.options.all_options import BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 

@@ -16,8 +16,12 @@ from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.lsm import num_levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from paimon_assets.engine.spec.metadata.manifest import (
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+)
 from paimon_assets.engine.spec.metadata.manifest import live_entries as live_of
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (

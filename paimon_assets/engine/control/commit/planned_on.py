@@ -22,8 +22,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges
 from paimon_assets.engine.control.write_planning import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX
-from paimon_assets.engine.spec.metadata.manifest import FileKind
+from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, FileKind
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
 from paimon_assets.engine.spec.predicate.predicate import Predicate

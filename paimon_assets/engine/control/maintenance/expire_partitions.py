@@ -22,8 +22,6 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 from paimon_assets.engine.spec.options.all_options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_TARGET_FILE_SIZE,
-)
-from paimon_assets.engine.spec.options.maintenance_options import (
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_EXPIRATION_TIME,
 )

@@ -52,17 +52,17 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.maintenance_options import (
+from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
     CHANGELOG_TIME_RETAINED,
+    CONSUMER_EXPIRATION_TIME,
     SNAPSHOT_EXPIRE_LIMIT,
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
+    Options,
 )
-from paimon_assets.engine.spec.options.option import Options
-from paimon_assets.engine.spec.options.scan_options import CONSUMER_EXPIRATION_TIME
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
 
 

@@ -19,8 +19,7 @@ from paimon_assets.engine.control.rollback import rolled_back_to
 from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.spec.metadata.index_file import IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,

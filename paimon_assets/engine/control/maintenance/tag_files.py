@@ -39,7 +39,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
-from paimon_assets.engine.spec.options.maintenance_options import (
+from paimon_assets.engine.spec.options.all_options import (
     TAG_AUTOMATIC_COMPLETION,
     TAG_AUTOMATIC_CREATION,
     TAG_CREATION_DELAY,
@@ -47,11 +47,11 @@ from paimon_assets.engine.spec.options.maintenance_options import (
     TAG_DEFAULT_TIME_RETAINED,
     TAG_NUM_RETAINED_MAX,
     TAG_PERIOD_FORMATTER,
+    Options,
     TagCreation,
     TagPeriod,
     TagPeriodFormat,
 )
-from paimon_assets.engine.spec.options.option import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

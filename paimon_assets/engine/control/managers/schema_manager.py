@@ -22,12 +22,15 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.evolution.option_rules import check_options, is_option, key_hints
+from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
-from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
+from paimon_assets.engine.spec.evolution.schema_evolution import (
+    apply_changes,
+    changes_nothing,
+    first_schema,
+)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 logger = logging.getLogger(__name__)
 
@@ -122,9 +125,7 @@ class SchemaManager:
 
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
         """Create a table by publishing its first schema."""
-        first = first_table_schema(schema, time_millis=time_millis)
-        check_options(first, {})
-        validate_schema(first)
+        first = first_schema(schema, time_millis=time_millis)
         self._warn_of_unknown(first.options)
         if not self._publish(first):
             raise AlreadyExistsError(

@@ -23,6 +23,7 @@ from uuid import uuid4
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.rest.encoding import form_encoded
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import (
     DLF_ACCESS_KEY_ID,
     DLF_ACCESS_KEY_SECRET,
@@ -37,7 +38,6 @@ from paimon_assets.engine.spec.options.catalog_options import (
     TOKEN_PROVIDER,
     URI,
 )
-from paimon_assets.engine.spec.options.option import Options
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]

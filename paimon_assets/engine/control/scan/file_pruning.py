@@ -30,10 +30,13 @@ from paimon_assets.engine.control.manifests import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket, needs_no_merge
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    SimpleStats,
+    group_by_row_range,
+)
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.simple_stats import SimpleStats
-from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
+from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

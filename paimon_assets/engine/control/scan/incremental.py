@@ -43,15 +43,13 @@ from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Commi
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DATA_EVOLUTION_ENABLED,
-    SCAN_FALLBACK_BRANCH,
-    SPLIT_TARGET_SIZE,
-    ChangelogProducer,
-)
-from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
+    SCAN_FALLBACK_BRANCH,
+    SPLIT_TARGET_SIZE,
     STREAMING_READ_OVERWRITE,
+    ChangelogProducer,
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate

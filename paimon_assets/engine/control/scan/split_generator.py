@@ -22,8 +22,11 @@ from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.lsm import interval_partition, num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import (
+    DELETION_VECTORS_INDEX,
+    IndexManifestEntry,
+    ManifestEntry,
+)
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     DELETION_VECTORS_ENABLED,

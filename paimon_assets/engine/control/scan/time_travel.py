@@ -13,8 +13,7 @@ from typing import Any
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.option import Option, Options
-from paimon_assets.engine.spec.options.scan_options import (
+from paimon_assets.engine.spec.options.all_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
     INCREMENTAL_BETWEEN_TIMESTAMP,
@@ -28,6 +27,8 @@ from paimon_assets.engine.spec.options.scan_options import (
     SCAN_TIMESTAMP_MILLIS,
     SCAN_VERSION,
     SCAN_WATERMARK,
+    Option,
+    Options,
     ScanMode,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema

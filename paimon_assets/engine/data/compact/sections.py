@@ -82,7 +82,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_BITMAP64,

@@ -16,9 +16,13 @@ from paimon_assets.engine.data.format.base import (
 from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION, FILE_FORMAT, Options
-from paimon_assets.engine.spec.options.file_options import FILE_FORMAT_PER_LEVEL
-from paimon_assets.engine.spec.options.write_options import CHANGELOG_FILE_FORMAT
+from paimon_assets.engine.spec.options.all_options import (
+    CHANGELOG_FILE_FORMAT,
+    FILE_COMPRESSION,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    Options,
+)
 from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {

@@ -65,14 +65,16 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.options.all_options import FILE_FORMAT, ORC_LEGACY_LTZ, Options
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
+    CAST_TIME_ZONE,
     FILE_BLOCK_SIZE,
+    FILE_FORMAT,
     ORC_DICTIONARY_THRESHOLD,
+    ORC_LEGACY_LTZ,
     ORC_ROW_INDEX_STRIDE,
     ORC_STRIPE_SIZE,
+    Options,
 )
-from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot

@@ -45,9 +45,9 @@ from paimon_assets.engine.data.format.base import (
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.ranged import RangedInput
-from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL
-from paimon_assets.engine.spec.options.file_options import (
+from paimon_assets.engine.spec.options.all_options import (
     FILE_BLOCK_SIZE,
+    FILE_COMPRESSION_ZSTD_LEVEL,
     PARQUET_BLOCK_SIZE,
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,

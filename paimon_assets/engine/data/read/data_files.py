@@ -44,9 +44,12 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
-from paimon_assets.engine.spec.options.all_options import READ_BATCH_MEMORY, Options
-from paimon_assets.engine.spec.options.file_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.options.schema_options import CAST_TIME_ZONE
+from paimon_assets.engine.spec.options.all_options import (
+    CAST_TIME_ZONE,
+    FILE_INDEX_READ_ENABLED,
+    READ_BATCH_MEMORY,
+    Options,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_external

@@ -51,8 +51,8 @@ from paimon_assets.engine.data.write.row_key_extractor import (
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.index_file import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     DYNAMIC_BUCKET_INITIAL,
     DYNAMIC_BUCKET_MAX,

@@ -52,12 +52,13 @@ from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import (
+    EMPTY_STATS,
     INDEX_SUFFIX,
     DataFileMeta,
     FileOrigin,
+    SimpleStats,
     wall_clock_ms,
 )
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.options.all_options import (
     BITMAP_BLOCK_SIZE,
     BITMAP_VERSION,

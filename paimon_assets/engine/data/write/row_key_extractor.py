@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serializ
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import (
     BUCKET,
     BUCKET_FUNCTION,

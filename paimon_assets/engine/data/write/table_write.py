@@ -72,7 +72,7 @@ from paimon_assets.engine.data.write.write_support import (
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import (
     CHANGELOG_PRODUCER,
     WRITE_BUFFER_SIZE,

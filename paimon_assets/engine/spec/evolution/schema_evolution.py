@@ -1,4 +1,4 @@
-"""(TableSchema, changes) → the next TableSchema, or why not.
+"""A table's first schema, and (TableSchema, changes) → the next one, or why not.
 
 Changes are applied one after the other, each to what those before it made; whether a column is a
 key is asked of the *old* schema, as in Java. Ids are never used again: `highest_field_id` only
@@ -54,14 +54,24 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import (
     CURRENT_SCHEMA_VERSION,
+    Schema,
     TableSchema,
     all_field_ids,
     assign_ids,
     column_not_found,
+    first_table_schema,
 )
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import default_refusal
+
+
+def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
+    """Return the schema, with id 0, of a new table; what no table may have is refused."""
+    first = first_table_schema(declared, time_millis=time_millis)
+    check_options(first, {})
+    validate_schema(first)
+    return first
 
 
 def apply_changes(

@@ -4,35 +4,24 @@ Every refusal names the column or option and the way out, before anything is wri
 Source: `org.apache.paimon.schema.SchemaValidation`, and this engine's rules for sequence padding.
 """
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
+from paimon_assets.engine.spec.merge.merge_rules import (
+    AggregateFunction,
+    expired_rows,
+    merge_rules_of,
+)
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.options.merge_options import (
-    RECORD_LEVEL_EXPIRE_TIME,
-    RECORD_LEVEL_TIME_FIELD,
-)
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    Or,
-    Predicate,
-    bind,
-)
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids, is_system_name
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     MAX_LENGTH,
-    TIMESTAMP_ROOTS,
     AtomicType,
-    DataField,
     MapType,
     MultisetType,
     RowType,
@@ -244,53 +233,3 @@ def _refuse_repeated(what: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             _refuse(f"{what} '{name}' is named twice.")
-
-
-_FIRST_MILLIS = 1_000_000_000_000
-"""A BIGINT from here on counts milliseconds, below seconds."""
-
-
-def expired_rows(schema: TableSchema, now_ms: int) -> Predicate | None:
-    """Return the (bound) predicate of the rows that are too old, None if rows never are.
-
-    `now_ms` is in UTC. Java drops such rows in every compaction; here only those to the top level
-    do, below which no older row of the key can come back.
-    Source: `org.apache.paimon.io.RecordLevelExpire`.
-    """
-    options = schema.typed_options
-    age_ms = options.get(RECORD_LEVEL_EXPIRE_TIME)
-    if age_ms is None or not schema.has_primary_key:
-        return None
-    name = options.get(RECORD_LEVEL_TIME_FIELD)
-    if name is None:
-        _refuse_expiry("needs", f"'{RECORD_LEVEL_TIME_FIELD.key}', the column of the rows' time")
-    if name not in schema.by_name:
-        _refuse_expiry("is by", f"column '{name}', which the table does not have")
-    return bind(_below(schema.by_name[name], now_ms // 1000 - age_ms // 1000), schema)
-
-
-def _below(column: DataField, oldest: int) -> Predicate:
-    """Return the predicate of times before `oldest`, in seconds since 1970."""
-    name = column.name
-    root = column.type.root
-    if root is TypeRoot.INT:
-        return Comparison(name, CompareOp.LT, oldest)
-    if root is TypeRoot.BIGINT:
-        in_millis = (
-            Comparison(name, CompareOp.GE, _FIRST_MILLIS),
-            Comparison(name, CompareOp.LT, oldest * 1000),
-        )
-        return Or((Comparison(name, CompareOp.LT, oldest), And(in_millis)))
-    if root in TIMESTAMP_ROOTS:
-        zone = None if root is TypeRoot.TIMESTAMP else dt.UTC  # Java takes both for UTC
-        instant = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(seconds=oldest)
-        return Comparison(name, CompareOp.LT, instant)
-    return _refuse_expiry(
-        "is by", f"column '{name}' of type {column.type}, not INT, BIGINT or TIMESTAMP"
-    )
-
-
-def _refuse_expiry(verb: str, reason: str) -> NoReturn:
-    raise InvalidInputError(
-        f"Option '{RECORD_LEVEL_EXPIRE_TIME.key}' {verb} {reason}.", kind="record-expiry"
-    )

@@ -5,11 +5,12 @@
     groups                   sequence groups, functions for columns inside them
 
 A sequence group is a set of columns ordered by sequence fields of their own:
-`fields.<s1,s2>.sequence-group` = `c1,c2`.
+`fields.<s1,s2>.sequence-group` = `c1,c2`. `expired_rows` says which rows a compaction drops.
 Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`, `AggregateMergeFunction`,
 `FieldAggregatorFactory`.
 """
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -18,9 +19,18 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    CompareOp,
+    Comparison,
+    Or,
+    Predicate,
+    bind,
+)
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
     ArrayType,
     DataField,
     DataType,
@@ -329,3 +339,54 @@ def _check_nested(aggregation: FieldAggregation, data_type: DataType) -> None:
     for inner in used:
         if inner not in known:
             _refuse(f"Column '{name}' has no field '{inner}' for {function}; it has {known}.")
+
+
+_FIRST_MILLIS = 1_000_000_000_000
+"""A BIGINT from here on counts milliseconds, below seconds."""
+
+
+def expired_rows(schema: TableSchema, now_ms: int) -> Predicate | None:
+    """Return the (bound) predicate of the rows that are too old, None if rows never are.
+
+    `now_ms` is in UTC. Java drops such rows in every compaction; here only those to the top level
+    do, below which no older row of the key can come back.
+    Source: `org.apache.paimon.io.RecordLevelExpire`.
+    """
+    options = schema.typed_options
+    age_ms = options.get(opt.RECORD_LEVEL_EXPIRE_TIME)
+    if age_ms is None or not schema.has_primary_key:
+        return None
+    name = options.get(opt.RECORD_LEVEL_TIME_FIELD)
+    if name is None:
+        time = opt.RECORD_LEVEL_TIME_FIELD.key
+        _refuse_expiry("needs", f"'{time}', the column of the rows' time")
+    if name not in schema.by_name:
+        _refuse_expiry("is by", f"column '{name}', which the table does not have")
+    return bind(_below(schema.by_name[name], now_ms // 1000 - age_ms // 1000), schema)
+
+
+def _below(column: DataField, oldest: int) -> Predicate:
+    """Return the predicate of times before `oldest`, in seconds since 1970."""
+    name = column.name
+    root = column.type.root
+    if root is TypeRoot.INT:
+        return Comparison(name, CompareOp.LT, oldest)
+    if root is TypeRoot.BIGINT:
+        in_millis = (
+            Comparison(name, CompareOp.GE, _FIRST_MILLIS),
+            Comparison(name, CompareOp.LT, oldest * 1000),
+        )
+        return Or((Comparison(name, CompareOp.LT, oldest), And(in_millis)))
+    if root in TIMESTAMP_ROOTS:
+        zone = None if root is TypeRoot.TIMESTAMP else dt.UTC  # Java takes both for UTC
+        instant = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(seconds=oldest)
+        return Comparison(name, CompareOp.LT, instant)
+    return _refuse_expiry(
+        "is by", f"column '{name}' of type {column.type}, not INT, BIGINT or TIMESTAMP"
+    )
+
+
+def _refuse_expiry(verb: str, reason: str) -> NoReturn:
+    raise InvalidInputError(
+        f"Option '{opt.RECORD_LEVEL_EXPIRE_TIME.key}' {verb} {reason}.", kind="record-expiry"
+    )

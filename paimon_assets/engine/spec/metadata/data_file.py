@@ -1,8 +1,8 @@
-"""DataFileMeta: everything the metadata knows of one data file.
+"""A data file and the statistics of its columns, as metadata has them.
 
-It, its statistics and the entry around it are named tuples: a plan makes one of each for every live
+Both and the manifest entry around them are named tuples: a plan makes one of each for every live
 file, and a frozen dataclass takes five times as long to make.
-Source: `org.apache.paimon.io.DataFileMeta`.
+Source: `org.apache.paimon.io.DataFileMeta`, `org.apache.paimon.stats.SimpleStats`.
 """
 
 import time
@@ -10,7 +10,21 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+EMPTY_ROW = bytes(12)
+"""Serialized BinaryRow without fields: arity 0, then eight zero bytes."""
+
+
+class SimpleStats(NamedTuple):
+    """Statistics as they lie on disk; decode with `codec.rows.binary_row` when asked."""
+
+    min_values: bytes
+    """Serialized BinaryRow; a null minimum is unknown unless all values are null."""
+    max_values: bytes
+    null_counts: tuple[int | None, ...]
+    """One count a column; None is unknown."""
+
+
+EMPTY_STATS = SimpleStats(min_values=EMPTY_ROW, max_values=EMPTY_ROW, null_counts=())
 
 
 class FileOrigin(IntEnum):

@@ -1,6 +1,7 @@
-"""Snapshot: one version of a table, the root of its metadata.
+"""Snapshot: one version of a table, the root of its metadata; tags, and statistics of its rows.
 
-Source: `org.apache.paimon.Snapshot`.
+Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.stats.Statistics`, `ColStats`,
+`org.apache.paimon.partition.PartitionStatistics`.
 """
 
 import datetime as dt
@@ -91,3 +92,50 @@ class Tag:
     """Local wall clock, without zone, as Java stores it; only of tags that expire."""
     time_retained: dt.timedelta | None = None
     """How long after `create_time` the tag is kept; None is for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatistics:
+    """Differences that a commit makes; they are negative where files go."""
+
+    spec: Mapping[str, str] = field(default_factory=dict)
+    """Partition key → value as in the partition's path; empty if the table has no partitions."""
+    record_count: int
+    """Physical rows."""
+    file_size_in_bytes: int
+    file_count: int
+    last_file_creation_time: int
+    """Epoch milliseconds of the youngest file; 0 if none says."""
+    total_buckets: int
+    """Buckets of the partition; -1 without a fixed number, -2 of waiting rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """Statistics of one column; None is unknown."""
+
+    column_id: int
+    distinct_count: int | None = None
+    minimum: str | None = None
+    """The smallest value, as Java casts it to a text."""
+    maximum: str | None = None
+    null_count: int | None = None
+    average_length: int | None = None
+    """Bytes."""
+    maximum_length: int | None = None
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Statistics of a table; None is unknown."""
+
+    snapshot_id: int
+    """The snapshot whose rows were looked at."""
+    schema_id: int
+    """The schema whose columns these are."""
+    merged_record_count: int | None = None
+    """Rows after merging."""
+    merged_record_size: int | None = None
+    """Their bytes."""
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The index of all table options: key, type, default and meaning of each that this engine obeys.
 
-They are declared beside their kin, in `<kin>_options.py`, and may be imported from here; the list
-for people is `docs/options.md`. Options are read through the table: `options.get(BUCKET)` is an
+They are declared in `<topic>_options.py`; other packages import them from here. The list for
+people is `docs/options.md`. Options are read through the table: `options.get(BUCKET)` is an
 `int`. Keys that are not listed are kept and written back (other engines wrote them).
 Source: `org.apache.paimon.CoreOptions`.
 """

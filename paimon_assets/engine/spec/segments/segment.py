@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.simple_stats import EMPTY_ROW
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema

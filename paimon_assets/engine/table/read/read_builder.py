@@ -33,13 +33,11 @@ from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
-    QUERY_AUTH_ENABLED,
-    SCAN_FALLBACK_BRANCH,
-)
-from paimon_assets.engine.spec.options.scan_options import (
     INCREMENTAL_BETWEEN,
     INCREMENTAL_BETWEEN_SCAN_MODE,
     INCREMENTAL_BETWEEN_TIMESTAMP,
+    QUERY_AUTH_ENABLED,
+    SCAN_FALLBACK_BRANCH,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP,

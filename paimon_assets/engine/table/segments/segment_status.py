@@ -14,7 +14,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import is_live_in, resolve
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
-from paimon_assets.engine.spec.metadata.index_file import IndexFileMeta
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.segments.segment import (
     Load,
     Segment,

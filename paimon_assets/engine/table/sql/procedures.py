@@ -31,7 +31,7 @@ from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as keys
-from paimon_assets.engine.spec.options.option import parse_duration_ms, parse_instant_ms
+from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.words import utc_text

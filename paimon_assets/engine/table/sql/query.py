@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
-from paimon_assets.engine.spec.options.scan_options import SCAN_TIMESTAMP, SCAN_VERSION
+from paimon_assets.engine.spec.options.all_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.frames import FrameResults, library
 from paimon_assets.engine.table.read.read_builder import ReadBuilder

@@ -15,8 +15,11 @@ from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import readable_files
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.index_file import DELETION_VECTORS_INDEX, IndexManifestEntry
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import (
+    DELETION_VECTORS_INDEX,
+    IndexManifestEntry,
+    ManifestEntry,
+)
 from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
 from paimon_assets.engine.spec.types.data_types import DataField, DataType

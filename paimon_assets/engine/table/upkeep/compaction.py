@@ -56,10 +56,10 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import ROWKIND_FIELD
-from paimon_assets.engine.spec.options.write_options import (
+from paimon_assets.engine.spec.options.all_options import (
     POSTPONE_DEFAULT_BUCKETS,
     POSTPONE_WRITE_FIXED,
+    ROWKIND_FIELD,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.schema import ROW_KIND

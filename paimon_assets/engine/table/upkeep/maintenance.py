@@ -39,11 +39,12 @@ from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags,
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.metadata.simple_stats import ColumnStatistics, Statistics
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
+    ColumnStatistics,
     CommitKind,
     Snapshot,
+    Statistics,
 )
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import ReadBuilder

@@ -25,8 +25,7 @@ from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import Detail, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from paimon_assets.engine.spec.options.all_options import BRANCH
-from paimon_assets.engine.spec.options.scan_options import IncrementalMode
+from paimon_assets.engine.spec.options.all_options import BRANCH, IncrementalMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 logger = logging.getLogger(__name__)

@@ -42,8 +42,12 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.all_options import BUCKET, DYNAMIC_PARTITION_OVERWRITE
-from paimon_assets.engine.spec.options.file_options import WRITE_MERGE_SCHEMA, WRITE_SHOW_VALUES
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    DYNAMIC_PARTITION_OVERWRITE,
+    WRITE_MERGE_SCHEMA,
+    WRITE_SHOW_VALUES,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
