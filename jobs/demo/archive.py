@@ -13,7 +13,7 @@ import dagster as dg
 import pyarrow as pa
 
 from jobs.demo.home import LANDING
-from jobs.demo.landing import scale_of
+from jobs.demo.landing import deliver, scale_of, seen_at
 from jobs.demo.schemas import FLIGHT_ARCHIVE
 from jobs.demo.tables import CODE_VERSION, WAREHOUSE, flight_changes, flights
 from paimon_assets.assets import PaimonCatalogResource, build_segment_asset, paimon_asset
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLE = "demo.flight_archive"
-FOLDER = LANDING / "archive"
+ARCHIVE_FOLDER = "archive"
+FOLDER = LANDING / ARCHIVE_FOLDER
 MONTHS: Mapping[str, range] = {"parquet": range(1, 4), "orc": range(4, 7)}
 """Format → months that lie in it."""
 MONTH_OF_THE_PIPELINE = 7
@@ -81,12 +82,15 @@ def flight_archive_files(
     if any(not (FOLDER / name / "_SUCCESS").exists() for name in MONTHS):
         written = write_archive(paimon.spark.session(), FOLDER, scale_of(LANDING))
     context.log.info("Written now: %s.", ", ".join(written) or "nothing, all is there")
-    return dg.MaterializeResult(metadata={"folder": dg.MetadataValue.path(FOLDER)})
+    deliver(ARCHIVE_FOLDER, paimon.options)
+    return dg.MaterializeResult(metadata={"folder": dg.MetadataValue.path(seen_at(ARCHIVE_FOLDER))})
 
 
 def source_of(name: str) -> SegmentSource:
     """Return the folder of one format as ADD SEGMENT takes it."""
-    return SegmentSource(path=str(FOLDER / name), format=name, partition="month:int")
+    return SegmentSource(
+        path=f"{seen_at(ARCHIVE_FOLDER)}/{name}", format=name, partition="month:int"
+    )
 
 
 def _segments(name: str) -> dg.AssetsDefinition:

@@ -4,6 +4,7 @@
 .demo/warehouse      the Paimon tables
 .demo/dagster_home   Dagster's runs and events; `make dev` shows them
 .demo/server.log     of `--rest`, beside principals.toml
+.demo/s3             all of this again, of `--s3`
 """
 
 import os
@@ -13,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = Path(os.environ.get("PAIMON_DEMO_HOME") or ROOT / ".demo").absolute()
 LANDING = DEMO / "landing"
+STORE = os.environ.get("PAIMON_DEMO_STORE")
+"""Folder of an object store to which all of `LANDING` is uploaded, if tables are to read it there.
+"""
 DAGSTER_HOME = DEMO / "dagster_home"
 SAMPLE_DAGSTER_YAML = ROOT / "resources" / "dagster.yaml"
 

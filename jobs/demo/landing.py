@@ -5,18 +5,36 @@ file appears whole, under its final name, or not at all.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.demo.home import LANDING, STORE
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.opening import file_io_for
 
 FLIGHTS_FOLDER = "flights"
 WEATHER_FOLDER = "weather"
 DEFAULT_FILES = 16
 _SOURCE_NOTE = "_source.json"
+
+
+def seen_at(folder: str) -> str:
+    """Return where the tables find a folder of `LANDING`."""
+    return f"{STORE}/{folder}" if STORE else str(LANDING / folder)
+
+
+def deliver(folder: str, options: Mapping[str, str]) -> None:
+    """Upload what is missing of a folder of `LANDING` to where the tables find it."""
+    if not STORE:
+        return
+    store = file_io_for(STORE, options)
+    for path in sorted((LANDING / folder).rglob("*")):
+        target = f"{STORE}/{path.relative_to(LANDING).as_posix()}"
+        if path.is_file() and not store.exists(target):
+            store.write_bytes(target, path.read_bytes())
 
 
 def receive_changes(landing: Path, *, every: int, files: int) -> list[Path]:

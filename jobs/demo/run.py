@@ -1,6 +1,6 @@
 """`make demo`: run the ingestion job, then hold its tables against the expectations.
 
-    python -m jobs.demo.run [--every N] [--files N] [--rest]
+    python -m jobs.demo.run [--every N] [--files N] [--rest] [--s3]
 
 Exit code 0 if every table is right, 1 if a step, a check or a comparison failed.
 """
@@ -16,11 +16,12 @@ from rich.console import Console
 
 from jobs.definitions import defs
 from jobs.demo.evolution import create_first_release, evolve_flights
-from jobs.demo.home import DEMO, prepare_dagster_home
+from jobs.demo.home import DEMO, STORE, prepare_dagster_home
 from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
 from jobs.demo.report import Compared, compare_tables, report_grid
 from jobs.demo.served import run_over_rest
+from jobs.demo.stored import run_on_s3
 from jobs.demo.tables import FlightChangesConfig, assets, daily_delays, ingestion_config
 from jobs.demo.upkeep import keep_up
 from paimon_assets.assets import PaimonSparkResource
@@ -31,6 +32,8 @@ JOB = "ingestion_job"
 _LOG_WIDTH = 130
 """Columns of the report where the output is no terminal."""
 
+_AFTER = "`make dev` shows the run and the tables in Dagster."
+
 _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 """Progress says what Dagster's console logger would."""
 
@@ -39,10 +42,14 @@ _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 @click.option("--every", default=1, show_default=True, help="Take every n-th flight.")
 @click.option("--files", default=DEFAULT_FILES, show_default=True, help="Change files to make.")
 @click.option("--rest", is_flag=True, help="Go through a REST catalog server, started for it.")
-def main(every: int, files: int, rest: bool) -> None:  # noqa: FBT001
+@click.option("--s3", is_flag=True, help="Keep all on an S3 server, started for it.")
+def main(every: int, files: int, rest: bool, s3: bool) -> None:  # noqa: FBT001
     """Ingest a year of flight changes and compare the tables with what they must hold."""
+    scale = [f"--every={every}", f"--files={files}"]
+    if s3:
+        sys.exit(run_on_s3([*scale, "--rest"] if rest else scale))
     if rest:
-        sys.exit(run_over_rest([f"--every={every}", f"--files={files}"]))
+        sys.exit(run_over_rest(scale))
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)
@@ -55,7 +62,8 @@ def main(every: int, files: int, rest: bool) -> None:  # noqa: FBT001
         create_first_release(resources.paimon.catalog())
         result = _run_job(instance, progress, FlightChangesConfig(every=every, files=files))
         if not result.success:
-            console.print("\n[bold red]The job failed.[/] Its run is kept: `make dev` shows it.")
+            kept = f"in {DEMO}." if STORE else "`make dev` shows it."
+            console.print(f"\n[bold red]The job failed.[/] Its run is kept: {kept}")
             sys.exit(1)
         for line in evolve_flights(result, partial(_run_quietly, instance)):
             console.print(line)
@@ -119,7 +127,8 @@ def _say_what_it_means(console: Console, compared: list[Compared], *, seconds: f
         f"With padding all {padded.rows:,} flights are there. Without it {lost:,} are lost: those "
         "whose last -U arrived after the +U of the same second."
     )
-    console.print(f"{seconds:.0f} s in all. `make dev` shows the run and the tables in Dagster.")
+    after = "The server ends now, and the tables with it." if STORE else _AFTER
+    console.print(f"{seconds:.0f} s in all. {after}")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,11 @@ from jobs.demo.landing import (
     DEFAULT_FILES,
     FLIGHTS_FOLDER,
     WEATHER_FOLDER,
+    deliver,
     receive_changes,
     receive_weather,
     scale_of,
+    seen_at,
 )
 from jobs.demo.schemas import DAILY_DELAYS, FLIGHTS, FLIGHTS_UNPADDED, PLANES, WEATHER
 from paimon_assets.assets import (
@@ -41,8 +43,8 @@ from resources.paimon import warehouse_when_loaded
 
 WAREHOUSE = warehouse_when_loaded()
 CODE_VERSION = "1"
-CHANGES = FileSource(folder=str(LANDING / FLIGHTS_FOLDER))
-REPORTS = FileSource(folder=str(LANDING / WEATHER_FOLDER))
+CHANGES = FileSource(folder=seen_at(FLIGHTS_FOLDER))
+REPORTS = FileSource(folder=seen_at(WEATHER_FOLDER))
 
 
 class FlightChangesConfig(dg.Config):
@@ -71,7 +73,7 @@ def ingestion_config(changes: FlightChangesConfig) -> dg.RunConfig:
     code_version=CODE_VERSION,
 )
 def flight_changes(
-    context: dg.AssetExecutionContext, config: FlightChangesConfig
+    context: dg.AssetExecutionContext, config: FlightChangesConfig, paimon: PaimonCatalogResource
 ) -> dg.MaterializeResult[None]:
     """The change log of a booking system, derived from the flights of 2013, in Parquet files.
 
@@ -82,7 +84,8 @@ def flight_changes(
         received = receive_changes(LANDING, every=config.every, files=config.files)
     except InvalidInputError as error:
         raise dg.Failure(error.message, allow_retries=False) from error
-    return _received(context, received, config.files, LANDING / FLIGHTS_FOLDER)
+    deliver(FLIGHTS_FOLDER, paimon.options)
+    return _received(context, received, config.files, FLIGHTS_FOLDER)
 
 
 @dg.asset(
@@ -91,21 +94,25 @@ def flight_changes(
     kinds={"parquet", "pandas"},
     code_version=CODE_VERSION,
 )
-def weather_reports(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+def weather_reports(
+    context: dg.AssetExecutionContext, paimon: PaimonCatalogResource
+) -> dg.MaterializeResult[None]:
     """The hourly weather of the three airports, a file per month."""
-    return _received(context, receive_weather(LANDING), 12, LANDING / WEATHER_FOLDER)
+    received = receive_weather(LANDING)
+    deliver(WEATHER_FOLDER, paimon.options)
+    return _received(context, received, 12, WEATHER_FOLDER)
 
 
 def _received(
-    context: dg.AssetExecutionContext, new: list[Path], files: int, folder: Path
+    context: dg.AssetExecutionContext, new: list[Path], files: int, folder: str
 ) -> dg.MaterializeResult[None]:
-    context.log.info("%d of %d files are new in %s.", len(new), files, folder)
+    context.log.info("%d of %d files are new in %s.", len(new), files, seen_at(folder))
     return dg.MaterializeResult(
         metadata={
             "files": files,
             "new_files": len(new),
             "new_bytes": sum(path.stat().st_size for path in new),
-            "folder": dg.MetadataValue.path(folder),
+            "folder": dg.MetadataValue.path(seen_at(folder)),
         }
     )
 

@@ -147,6 +147,22 @@ def test_all_of_it_on_spark(tmp_path: Path, warm: WarmPython):
     assert "Nothing new to ingest" in again.stdout
 
 
+@pytest.mark.spark
+def test_all_of_it_on_spark_on_an_object_store_without_jars_for_it(
+    tmp_path: Path, warm: WarmPython
+):
+    done = run_demo(tmp_path, "spark", "--every", "1000", "--s3", warm=warm)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("every value right") == 5  # all but the one that is lossy
+    assert "5 new files in 's3://demo/landing/flights'" in done.stdout
+    assert "dep_delay SMALLINT → INT keeps all" in done.stdout
+    assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in done.stdout
+    assert "maintenance_job, all tables: " in done.stdout
+    assert "FAILED" not in done.stdout
+    assert not (tmp_path / "warehouse").exists()
+    assert not list((tmp_path / "s3").rglob("snapshot-*"))
+
+
 def test_a_wrong_table_makes_the_demo_fail(first, home: Path, tmp_path: Path, warm: WarmPython):
     copy = tmp_path / "demo"
     shutil.copytree(home, copy, ignore=shutil.ignore_patterns("dagster_home"))
