@@ -56,7 +56,7 @@ from paimon_assets.assets.translator import (
 )
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
@@ -67,7 +67,6 @@ from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.statements import CATALOG_NAME
 from paimon_assets.engine.table.sql.table_uses import find_tables
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.engine.table.views import View
 
 _VERSION = 1

@@ -5,8 +5,10 @@ partitions, if the asset has some. Only the columns the schema names are read, a
 by one batch. Types and keys are not pandera's: see `build_schema_check`, `build_unique_key_check`.
 """
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
@@ -20,10 +22,24 @@ from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdi
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import plain_sample
-from paimon_assets.engine.table.frames.object_columns import environment_kept
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
-with environment_kept():
+_SET_BY_PANDERA = ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP")
+
+
+@contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Restore the environment variables that importing pandera sets."""
+    before = {name: os.environ.get(name) for name in _SET_BY_PANDERA}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+with _environment_kept():
     from pandera.errors import SchemaErrors
     from pandera.pyarrow import DataFrameModel, DataFrameSchema
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -36,7 +36,6 @@ from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
 from paimon_assets.engine.spec.words import plain_sample, sample
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
-from paimon_assets.engine.table.frames.object_columns import first_failing
 
 PARTITION_COLUMNS = "paimon/partition_columns"
 """Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
@@ -449,10 +448,8 @@ def _no_values(
         except pa.ArrowException:
             break
 
-    def attempt(low: int, high: int) -> object:
-        return values.slice(low, high - low).cast(target)
-
-    value = sample(values[first_failing(len(values), attempt)].as_py(), show=show)
+    bad = first_failing(values, lambda part: part.cast(target))
+    value = sample(values[bad].as_py(), show=show)
     return InvalidInputError(
         f"Column '{field.name}' is {field.type} and holds the partition; the rows have "
         f"{values.type}, and {value} is not a value of it. Cast the column first.",

@@ -54,11 +54,8 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.plan import first_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.segments.segment_sql import CleanFiles, DeleteSegments
-from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
-from paimon_assets.engine.table.sql.query import is_query
-from paimon_assets.engine.table.sql.statements import Names
+from paimon_assets.engine.table.sql.statements import Names, is_query, loss_of
 from paimon_assets.engine.table.sql_words import split_statements
 from paimon_assets.engine.table.table import Table
 from paimon_assets.executors import spark_module
@@ -225,37 +222,8 @@ def plan(args: Arguments) -> None:
     )
 
 
-_ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "trigger", "alter")
-"""How procedures begin that delete nothing which a reader could miss."""
-
-
-def _loss(text: str, names: Names) -> str | None:
-    """Return a sentence on the rows, tables or history that a statement deletes or changes."""
-    statement = parse_sql(text, names)
-    match statement:
-        case st.Drop(is_view=True):
-            return f"View {statement.name} is dropped."
-        case st.Drop():
-            return f"Table {statement.name} is dropped, with its files and its history."
-        case st.DropDatabase():
-            return f"Database {statement.name} is dropped{' with' * statement.cascade}" + (
-                " all its tables." if statement.cascade else "."
-            )
-        case st.Truncate():
-            return f"Rows of {statement.table} are deleted."
-        case st.Insert(overwrites=True):
-            return f"Rows of {statement.table} are replaced."
-        case st.Delete() | st.Update() | st.Merge():
-            which = "All rows" if getattr(statement, "where", "") is None else "Rows"
-            return f"{which} of {statement.table} are deleted or changed."
-        case st.Call() if not statement.procedure.startswith(_ADDING_CALLS):
-            return f"CALL {statement.procedure} deletes or replaces snapshots, tags or files."
-        case DeleteSegments():
-            return f"Segments of {statement.table} can no longer be read; their files stay."
-        case CleanFiles(force=True, dry_run=False):
-            return f"Segments of {statement.table} are removed from older snapshots."
-        case _:
-            return None
+def _loss(text: str, database: str | None) -> str | None:
+    return loss_of(parse_sql(text, Names(database=database)))
 
 
 @command("[STATEMENT]", executor=True, yes=True)
@@ -330,7 +298,7 @@ def _statements_of_prompt() -> Iterator[str]:
 
 def _run_statement(args: Arguments, catalog: TableCatalog, statement: str) -> None:
     database = args.database
-    loss = None if is_query(statement) else _loss(statement, Names(database=database))
+    loss = None if is_query(statement) else _loss(statement, database)
     if loss is not None:
         args.confirm(loss)
     executor = args.new_executor()

@@ -32,8 +32,8 @@ from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.plan import as_expression
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 
@@ -153,7 +153,7 @@ def update(args: Arguments) -> None:
         name, sign, expression = text.partition("=")
         if not sign or not name.strip():
             raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
-        values[name.strip()] = parse_expression(expression)
+        values[name.strip()] = as_expression(expression)
     if not args.dry_run:
         which = "" if args.where is None else f" for which {args.where}"
         args.confirm(f"Rows of {args.target}{which} change.")

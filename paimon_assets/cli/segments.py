@@ -18,7 +18,6 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.segments.segment_tables import show_segments
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
 
 _FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
@@ -75,7 +74,7 @@ def segments_add(args: Arguments) -> None:
 @integer("--limit", help="Only the newest.")
 def segments_list(args: Arguments) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
-    print_rows_of(table_rows(show_segments(_segments(args).listed(), limit=args.limit)))
+    print_rows_of(table_rows(_segments(args).shown(limit=args.limit)))
 
 
 @command("TARGET", group=segments, yes=True)

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from paimon_assets.engine.control.catalog.catalog import Catalog
-from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+from paimon_assets.engine.table.system.system_table import GlobalSystemTable
 from paimon_assets.engine.table.system.table_health import NUMBERS
 from paimon_assets.server.principals import Action, Principal
 

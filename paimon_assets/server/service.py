@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from uuid import uuid4
 
-from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table
+from paimon_assets.engine.control.catalog.catalog import (
+    SYSTEM_DATABASE,
+    Identifier,
+    TableName,
+    missing_table,
+)
 from paimon_assets.engine.control.catalog.catalog_state import (
     STATE_DIRECTORY,
     TABLE_FILE,
@@ -38,7 +43,6 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.request import Request, bad_request, not_implemented

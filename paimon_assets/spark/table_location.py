@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
@@ -14,10 +14,8 @@ from paimon_assets.engine.spec.options.catalog_options import (
     table_options,
 )
 from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
-from paimon_assets.engine.table.system.system_table import SystemTable
+from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.table_name import TableName
 
 PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
 _CHECKPOINT = "checkpointlocation"

@@ -1,7 +1,7 @@
 """The picture of a table's levels and file sizes."""
 
 from paimon_assets.assets.jobs.compaction import levels_table, size_counts, size_text, svg
-from paimon_assets.engine.table.system.table_shape import BucketShape, RunShape, TableShape
+from paimon_assets.engine.table.system.table_health import BucketShape, RunShape, TableShape
 
 
 def shape(*levels):

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.cast import first_failing
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.data.sequence import UnitCounter, WrapCounter, field_to_long, pad
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError

@@ -9,8 +9,7 @@ import pytest
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
-from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
+from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 from tests.testkit.tables import new_table

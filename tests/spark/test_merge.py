@@ -14,7 +14,7 @@ import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.row_change import WhenMatched
 from tests.testkit.row_changing import (
     EXECUTOR,
     FIRST,

@@ -20,8 +20,7 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.write.merge_source import ArrowSource, WhenMatched
-from paimon_assets.engine.table.write.row_change import READ_CHANGED
+from paimon_assets.engine.table.write.row_change import READ_CHANGED, ArrowSource, WhenMatched
 from tests.testkit.effort import often
 from tests.testkit.row_changing import (
     EXECUTOR,

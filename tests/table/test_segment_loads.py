@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_external
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.segments.segment_tables import segment_rows, show_segments
+from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from paimon_assets.engine.table.system.metadata import SEGMENTS
 from tests.table.test_java_tables import INDEX, TABLES
 from tests.testkit.effort import often

@@ -26,7 +26,7 @@ from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import SegmentStatus
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.segments.segment_tables import segment_rows, show_segments
+from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from tests.testkit.foreign import rows, states, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)

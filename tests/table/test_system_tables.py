@@ -15,9 +15,8 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
 from paimon_assets.engine.table.system.metadata import duration_text
-from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
+from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 
 OF_PAIMON = {
     "aggregation_fields", "audit_log", "binlog", "branches", "buckets", "consumers",

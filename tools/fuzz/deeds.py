@@ -24,7 +24,7 @@ from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
-from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.row_change import WhenMatched
 from tests.interop.steps import Chore, Compact, Empty, Keep
 from tools.fuzz.game import SIDES, Deed, Game, SideName
 from tools.fuzz.tables import added_type, in_orc, is_indexed, widened

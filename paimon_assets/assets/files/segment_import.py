@@ -45,11 +45,11 @@ from paimon_assets.engine.spec.segments.segment import (
     Segment,
     SegmentStatus,
     is_within,
+    paths_of,
     plain_path,
 )
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.segments.segment_import import ImportPlan, SegmentSource
-from paimon_assets.engine.table.segments.segment_status import paths_of
 from paimon_assets.engine.table.segments.segments import SegmentOutcome
 from paimon_assets.engine.table.table import Table
 

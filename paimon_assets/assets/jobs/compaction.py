@@ -42,7 +42,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.system.table_shape import RunShape, TableShape
+from paimon_assets.engine.table.system.table_health import RunShape, TableShape
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import (
     CompactionBuilder,

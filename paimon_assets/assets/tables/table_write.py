@@ -43,8 +43,7 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.merge_source import WhenMatched
-from paimon_assets.engine.table.write.row_change import RowChangeOutcome
+from paimon_assets.engine.table.write.row_change import RowChangeOutcome, WhenMatched
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from paimon_assets.executors import spark_module
 

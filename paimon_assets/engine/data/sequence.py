@@ -22,9 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing, shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.data.casting.cast import first_failing
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding

@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paimon_assets.engine.control.catalog.catalog import Catalog, DatabaseCatalog, Identifier
+from paimon_assets.engine.control.catalog.catalog import (
+    SYSTEM_DATABASE,
+    Catalog,
+    DatabaseCatalog,
+    Identifier,
+    TableName,
+)
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import (
     InvalidInputError,
@@ -28,7 +34,6 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.table_name import SYSTEM_DATABASE, TableName
 from paimon_assets.engine.table.views import Views, refuse_view
 
 if TYPE_CHECKING:
@@ -41,8 +46,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
-    from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
-    from paimon_assets.engine.table.system.system_table import SystemTable
+    from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
     from paimon_assets.engine.table.system.table_health import HealthLimits
 
 
@@ -298,7 +302,7 @@ class TableCatalog:
         return self._open(parts, options).system_table(parts.system)
 
     def _global(self, name: Identifier, options: Mapping[str, str] | None) -> GlobalSystemTable:
-        from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
+        from paimon_assets.engine.table.system.system_table import GlobalSystemTable
 
         table = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
@@ -507,7 +511,7 @@ CATALOGS: dict[str, Callable[[str, Mapping[str, str]], Catalog]] = {
 
 
 def _global_system_tables() -> list[str]:
-    from paimon_assets.engine.table.system.global_tables import GLOBAL_SYSTEM_TABLES
+    from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES
 
     return sorted(GLOBAL_SYSTEM_TABLES)
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.spec.types.literals import Internal
-    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth
-    from paimon_assets.engine.table.system.table_shape import TableShape
+    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth, TableShape
 
 
 class Tags:
@@ -181,7 +180,7 @@ class TableState:
 
     def shape(self, snapshot: Snapshot | None = None) -> TableShape:
         """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
-        from paimon_assets.engine.table.system.table_shape import table_shape
+        from paimon_assets.engine.table.system.table_health import table_shape
 
         return table_shape(self._store, snapshot or self._store.snapshots.latest())
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.types.type_text import Json
-from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import Answer, Request, bad_request, prefix_of
 from paimon_assets.server.service import Service, check_database_name

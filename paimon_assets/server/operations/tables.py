@@ -7,7 +7,12 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.control.catalog.catalog import Identifier, missing_table, taken_table
+from paimon_assets.engine.control.catalog.catalog import (
+    Identifier,
+    TableName,
+    missing_table,
+    taken_table,
+)
 from paimon_assets.engine.control.catalog.catalog_state import (
     TABLES,
     Members,
@@ -22,7 +27,6 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import (

@@ -40,13 +40,14 @@ from paimon_assets.engine.spec.predicate.predicate import Expression, Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.merge_source import (
+from paimon_assets.engine.table.write.row_change import (
     ArrowSource,
     Prepare,
+    RowChangeBuilder,
+    RowChangeOutcome,
     WhenMatched,
     duplicates,
 )
-from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 from paimon_assets.spark.dataframes.merge_worker import (
     BOUNDS_SCHEMA,
     SOURCE_SCHEMA,

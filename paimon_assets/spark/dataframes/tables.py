@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.read.plan import CountPlan, counted_columns
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
-from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
-from paimon_assets.engine.table.system.system_table import SystemTable
+from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from paimon_assets.spark.executor import SparkExecutor

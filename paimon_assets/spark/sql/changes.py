@@ -31,13 +31,11 @@ from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValu
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
 from paimon_assets.engine.table.sql.run import Runner, plain_change
-from paimon_assets.engine.table.sql.show import outcome
-from paimon_assets.engine.table.sql.statements import Delete, Update
+from paimon_assets.engine.table.sql.statements import Delete, Update, outcome
 from paimon_assets.engine.table.sql.table_uses import names_in
 from paimon_assets.engine.table.sql_words import without_qualifiers, words_of
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.merge_source import WhenMatched
-from paimon_assets.engine.table.write.row_change import READ_CHANGED
+from paimon_assets.engine.table.write.row_change import READ_CHANGED, WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.sql.assignment_casts import column_named, stored

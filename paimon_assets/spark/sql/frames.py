@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -25,7 +25,6 @@ from paimon_assets.engine.table.sql.parse import literal_of
 from paimon_assets.engine.table.sql.statements import Names, view_exists
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
-from paimon_assets.engine.table.table_name import TableName
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
 from paimon_assets.spark.sql.pushdown import narrow_read, needs, placeholder, shows_plans
 

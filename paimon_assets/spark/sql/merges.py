@@ -22,10 +22,9 @@ from pyspark.sql.types import DataType
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.sql.show import outcome
-from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When
+from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When, outcome
 from paimon_assets.engine.table.sql.table_uses import equal_columns
-from paimon_assets.engine.table.write.merge_source import WhenMatched
+from paimon_assets.engine.table.write.row_change import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.sql.assignment_casts import stored

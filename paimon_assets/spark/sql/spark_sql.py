@@ -24,7 +24,6 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.run import Runner
-from paimon_assets.engine.table.sql.show import outcome
 from paimon_assets.engine.table.sql.statements import (
     CATALOG_NAME,
     CreateTable,
@@ -36,6 +35,7 @@ from paimon_assets.engine.table.sql.statements import (
     Select,
     Statement,
     Update,
+    outcome,
     view_exists,
 )
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables

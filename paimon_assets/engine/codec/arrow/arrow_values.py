@@ -138,3 +138,21 @@ def total_order_words(values: npt.NDArray[Any]) -> Words:
     doubles[np.isnan(doubles)] = np.nan
     bits = doubles.view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def first_failing(column: Any, kernel: Callable[[Any], object]) -> int:
+    """Return the position of the first value for which `kernel` raises an error of Arrow.
+
+    Cost:
+        As much as two calls with the whole column.
+    """
+    start, rows = 0, len(column)
+    while rows > 1:
+        half = rows // 2
+        try:
+            kernel(column.slice(start, half))
+        except pa.ArrowException:
+            rows = half
+        else:
+            start, rows = start + half, rows - half
+    return start

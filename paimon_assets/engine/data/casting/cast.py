@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
@@ -104,24 +105,6 @@ def attempt(array: Array, arrow_type: Any) -> Array | None:
         return array.cast(arrow_type)
     except pa.ArrowInvalid:
         return None
-
-
-def first_failing(column: Array, kernel: Callable[[Array], object]) -> int:
-    """Return the position of the first value for which `kernel` raises `pa.ArrowInvalid`.
-
-    Cost:
-        As much as two calls with the whole column.
-    """
-    start, rows = 0, len(column)
-    while rows > 1:
-        half = rows // 2
-        try:
-            kernel(column.slice(start, half))
-        except pa.ArrowInvalid:
-            rows = half
-        else:
-            start, rows = start + half, rows - half
-    return start
 
 
 def _show(array: Array, row: int) -> str:

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.casting.cast import first_failing
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.merge.records import Kinds, adds

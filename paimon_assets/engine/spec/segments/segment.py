@@ -10,7 +10,7 @@ wrong values (another letter case, a text without an annotation) the rules are s
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -454,3 +454,8 @@ def same_kind(found: DataType, wanted: DataType) -> bool:
     if wanted.root in TIMESTAMP_ROOTS:
         return found.root is wanted.root
     return same_type(found, wanted)
+
+
+def paths_of(segments: Iterable[Segment]) -> set[str]:
+    """Return the plain paths of the files of segments."""
+    return {plain_path(segment.path_of(file)) for segment in segments for file in segment.files}

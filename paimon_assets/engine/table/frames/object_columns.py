@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 _IGNORE = "PYARROW_IGNORE_TIMEZONE"
-_SET_BY_PANDERA = (_IGNORE, "SPARK_LOCAL_IP")
 _LOCK = RLock()
 
 
@@ -38,18 +37,6 @@ def zones_kept() -> Iterator[None]:
         finally:
             if value is not None:
                 os.environ[_IGNORE] = value
-
-
-@contextmanager
-def environment_kept() -> Iterator[None]:
-    """Restore the environment variables that importing pandera sets."""
-    before = {name: os.environ.get(name) for name in _SET_BY_PANDERA}
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
 
 
 CONVERSION_ERRORS = (

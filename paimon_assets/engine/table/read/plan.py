@@ -18,6 +18,7 @@ from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import (
+    Expression,
     Predicate,
     all_of,
     bind,
@@ -47,6 +48,13 @@ def as_predicate(where: object) -> Predicate:
     if predicate is None:
         raise no_predicate(where)
     return predicate
+
+
+def as_expression(text: str) -> Expression:
+    """Return a value in words, such as `price * 2`; it is not bound to a schema yet."""
+    from paimon_assets.engine.table.read.where import parse_expression
+
+    return parse_expression(text)
 
 
 def first_splits(

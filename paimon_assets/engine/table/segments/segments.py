@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.executor import Executor
@@ -51,6 +53,7 @@ from paimon_assets.engine.spec.segments.segment import (
     SegmentStatus,
     is_external,
     is_within,
+    paths_of,
     plain_path,
 )
 from paimon_assets.engine.table.segments.segment_import import (
@@ -66,10 +69,10 @@ from paimon_assets.engine.table.segments.segment_status import (
     additions,
     all_now,
     check_ids,
-    paths_of,
     refuse_taken,
     removals,
     segments_now,
+    show_segments,
 )
 
 ABANDONED_MS = 60 * 60 * 1000
@@ -114,6 +117,10 @@ class Segments:
             the snapshots since the registry changed; of all snapshots if there is no registry.
         """
         return all_now(self.store, with_loads(self.store, self.registry.load()))
+
+    def shown(self, *, limit: int | None = None, history: bool = False) -> pa.Table:
+        """Return `listed` as SHOW SEGMENTS prints it; see `segment_status.show_segments`."""
+        return show_segments(self.listed(), limit=limit, history=history)
 
     def live(self) -> list[Segment]:
         """Return the segments whose rows a read returns, by id; no loads.

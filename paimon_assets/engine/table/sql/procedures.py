@@ -36,8 +36,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.words import utc_text
 from paimon_assets.engine.table.read.where import parse_where
-from paimon_assets.engine.table.sql.show import answer, texts
-from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog
+from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog, answer, texts
 from paimon_assets.engine.table.sql_words import SparkSql, Words
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask

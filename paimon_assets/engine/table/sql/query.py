@@ -6,7 +6,6 @@
 duckdb is an extra. It reads batch by batch, and so does whoever reads the result.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,27 +20,15 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.frames import FrameResults, library
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
-from paimon_assets.engine.table.system.global_tables import GlobalSystemTable
-from paimon_assets.engine.table.system.system_table import SystemTable
+from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 
 Source = ReadBuilder | SystemTable | GlobalSystemTable
 OpenTable = Callable[[str, dict[str, str]], Source]
 """Opens `database.table` with the options of a time-travel target."""
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SHOWN = 100
 """Characters of a query that its repr shows."""
 _REASON = 400
 """Characters of duckdb's own message."""
-
-
-def is_query(text: str) -> bool:
-    """Whether a statement only reads, by its first word.
-
-    >>> is_query("with a as (select 1) select * from a"), is_query("DROP TABLE t")
-    (True, False)
-    """
-    words = _COMMENTS.sub(" ", text).replace("(", " ").split(None, 1)
-    return bool(words) and words[0].upper() in {"SELECT", "WITH", "VALUES", "FROM"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,9 @@ from paimon_assets.engine.table.segments.segment_sql import (
     SegmentStatement,
     ShowSegments,
 )
-from paimon_assets.engine.table.segments.segment_tables import show_segments
+from paimon_assets.engine.table.segments.segment_status import show_segments
 from paimon_assets.engine.table.sql.procedures import call
-from paimon_assets.engine.table.sql.show import describe, outcome, show
+from paimon_assets.engine.table.sql.show import describe, show
 from paimon_assets.engine.table.sql.statements import (
     AlterTable,
     Analyze,
@@ -51,6 +51,7 @@ from paimon_assets.engine.table.sql.statements import (
     Statement,
     Truncate,
     Update,
+    outcome,
 )
 from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
@@ -90,9 +91,7 @@ class Runner:
             case AddSegment():
                 return show_segments(segments.add(statement.source, self.executor).segments)
             case ShowSegments():
-                return show_segments(
-                    segments.listed(), limit=statement.limit, history=statement.history
-                )
+                return segments.shown(limit=statement.limit, history=statement.history)
             case CleanFiles(force=force, dry_run=dry_run):
                 return show_segments(segments.clean(force=force, dry_run=dry_run))
             case DeleteSegments():

@@ -4,53 +4,28 @@ Columns are named as Spark names them.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.table.sql.sql_types import spark_text
-from paimon_assets.engine.table.sql.statements import Describe, Show, Shown, SqlCatalog, view_exists
-from paimon_assets.engine.table.system.metadata import columns
+from paimon_assets.engine.table.sql.statements import (
+    Describe,
+    Show,
+    Shown,
+    SqlCatalog,
+    answer,
+    texts,
+    view_exists,
+)
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import View
 
-_OUTCOME = columns(
-    "statement STRING, name STRING, snapshot_id BIGINT, commit_user STRING, rows_written BIGINT,"
-    " rows_matched BIGINT, rows_inserted BIGINT"
-)
 _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"
-
-
-def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
-    """Return a small table, row by row; its columns are written as in CREATE TABLE."""
-    schema = columns(names)
-    dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(dicts, schema=schema)
-
-
-def texts(name: str, values: Iterable[str]) -> pa.Table:
-    """Return one column of texts."""
-    return answer(f"{name} STRING", [[value] for value in values])
-
-
-def outcome(
-    statement: str,
-    name: object,
-    snapshot: Snapshot | None = None,
-    *,
-    written: int | None = None,
-    matched: int | None = None,
-    inserted: int | None = None,
-) -> pa.Table:
-    """Return the result of a statement, in one row."""
-    made = (None, None) if snapshot is None else (snapshot.id, snapshot.commit_user)
-    row = (statement, str(name), *made, written, matched, inserted)
-    return pa.Table.from_pylist([dict(zip(_OUTCOME.names, row, strict=True))], schema=_OUTCOME)
 
 
 def show(catalog: SqlCatalog, statement: Show) -> pa.Table:

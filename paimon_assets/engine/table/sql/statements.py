@@ -1,16 +1,25 @@
 """Statements, as values. Queries and expressions for other engines stay texts."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+import pyarrow as pa
+
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.segments.segment_sql import SegmentStatement
+from paimon_assets.engine.table.segments.segment_sql import (
+    CleanFiles,
+    DeleteSegments,
+    SegmentStatement,
+)
+from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import Views
 
@@ -339,3 +348,81 @@ class SqlCatalog(Protocol):
 def view_exists(catalog: SqlCatalog, name: Identifier) -> bool:
     """Whether there is a view of this name."""
     return name.table in catalog.views.list(name.database)
+
+
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def is_query(text: str) -> bool:
+    """Whether a statement only reads, by its first word.
+
+    >>> is_query("with a as (select 1) select * from a"), is_query("DROP TABLE t")
+    (True, False)
+    """
+    words = _COMMENTS.sub(" ", text).replace("(", " ").split(None, 1)
+    return bool(words) and words[0].upper() in {"SELECT", "WITH", "VALUES", "FROM"}
+
+
+_OUTCOME = columns(
+    "statement STRING, name STRING, snapshot_id BIGINT, commit_user STRING, rows_written BIGINT,"
+    " rows_matched BIGINT, rows_inserted BIGINT"
+)
+
+
+def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
+    """Return a small table, row by row; its columns are written as in CREATE TABLE."""
+    schema = columns(names)
+    dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(dicts, schema=schema)
+
+
+def texts(name: str, values: Iterable[str]) -> pa.Table:
+    """Return one column of texts."""
+    return answer(f"{name} STRING", [[value] for value in values])
+
+
+def outcome(
+    statement: str,
+    name: object,
+    snapshot: Snapshot | None = None,
+    *,
+    written: int | None = None,
+    matched: int | None = None,
+    inserted: int | None = None,
+) -> pa.Table:
+    """Return the result of a statement, in one row."""
+    made = (None, None) if snapshot is None else (snapshot.id, snapshot.commit_user)
+    row = (statement, str(name), *made, written, matched, inserted)
+    return pa.Table.from_pylist([dict(zip(_OUTCOME.names, row, strict=True))], schema=_OUTCOME)
+
+
+_ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "trigger", "alter")
+"""How procedures begin that delete nothing which a reader could miss."""
+
+
+def loss_of(statement: Statement) -> str | None:
+    """Return a sentence on the rows, tables or history that a statement deletes or changes."""
+    match statement:
+        case Drop(is_view=True):
+            return f"View {statement.name} is dropped."
+        case Drop():
+            return f"Table {statement.name} is dropped, with its files and its history."
+        case DropDatabase():
+            return f"Database {statement.name} is dropped{' with' * statement.cascade}" + (
+                " all its tables." if statement.cascade else "."
+            )
+        case Truncate():
+            return f"Rows of {statement.table} are deleted."
+        case Insert(overwrites=True):
+            return f"Rows of {statement.table} are replaced."
+        case Delete() | Update() | Merge():
+            which = "All rows" if getattr(statement, "where", "") is None else "Rows"
+            return f"{which} of {statement.table} are deleted or changed."
+        case Call() if not statement.procedure.startswith(_ADDING_CALLS):
+            return f"CALL {statement.procedure} deletes or replaces snapshots, tags or files."
+        case DeleteSegments():
+            return f"Segments of {statement.table} can no longer be read; their files stay."
+        case CleanFiles(force=True, dry_run=False):
+            return f"Segments of {statement.table} are removed from older snapshots."
+        case _:
+            return None

@@ -3,9 +3,8 @@
 They are named `<table>$<name>` and `sys.<name>`.
 
 Concept → modules:
-    by name; rows with their kinds           system_table
-    the need for upkeep                      table_health, table_shape
+    by name; of the whole catalog            system_table
+    the need for upkeep                      table_health
     snapshots, schemas, options, tags, …     metadata
     files, manifests, partitions, indexes    files
-    all tables, partitions, options          global_tables
 """

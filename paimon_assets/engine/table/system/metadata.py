@@ -20,7 +20,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.data_types import RowType
 from paimon_assets.engine.spec.types.type_text import field_to_json, parse_type
-from paimon_assets.engine.table.segments.segment_tables import segment_rows
+from paimon_assets.engine.table.segments.segment_status import segment_rows
 from paimon_assets.engine.table.segments.segments import Segments
 
 Rows = Iterator[dict[str, Any]]

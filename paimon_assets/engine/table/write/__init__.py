@@ -2,6 +2,6 @@
 
 Concept → modules:
     rows, truncation, partitions dropped    write_builder
-    delete, update, merge                   row_change, merge_source
+    delete, update, merge                   row_change
     write-audit-publish                     staged_batch
 """
