@@ -208,7 +208,6 @@ class _Tally:
     lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
 
     def validate(self, schema: DataFrameSchema, rows: pa.Table) -> None:
-        """Judge rows, and count failures."""
         self.rows += rows.num_rows
         try:
             schema.validate(rows, lazy=True)
@@ -255,7 +254,6 @@ class _Tally:
         )
 
     def metadata(self) -> Metadata:
-        """Return the counts, and a line for each kind of failure."""
         metadata: Metadata = {
             "paimon/rows": self.rows,
             "paimon/failures": sum(line.failures for line in self.lines.values()),

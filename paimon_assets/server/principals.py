@@ -146,7 +146,6 @@ class Principals:
 
     @classmethod
     def of_toml(cls, text: str, *, directory: Path) -> "Principals":
-        """Parse a file."""
         try:
             members = tomllib.loads(text)
             principals = [_principal(item, directory) for item in members.get("principal", [])]

@@ -132,7 +132,6 @@ class Request:
     """Id of the table that it works on, empty if that has none."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
-        """Return the body."""
         try:
             return structure.from_bytes(self.body)
         except FormatError as error:

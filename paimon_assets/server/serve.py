@@ -58,7 +58,6 @@ class SoleWriterFileIO(DelegatingFileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """See `FileIO`."""
         return self._inner.spec
 
     def publish(self, path: str, data: bytes) -> bool:
@@ -78,11 +77,9 @@ class SoleWriterFileIO(DelegatingFileIO):
             return True
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
-        """See `FileIO`."""
         return self._inner.list_tree(path)
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """See `FileIO`."""
         self._inner.delete_files(paths)
 
     def _passed(
@@ -252,7 +249,6 @@ class ServeSettings:
 
 
 def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
-    """Make the application."""
     _check_tls(settings)
     clock = clock or SystemClock()
     storage = file_io_for(settings.warehouse, settings.storage_options)
@@ -302,7 +298,6 @@ def serve(settings: ServeSettings, *, on_start: Callable[[str], None]) -> None:
 
 
 def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
-    """Return the uvicorn server of an application."""
     config = uvicorn.Config(
         app,
         # Other loops accept connections by themselves.

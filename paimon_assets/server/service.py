@@ -110,7 +110,6 @@ class ServedTable:
 
     @property
     def id(self) -> str:
-        """Its id, empty if it has none."""
         return "" if self.identity is None else self.identity.id
 
     @property
@@ -148,7 +147,6 @@ class Service:
 
     @property
     def file_io(self) -> FileIO:
-        """The storage of the warehouse."""
         return self.catalog.file_io
 
     @property
@@ -158,12 +156,10 @@ class Service:
 
     @property
     def views(self) -> CatalogViews:
-        """Its views."""
         return CatalogViews(self.state)
 
     @property
     def functions(self) -> NamedItems:
-        """Its functions."""
         return self.catalog.functions
 
     def check(self) -> None:

@@ -119,7 +119,6 @@ class SystemTableReader(ReadRows):
             return [InputPartition(pack(p)) for b in self._rows() for p in pieces(b)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Read all rows, in a task."""
         with encoded_errors():
             yield from self._rows()
 
@@ -149,7 +148,6 @@ class SplitStreamReader(DataSourceStreamReader):
         self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one split."""
         if isinstance(partition, StreamPartition):
             yield from read_split_rows(partition.context, partition.value, self._schema)
 
@@ -222,7 +220,6 @@ class PaimonDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -258,18 +255,15 @@ class PaimonDataSource(DataSource):
             return TableReader(_read_as(schema, location, location.table()), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream."""
         with encoded_errors():
             table = self._location.table()
             return TableStreamReader(table, _read_as(schema, self._location, table), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Return the writer of a batch; see `TableWriter`."""
         with encoded_errors():
             return TableWriter.of(self._location, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's name
-        """Return the writer of a stream; see `TableStreamWriter`."""
         with encoded_errors():
             return TableStreamWriter.of(self._location, schema, overwrite=overwrite)
 
@@ -375,7 +369,6 @@ class TaskWriter(DataSourceArrowWriter):
     def write(  # type: ignore[override]  # because writers of Arrow take batches, not rows
         self, iterator: "Iterator[pa.RecordBatch]"
     ) -> WriterCommitMessage:
-        """Write the rows of one task."""
         answers = list(write_unrouted(self._context, self._source, iterator))
         row = answers[-1].to_pylist()[0]
         return Written(result=row["result"], error=row["error"])
@@ -416,7 +409,6 @@ class TableWriter(TaskWriter):
 
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableWriter":
-        """Check the columns and prepare the write."""
         table = location.table()
         _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark")
         from_spark_schema(schema)
@@ -450,7 +442,6 @@ class TableStreamWriter(_StreamArrowWriter):
 
     @classmethod
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableStreamWriter":
-        """Check the columns and prepare the write of a batch."""
         _refuse_buckets(location.table(), _SINK)
         if not _HAS_STREAMS or location.checkpoint is None:
             reason = "is written by Spark 4.1 and later, with the option checkpointLocation"
@@ -465,7 +456,6 @@ class TableStreamWriter(_StreamArrowWriter):
     def write(  # type: ignore[override]  # because writers of Arrow take batches, not rows
         self, iterator: "Iterator[pa.RecordBatch]"
     ) -> WriterCommitMessage:
-        """Write the rows of one task."""
         return self._writer.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

@@ -45,7 +45,6 @@ class PythonRows:
     """How many tasks there are, if all that they are given is their numbers, from 0."""
 
     def frame(self, schema: StructType | str) -> DataFrame:
-        """Return the rows as a lazy DataFrame."""
         return self.tasks.mapInArrow(self.read, schema)
 
 

@@ -20,7 +20,6 @@ class SessionCache:
         self._lock = threading.Lock()
 
     def get(self, session: SparkSession, key: object) -> Any | None:
-        """Return the object of a key."""
         with self._lock:
             made = self._of.setdefault(session, OrderedDict())
             if key in made:
@@ -28,7 +27,6 @@ class SessionCache:
             return made.get(key)
 
     def keep(self, session: SparkSession, key: object, java: Any) -> None:
-        """Keep an object of the JVM under a key."""
         with self._lock:
             made = self._of.setdefault(session, OrderedDict())
             made[key] = java

@@ -113,14 +113,12 @@ class Location:
         return self._name.is_system_table
 
     def table(self) -> Table:
-        """Open the table."""
         if PATH in self.options:
             return open_table(self.options[PATH], self.options)
         catalog = open_catalog(self._warehouse, self.options)
         return catalog.get_table(self.options[TABLE])
 
     def system_table(self) -> SystemTable | GlobalSystemTable:
-        """Open the system table."""
         of_catalog = {key: value for key, value in self.options.items() if key not in _OWN}
         catalog = open_catalog(self._warehouse, of_catalog)
         options = None if self._name.is_global else self.table_options

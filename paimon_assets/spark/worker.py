@@ -397,7 +397,6 @@ def with_errors(
 
 
 def one_row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
-    """Return a batch of one row."""
     arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -102,7 +102,6 @@ class OrcFooter:
     """Whether days before October 1582 are those of the Julian calendar."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
-        """Read the footer of a stripe."""
         try:
             data = _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
             found = _message(data)
@@ -125,7 +124,6 @@ class OrcFooter:
 
 
 def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
-    """Read the footer of an ORC file."""
     try:
         length = read(size - 1, 1)[0]
         script = _message(read(size - 1 - length, length))
@@ -200,7 +198,6 @@ def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
 
 
 def unzigzag(value: int) -> int:
-    """Return the signed number that an unsigned one stands for."""
     return value >> 1 ^ -(value & 1)
 
 

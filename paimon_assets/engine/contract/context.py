@@ -63,7 +63,6 @@ class ReadContext:
 
     @cached_property
     def schemas_by_id(self) -> dict[int, TableSchema]:
-        """Schema id → schema, for the files of the plan."""
         return {schema.id: schema for schema in (*self.file_schemas, self.schema)}
 
 
@@ -135,7 +134,6 @@ class WriteContext:
 
     @cached_property
     def states_by_bucket(self) -> dict[tuple[bytes, int], BucketState]:
-        """(partition, bucket) → state."""
         return {(state.partition, state.bucket): state for state in self.bucket_states}
 
     @cached_property

@@ -138,7 +138,6 @@ class MergeOn:
         return [_key(rows.column(name)) for name in self.names]
 
     def key_types(self) -> list[pa.DataType]:
-        """Return the types of `keys`."""
         empty = [pa.array([], to_arrow_type(column.type)) for column in self.columns]
         return [key.type for key in map(_key, empty)]
 

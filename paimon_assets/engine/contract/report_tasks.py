@@ -135,7 +135,6 @@ class _Footers:
 
 
 def dump_footers(footers: Sequence[FileFooter]) -> bytes:
-    """Encode the result of one task."""
     layouts: dict[tuple[tuple[FileColumn, ...], tuple[str, ...]], int] = {}
     numbers = tuple(
         layouts.setdefault((footer.columns, footer.stats_columns), len(layouts))
@@ -146,7 +145,6 @@ def dump_footers(footers: Sequence[FileFooter]) -> bytes:
 
 
 def load_footers(data: bytes) -> list[FileFooter]:
-    """Inverse of `dump_footers`."""
     found = load(_Footers, data)
     layouts = (found.layouts[number] for number in found.numbers)
     return [

@@ -178,14 +178,12 @@ def _read_deletions(source: DataInput, version: int) -> tuple[DeletionFile | Non
 
 
 def write_optional_int(out: DataOutput, value: int | None) -> None:
-    """Write whether there is a number, and the number."""
     out.write_boolean(value is not None)
     if value is not None:
         out.write_int(value)
 
 
 def read_optional_int(source: DataInput) -> int | None:
-    """Inverse of `write_optional_int`."""
     return source.read_int() if source.read_boolean() else None
 
 
@@ -233,7 +231,6 @@ def dump(value: Any) -> bytes:
 
 
 def load(kind: type[T], data: bytes) -> T:
-    """Inverse of `dump`."""
     source, what, asked = DataInput(data), kind.__name__, cast("Any", kind)
     try:
         members = json.loads(source.read_bytes())

@@ -100,7 +100,6 @@ class RowChangeTask:
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the files."""
         return sum(split.file_bytes for split in self.splits)
 
 

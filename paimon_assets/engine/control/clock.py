@@ -21,9 +21,7 @@ class SystemClock:
     """The clock of this machine."""
 
     def now_millis(self) -> int:
-        """Return epoch milliseconds."""
         return time.time_ns() // 1_000_000
 
     def sleep_millis(self, millis: float) -> None:
-        """Wait."""
         Event().wait(millis / 1000)

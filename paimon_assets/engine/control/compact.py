@@ -93,12 +93,10 @@ class LiveBucket:
 
     @property
     def path(self) -> str:
-        """Its directory."""
         return self.store.partitions.bucket_path(self.store.paths, *self.key)
 
     @property
     def index_directory(self) -> str:
-        """Where its index files lie."""
         if self.store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
             return self.path
         return self.store.paths.index_directory
@@ -174,27 +172,22 @@ class PlannedUnit:
 
     @property
     def bucket(self) -> int:
-        """Number of the bucket."""
         return self.task.split.bucket
 
     @property
     def files(self) -> Sequence[DataFileMeta]:
-        """The files to compact."""
         return self.task.split.data_files
 
     @property
     def file_bytes(self) -> int:
-        """Their bytes."""
         return self.task.split.file_bytes
 
     @property
     def row_count(self) -> int:
-        """Their physical rows."""
         return self.task.split.row_count
 
 
 def target_bytes_of(schema: TableSchema) -> int:
-    """Return the size of full files of a table."""
     default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
     return schema.typed_options.get(TARGET_FILE_SIZE) or default
 
@@ -219,7 +212,6 @@ class AppendPlanner:
 
     @property
     def target_bytes(self) -> int:
-        """Size of full files."""
         return target_bytes_of(self.schema)
 
     @property

@@ -192,7 +192,6 @@ class FileStore:
 
     @cached_property
     def paths(self) -> TablePaths:
-        """Where its files lie."""
         options = self.schema.typed_options
         return TablePaths(
             table=self.table_path,
@@ -207,7 +206,6 @@ class FileStore:
 
     @cached_property
     def schemas(self) -> SchemaManager:
-        """Its schema files."""
         if self.environment is None:
             return SchemaManager(self.file_io, self.paths)
         return CatalogSchemaManager(
@@ -216,7 +214,6 @@ class FileStore:
 
     @cached_property
     def snapshots(self) -> SnapshotManager:
-        """Its snapshots."""
         managed = self.managed
         newest_of = (
             None if managed is None else partial(managed.catalog.load_snapshot, managed.identifier)
@@ -264,14 +261,12 @@ class FileStore:
 
     @cached_property
     def tags(self) -> TagManager:
-        """Its tags."""
         if self.managed is None:
             return TagManager(self.file_io, self.paths)
         return CatalogTagManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def branches(self) -> BranchManager:
-        """Its branches."""
         if self.managed is None:
             return BranchManager(self.file_io, self.paths)
         return CatalogBranchManager(self.managed, self.file_io, self.paths)
@@ -285,11 +280,9 @@ class FileStore:
 
     @cached_property
     def partitions(self) -> PartitionValues:
-        """Its partitions, decoded."""
         return PartitionValues(self.schema)
 
     def file_path(self, entry: ManifestEntry) -> str:
-        """Return the full path of a data file."""
         if entry.file.external_path is not None:
             return entry.file.external_path
         directory = self.partitions.bucket_path(self.paths, entry.partition, entry.bucket)
@@ -297,5 +290,4 @@ class FileStore:
 
     @cached_property
     def manifests(self) -> ManifestStore:
-        """Its manifests."""
         return ManifestStore(self.file_io, self.paths, self.partitions)

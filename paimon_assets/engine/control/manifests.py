@@ -110,7 +110,6 @@ class PartitionValues:
         return {key: text if text.strip() else self._default_name for key, text in texts.items()}
 
     def bucket_path(self, paths: TablePaths, partition: bytes, bucket: int) -> str:
-        """Return the directory of a bucket."""
         return paths.bucket(self.path(partition), bucket)
 
     def may_match(self, predicate: Predicate | None, partition: bytes) -> bool:
@@ -179,7 +178,6 @@ class ManifestCache:
         self._lock = Lock()
 
     def get(self, key: tuple[str, str]) -> tuple[Any, ...] | None:
-        """Return the cached value of a key, None if there is none."""
         with self._lock:
             item = self._items.get(key)
             if item is None:
@@ -200,7 +198,6 @@ class ManifestCache:
                 self._drop(next(iter(self._items)))
 
     def forget(self, key: tuple[str, str]) -> None:
-        """Remove the cached value of a key."""
         with self._lock:
             self._drop(key)
 
@@ -395,7 +392,6 @@ class ManifestFolding:
 
     @cached_property
     def target_bytes(self) -> int:
-        """Size of large manifests, which are left alone."""
         return self.options.get(MANIFEST_TARGET_FILE_SIZE)
 
     def folded(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:

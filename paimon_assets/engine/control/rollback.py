@@ -50,7 +50,6 @@ class Rollback:
 
 
 def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
-    """Roll back to a snapshot."""
     snapshot = store.snapshots.snapshot(snapshot_id)
     if store.managed is not None:
         return _through_catalog(store, store.managed, snapshot_id, snapshot)

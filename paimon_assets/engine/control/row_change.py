@@ -217,7 +217,6 @@ class RowChangePlan:
 
     @property
     def rows_dropped(self) -> int:
-        """Rows of the dropped files."""
         return sum(
             file.row_count
             for message in self.dropped
@@ -228,7 +227,6 @@ class RowChangePlan:
 def plan_row_change(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None, *, deletes: bool
 ) -> RowChangePlan:
-    """Plan a change of the rows of a snapshot."""
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)

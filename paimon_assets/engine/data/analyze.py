@@ -116,7 +116,6 @@ class _Tally:
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def add(self, values: Any) -> None:
-        """Add the values of a batch."""
         self.nulls += values.null_count
         present = values.drop_null()
         if self.column.type.root in _WITHOUT_ORDER or not len(present):
@@ -155,7 +154,6 @@ class _Tally:
         return internal, show(array, self.column.type)[0] or ""
 
     def summary(self) -> ColumnSummary:
-        """Return the summary of all values."""
         unordered = self.column.type.root in _WITHOUT_ORDER
         return ColumnSummary(
             nulls=self.nulls,
@@ -267,7 +265,6 @@ class _LossTally:
     examples: list[LostValue] = field(default_factory=list)
 
     def add(self, values: Array, settings: CastSettings) -> None:
-        """Add the losses of a batch."""
         self.rows += len(values)
         if self.column.forbids_null and values.null_count:
             self.counts[Loss.FORBIDDEN] += values.null_count
@@ -286,7 +283,6 @@ class _LossTally:
                 )
 
     def losses(self) -> ColumnLosses:
-        """Return the losses of all batches."""
         return ColumnLosses(
             column=self.column.wanted.name,
             rows=self.rows,

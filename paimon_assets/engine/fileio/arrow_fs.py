@@ -102,7 +102,6 @@ class GuardedHandler(pafs.FSSpecHandler):
     """An fsspec filesystem for pyarrow; errors of SDKs while a file is read become `OSError`."""
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        """Open a file for random access."""
         backend: Any = self.fs
         # Its `isfile` says no to whatever goes wrong: a file would be missing that is there.
         if backend.info(path)["type"] != "file":
@@ -170,11 +169,9 @@ class ArrowFileIO(FileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open this storage elsewhere."""
         return self._spec
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file."""
         inner = self._inner(path)
         with self._errors(path):
             if self._backend is not None:
@@ -183,12 +180,10 @@ class ArrowFileIO(FileIO):
                 return bytes(file.read())
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
-        """Open a file for random access; the caller closes it."""
         with self._errors(path):
             return self._filesystem.open_input_file(self._inner(path))
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Create a new file for streaming writes, with its parent directories."""
         inner = self._inner(path)
         with self._errors(path):
             try:
@@ -198,7 +193,6 @@ class ArrowFileIO(FileIO):
                 return self._filesystem.open_output_stream(inner)
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a whole new file of a fresh name, with its parent directories."""
         with self._errors(path):
             if self._spec.scheme == "memory":
                 self._backend.pipe_file(self._inner(path), data)
@@ -207,7 +201,6 @@ class ArrowFileIO(FileIO):
                 stream.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create a file atomically with its whole content, only if there is none of that name."""
         if self._publisher is None:
             raise UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
@@ -232,15 +225,12 @@ class ArrowFileIO(FileIO):
             self._filesystem.move(temporary, inner)
 
     def write_hint(self, path: str, data: bytes) -> None:
-        """Create or overwrite a few bytes."""
         self.replace(path, data)
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of this path exists."""
         return self._info(path).type is not pafs.FileType.NotFound
 
     def file_size(self, path: str) -> int:
-        """Return the bytes of a file."""
         info = self._info(path)
         if info.type is not pafs.FileType.File:
             raise NotFoundError(
@@ -249,7 +239,6 @@ class ArrowFileIO(FileIO):
         return int(info.size)
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """List a directory, not its subdirectories; empty if it does not exist."""
         inner, base = self._inner(path).rstrip("/"), path.rstrip("/")
         with self._errors(path):
             found = self._entries(inner)
@@ -285,7 +274,6 @@ class ArrowFileIO(FileIO):
         ]
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; fine if it exists."""
         with self._errors(path):
             self._create_directory(self._inner(path))
 
@@ -298,18 +286,15 @@ class ArrowFileIO(FileIO):
         self._filesystem.create_dir(inner, recursive=True)
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; fine if it does not exist."""
         inner = self._inner(path)
         with self._errors(path), suppress(FileNotFoundError):
             self._filesystem.delete_file(inner)
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """Delete files, some at once."""
         for sent in [send(self.delete_file, path) for path in paths]:
             sent.result()
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all it holds; fine if it does not exist."""
         inner = self._inner(path)
         with self._errors(path), suppress(FileNotFoundError):
             self._filesystem.delete_dir(inner)
@@ -342,7 +327,6 @@ class ArrowFileIO(FileIO):
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist."""
         if self.exists(target):
             raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         if not self.exists(source):

@@ -26,7 +26,6 @@ class FlushedFileIO(LocalFileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open this storage elsewhere."""
         return _SPEC
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -61,7 +60,6 @@ class FlushedFileIO(LocalFileIO):
         return is_ours
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or overwrite a small file; readers see the old or the new content."""
         target = Path(local_path(path))
         temporary = target.with_name(temporary_name(target.name))
         with storage_errors(path):
@@ -74,12 +72,10 @@ class FlushedFileIO(LocalFileIO):
                 raise
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; fine if it exists."""
         with storage_errors(path):
             _make_directories(Path(local_path(path)))
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist."""
         super().rename_directory(source, target)
         with storage_errors(target):
             for path in (source, target):

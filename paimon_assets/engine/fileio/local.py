@@ -75,21 +75,17 @@ class LocalFileIO(FileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open this storage elsewhere."""
         return _SPEC
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file."""
         with storage_errors(path):
             return Path(local_path(path)).read_bytes()
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
-        """Open a file for random access; the caller closes it."""
         with storage_errors(path):
             return pa.OSFile(local_path(path), "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Create a new file for streaming writes, with its parent directories."""
         local = local_path(path)
         with storage_errors(path):
             for _ in range(_MOST_DIRECTORIES_MADE):
@@ -113,12 +109,10 @@ class LocalFileIO(FileIO):
                 file.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create a file atomically with its whole content, only if there is none of that name."""
         with storage_errors(path):
             return link_if_absent(local_path(path), data)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or overwrite a small file; readers see the old or the new content."""
         target = Path(local_path(path))
         temporary = target.with_name(temporary_name(target.name))
         with storage_errors(path):
@@ -148,12 +142,10 @@ class LocalFileIO(FileIO):
             self.replace(path, data)
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of this path exists."""
         with storage_errors(path):
             return Path(local_path(path)).exists()
 
     def file_size(self, path: str) -> int:
-        """Return the bytes of a file."""
         with storage_errors(path):
             return Path(local_path(path)).stat().st_size
 
@@ -174,17 +166,14 @@ class LocalFileIO(FileIO):
         return sorted(statuses, key=lambda status: status.path)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; fine if it exists."""
         with storage_errors(path):
             Path(local_path(path)).mkdir(parents=True, exist_ok=True)
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; fine if it does not exist."""
         with storage_errors(path):
             Path(local_path(path)).unlink(missing_ok=True)
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all it holds; fine if it does not exist."""
         with storage_errors(path):
             for _ in range(_MOST_LISTINGS):
                 try:
@@ -208,7 +197,6 @@ class LocalFileIO(FileIO):
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        """Move a directory to a path that does not exist."""
         taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         goal = Path(local_path(target))
         with storage_errors(source):

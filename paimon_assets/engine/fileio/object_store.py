@@ -126,7 +126,6 @@ class ObjectFileIO(FileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open this storage elsewhere."""
         return self._spec
 
     def ahead(
@@ -192,7 +191,6 @@ class ObjectFileIO(FileIO):
         return self._together.at_once()
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a whole file."""
         return self._together.answer(self._read, path, self._read)
 
     def _read(self, path: str) -> bytes:
@@ -204,7 +202,6 @@ class ObjectFileIO(FileIO):
             return data
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
-        """Open a file for random access; the caller closes it."""
         known = self.file_size(path) if size is None else size
         sent = self._ends.pop((path, known), None)
         fetch = partial(self._read_range, path)
@@ -233,7 +230,6 @@ class ObjectFileIO(FileIO):
             return UploadStream(_Upload(self._open_writer(store, key, **sizes)))
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a whole file."""
         self._together.write(self._write, path, data)
 
     def _write(self, path: str, data: bytes) -> None:
@@ -322,7 +318,6 @@ class ObjectFileIO(FileIO):
         return False
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of this path exists."""
         return self._together.answer(self._is_file, path, self._is_there)
 
     def _is_there(self, path: str) -> bool:
@@ -343,7 +338,6 @@ class ObjectFileIO(FileIO):
         return True
 
     def file_size(self, path: str) -> int:
-        """Return the bytes of a file."""
         with self._errors(path):
             store, key = self._at(path)
             if not key:
@@ -351,7 +345,6 @@ class ObjectFileIO(FileIO):
             return int(store.head(key)["size"])
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """List a directory, not its subdirectories; empty if it does not exist."""
         base = path.rstrip("/")
         with self._errors(path):
             store, key = self._at(path)
@@ -391,7 +384,6 @@ class ObjectFileIO(FileIO):
             self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; fine if it does not exist."""
         with self._errors(path), suppress(FileNotFoundError):
             store, key = self._at(path, alone=True)
             store.delete(key)

@@ -32,7 +32,6 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Inverse of `escape`."""
     return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
 
 

@@ -70,49 +70,39 @@ class TablePaths:
 
     @property
     def branch_directory(self) -> str:
-        """Directory of a branch's own files."""
         if self.branch == MAIN_BRANCH:
             return self.table
         return f"{self.branches_directory}/{BRANCH_PREFIX}{self.branch}"
 
     def of_branch(self, branch: str) -> "TablePaths":
-        """Return the paths of another branch of the table."""
         return replace(self, branch=branch)
 
     @property
     def schema_directory(self) -> str:
-        """Directory of the schema files."""
         return f"{self.branch_directory}/schema"
 
     def schema(self, schema_id: int) -> str:
-        """Path of one schema file."""
         return f"{self.schema_directory}/{SCHEMA_PREFIX}{schema_id}"
 
     @property
     def snapshot_directory(self) -> str:
-        """Directory of the snapshot files and their hints."""
         return f"{self.branch_directory}/snapshot"
 
     def snapshot(self, snapshot_id: int) -> str:
-        """Path of one snapshot file."""
         return f"{self.snapshot_directory}/{SNAPSHOT_PREFIX}{snapshot_id}"
 
     @property
     def tag_directory(self) -> str:
-        """Directory of the tags."""
         return f"{self.branch_directory}/tag"
 
     def tag(self, name: str) -> str:
-        """Path of one tag file."""
         return f"{self.tag_directory}/{TAG_PREFIX}{name}"
 
     @property
     def consumer_directory(self) -> str:
-        """Directory of the consumers' progress."""
         return f"{self.branch_directory}/consumer"
 
     def consumer(self, consumer_id: str) -> str:
-        """Path of one consumer's progress."""
         return f"{self.consumer_directory}/{CONSUMER_PREFIX}{consumer_id}"
 
     @property
@@ -125,12 +115,10 @@ class TablePaths:
         return f"{self.changelog_directory}/{CHANGELOG_PREFIX}{snapshot_id}"
 
     def statistics(self, file_name: str) -> str:
-        """Path of a statistics file."""
         return f"{self.table}/statistics/{file_name}"
 
     @property
     def ledger_directory(self) -> str:
-        """Directory of the ledgers of ingestions."""
         return f"{self.table}/ingestion"
 
     @property
@@ -139,16 +127,13 @@ class TablePaths:
         return f"{self.branch_directory}/ingestion"
 
     def ledger(self, file_name: str) -> str:
-        """Path of a ledger."""
         return f"{self.ledger_directory}/{file_name}"
 
     @property
     def manifest_directory(self) -> str:
-        """Directory of manifests, manifest lists and index manifests."""
         return f"{self.table}/manifest"
 
     def manifest(self, file_name: str) -> str:
-        """Path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_directory}/{file_name}"
 
     @property

@@ -54,7 +54,6 @@ def get_database(service: Service, request: Request) -> Answer:
 
 
 def alter_database(service: Service, request: Request) -> Answer:
-    """Set and remove properties."""
     name = check_database_name(request.names["database"])
     request.require(Action.ALTER, name)
     body = request.read(documents.AlterDatabaseRequest)

@@ -139,7 +139,6 @@ def named(request: Request, noun: str, action: Action) -> Identifier:
 
 
 def create_view(service: Service, request: Request) -> Answer:
-    """Create a view."""
     body = request.read(documents.CreateViewRequest)
     name = new_name(request, body.identifier, "view")
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
@@ -149,12 +148,10 @@ def create_view(service: Service, request: Request) -> Answer:
 
 
 def get_view(service: Service, request: Request) -> Answer:
-    """Answer a view."""
     return service.views.get(named(request, "view", Action.DESCRIBE)).to_json()
 
 
 def alter_view(service: Service, request: Request) -> Answer:
-    """Change a view, all changes or none."""
     name = named(request, "view", Action.ALTER)
     changes = request.read(documents.AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
@@ -162,13 +159,11 @@ def alter_view(service: Service, request: Request) -> Answer:
 
 
 def drop_view(service: Service, request: Request) -> Answer:
-    """Drop a view."""
     service.views.drop(named(request, "view", Action.DROP))
     return None
 
 
 def rename_view(service: Service, request: Request) -> Answer:
-    """Give a view another name, perhaps in another database."""
     body = request.read(documents.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(check_database_name(body.destination.database), body.destination.object)
@@ -200,13 +195,11 @@ def create_function(service: Service, request: Request) -> Answer:
 
 
 def get_function(service: Service, request: Request) -> Answer:
-    """Answer a function."""
     name = named(request, "function", Action.DESCRIBE)
     return service.catalog.get_function(name).to_json()
 
 
 def alter_function(service: Service, request: Request) -> Answer:
-    """Change a function, all changes or none."""
     name = named(request, "function", Action.ALTER)
     changes = request.read(documents.AlterFunctionRequest).changes
 
@@ -220,7 +213,6 @@ def alter_function(service: Service, request: Request) -> Answer:
 
 
 def drop_function(service: Service, request: Request) -> Answer:
-    """Forget a function."""
     service.functions.drop(named(request, "function", Action.DROP))
     return None
 

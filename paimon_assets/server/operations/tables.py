@@ -76,7 +76,6 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
 
 
 def create_table(service: Service, request: Request) -> Answer:
-    """Create a table."""
     body = request.read(documents.CreateTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
@@ -122,7 +121,6 @@ def register_table(service: Service, request: Request) -> Answer:
 
 
 def get_table(service: Service, request: Request) -> Answer:
-    """Answer a table."""
     return _response(service.table(request, Action.DESCRIBE)).to_json()
 
 
@@ -138,7 +136,6 @@ def get_table_by_id(service: Service, request: Request) -> Answer:
 
 
 def alter_table(service: Service, request: Request) -> Answer:
-    """Change the schema of a table or a branch, all changes or none."""
     table = service.table(request, Action.ALTER)
     changes = request.read(documents.AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
@@ -177,7 +174,6 @@ def drop_table(service: Service, request: Request) -> Answer:
 
 
 def rename_table(service: Service, request: Request) -> Answer:
-    """Give a table another name, perhaps in another database."""
     body = request.read(documents.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(body.destination.database, body.destination.object)

@@ -150,7 +150,6 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
 
 
 def list_snapshots(service: Service, request: Request) -> Answer:
-    """List snapshots, the newest first."""
     table = service.table(request, Action.DESCRIBE)
     page = request.page()
     before = number_of(page.after) if page.after else None
@@ -173,7 +172,6 @@ def _missing(table: ServedTable, version: str) -> NotFoundError:
 
 
 def list_tags(service: Service, request: Request) -> Answer:
-    """List the names of tags."""
     store = service.table(request, Action.DESCRIBE).store
     page, prefix = request.page(), request.query.get("tagNamePrefix", "")
     names = prefixed_files(store.file_io, store.paths.tag_directory, TAG_PREFIX)
@@ -208,7 +206,6 @@ def create_tag(service: Service, request: Request) -> Answer:
 
 
 def get_tag(service: Service, request: Request) -> Answer:
-    """Answer a tag."""
     tag = service.table(request, Action.DESCRIBE).store.tags.get(request.names["tag"])
     created, retained = tag.create_time, tag.time_retained
     return documents.TagResponse(
@@ -226,7 +223,6 @@ def delete_tag(service: Service, request: Request) -> Answer:
 
 
 def list_branches(service: Service, request: Request) -> Answer:
-    """List the names of branches but main."""
     names = service.table(request, Action.DESCRIBE).store.branches.list()
     return documents.ListBranchesResponse(branches=tuple(names)).to_json()
 
@@ -241,14 +237,12 @@ def create_branch(service: Service, request: Request) -> Answer:
 
 
 def drop_branch(service: Service, request: Request) -> Answer:
-    """Delete a branch."""
     table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.delete(request.names["branch"])
     return None
 
 
 def rename_branch(service: Service, request: Request) -> Answer:
-    """Give a branch another name."""
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.RenameBranchRequest)
     request.noted["target"] = body.to_branch
@@ -264,7 +258,6 @@ def forward_branch(service: Service, request: Request) -> Answer:
 
 
 def list_consumers(service: Service, request: Request) -> Answer:
-    """List consumers and the next snapshot of each."""
     positions = service.table(request, Action.DESCRIBE).store.consumers.list()
     names, token = request.page().of(sorted(positions))
     consumers = tuple(
@@ -286,7 +279,6 @@ def reset_consumer(service: Service, request: Request) -> Answer:
 
 
 def list_partitions(service: Service, request: Request) -> Answer:
-    """List partitions by name."""
     table = _partitioned(service, request, Action.DESCRIBE)
     known = _all(table)
     names, token = request.page("partitionNamePattern").of(sorted(known))

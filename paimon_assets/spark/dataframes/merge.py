@@ -164,7 +164,6 @@ class FrameSource:
 
     @property
     def columns(self) -> Sequence[str]:
-        """See `MergeSource`."""
         return self.frame.columns
 
     @cached_property
@@ -179,7 +178,6 @@ class FrameSource:
         ]
 
     def predicate(self) -> Predicate | None:
-        """See `MergeSource`; evaluates the DataFrame."""
         scanned = scanned_rows(self.frame)
         tasks, read = (self.frame, None) if scanned is None else (scanned.tasks, scanned.read)
         packs = partial(pack_source, self._source.schema, read)
@@ -244,7 +242,6 @@ class FrameSource:
     def change(
         self, change: RowChange, tasks: Sequence[RowChangeTask]
     ) -> Iterator[RowChangeResult]:
-        """See `MergeSource`; one that fails lets the others end."""
         if self._held is not None:
             yield from self._held.change(change, tasks)
             return
@@ -296,7 +293,6 @@ class FrameSource:
             return done.collect()
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
-        """See `MergeSource`."""
         if self._held is not None:
             return self._held.insert(prepare)
         rows, source = self._evaluated(), self._source
@@ -334,7 +330,6 @@ class _OneJob(SparkExecutor):
     """The executor of rows that all tasks share: one job, to which they are sent once."""
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """See `contract.executor`."""
         return run_one_job(self.session, batch, cores=parallelism(self.session))
 
 

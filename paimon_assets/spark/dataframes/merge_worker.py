@@ -45,22 +45,18 @@ class SourceRows:
 
     @property
     def key_names(self) -> list[str]:
-        """Names of the keys."""
         return [f"key{place}" for place in range(len(self.on.columns))]
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the source's columns."""
         return [f"column{place}" for place in range(len(self.schema))]
 
     @property
     def on_names(self) -> list[str]:
-        """The names of the columns `on`."""
         return [self.column_names[self.schema.get_field_index(name)] for name in self.on.names]
 
     @property
     def keyed_schema(self) -> pa.Schema:
-        """The schema of rows with their keys."""
         keys = zip(self.key_names, self.on.key_types(), strict=True)
         columns = zip(self.column_names, self.schema, strict=True)
         fields = [column.with_name(name) for name, column in columns]
@@ -68,7 +64,6 @@ class SourceRows:
 
     @property
     def bounds_schema(self) -> pa.Schema:
-        """The schema of bounds."""
         types = to_arrow_schema(self.on.columns).types
         return pa.schema(list(zip(self.on.names, types, strict=True)))
 

@@ -332,5 +332,4 @@ def _qualify(frames: Frames, query: str) -> str:
 
 
 def catalog_names(catalog: TableCatalog, database: str) -> list[str]:
-    """Return the names of a database's tables and views."""
     return [*catalog.list_tables(database), *catalog.views.list(database)]

@@ -114,7 +114,6 @@ def to_arrow_field(field: DataField) -> "pa.Field[Any]":
 
 
 def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """Return the Arrow schema of some columns, in their order."""
     return pa.schema([to_arrow_field(field) for field in fields])
 
 

@@ -150,7 +150,6 @@ class _Blocks:
 
     @staticmethod
     def of(source: Source, size: int) -> "_Blocks":
-        """Read the header."""
         if (magic := source.read(len(MAGIC))) != MAGIC:
             raise FormatError(f"it starts with {magic!r}.")
         metadata: Any = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[arg-type]
@@ -193,7 +192,6 @@ class Container:
     """
 
     def __init__(self, source: Source, size: int, path: str) -> None:
-        """Read the header of an open file."""
         self._path = path
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
@@ -329,17 +327,14 @@ def _long(value: int) -> bytes:
 
 
 def compress_zstd(level: int) -> Callable[[bytes], bytes]:
-    """Return a compressor of codec zstandard."""
     return lambda payload: zstd.compress(payload, level)
 
 
 def compress_snappy(payload: bytes) -> bytes:
-    """Compress for codec snappy."""
     packed: bytes = pa.Codec("snappy").compress(payload, asbytes=True)
     return packed + zlib.crc32(payload).to_bytes(_CRC_BYTES, "big")
 
 
 def deflate(payload: bytes) -> bytes:
-    """Compress for codec deflate."""
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(payload) + packer.flush()

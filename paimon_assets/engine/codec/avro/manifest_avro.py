@@ -62,7 +62,6 @@ def nullable(name: str, avro_type: Any) -> Record:
 
 
 def array(items: Any) -> Record:
-    """Return the type of an array."""
     return {"type": "array", "items": items}
 
 
@@ -180,8 +179,6 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
-    """Read a manifest list."""
-
     def build(raw: Record) -> ManifestFileMeta:
         members = attributes_of(raw, _META)
         plain_name(members["file_name"])
@@ -241,7 +238,6 @@ def _stats_record(stats: SimpleStats) -> Record:
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
-    """Write a manifest list, in the order given."""
     records = []
     for meta in metas:
         stats = _stats_record(meta.partition_stats)
@@ -332,12 +328,10 @@ INDEX_MANIFEST_SCHEMA = record_schema(
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
-    """Read an index manifest."""
     return list(built_records(data, path, _index_entry, version=INDEX_MANIFEST_VERSION))
 
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
-    """Write an index manifest, in the order given."""
     records = []
     for entry in entries:
         file, vectors = entry.file, entry.file.deletion_vectors
@@ -423,7 +417,6 @@ DAMAGED = (KeyError, TypeError, ValueError)
 
 
 def damaged_record(path: str, error: Exception) -> FormatError:
-    """Return the error for an impossible record."""
     return FormatError(
         f"{path}: a manifest record is damaged ({error!r}).",
         kind="manifest-record",
@@ -432,7 +425,6 @@ def damaged_record(path: str, error: Exception) -> FormatError:
 
 
 def unsupported_version(path: str, found: Any, version: int) -> FormatError:
-    """Return the error for a record of another `_VERSION`."""
     return FormatError(
         f"{path}: unsupported manifest record version {found}; this engine reads {version}.",
         kind="manifest-version",

@@ -75,7 +75,6 @@ class DeletionVector:
 
 
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
-    """Encode a vector with its frame."""
     if bitmap64:
         body = _MAGIC_64 + smallest(BitMap64(vector.rows))
     elif vector.last <= _MAX_32:
@@ -127,7 +126,6 @@ def _damaged(path: str, what: str) -> FormatError:
 def write_index_file(
     vectors: Mapping[str, DeletionVector], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
-    """Write an index file of deletion vectors."""
     parts, metas, offset = [INDEX_FILE_VERSION], [], len(INDEX_FILE_VERSION)
     for name, vector in vectors.items():
         encoded = encode_vector(vector, bitmap64=bitmap64)

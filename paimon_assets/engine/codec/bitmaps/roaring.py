@@ -63,7 +63,6 @@ class _Container(NamedTuple):
 
 
 def read_java_bitmap64(data: bytes) -> BitMap64:
-    """Read a bitmap."""
     try:
         containers = _java_containers(data) if data[0] else []
         groups = [(high, list(each)) for high, each in groupby(containers, lambda it: it.key >> 16)]

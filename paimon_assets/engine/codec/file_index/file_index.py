@@ -52,7 +52,6 @@ Indexes: TypeAlias = Mapping[str, Mapping[str, bytes]]
 
 
 def encode_file_index(indexes: Indexes) -> bytes:
-    """Return the file index that holds these indexes."""
     head_bytes = len(_head(indexes, 0))
     bodies = [body for by_type in indexes.values() for body in by_type.values()]
     return _head(indexes, head_bytes) + b"".join(bodies)
@@ -105,7 +104,6 @@ def _decode(data: bytes) -> dict[str, dict[str, bytes]]:
 
 
 def damaged_index(path: str, what: str) -> FormatError:
-    """Build the error for a file index that breaks the format."""
     return FormatError(
         f"File index '{path}' is damaged: {what}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
         " read the table without it.",

@@ -63,7 +63,6 @@ Numbers = npt.NDArray[Any]
 
 
 def is_indexed_by_bitmap(data_type: DataType) -> bool:
-    """Whether columns of this type may have a bitmap index."""
     return data_type.root in CHARACTER_ROOTS or data_type.root in _WIDTHS
 
 
@@ -242,12 +241,10 @@ class BitmapIndex:
 
     @property
     def nulls(self) -> BitMap:
-        """The rows that are null."""
         return BitMap() if self.null_offset is None else self._bitmap(self.null_offset)
 
     @property
     def present(self) -> BitMap:
-        """The rows that are not null."""
         return BitMap(range(self.row_count)) - self.nulls
 
     def holding(self, literals: Iterable[Any]) -> BitMap | None:

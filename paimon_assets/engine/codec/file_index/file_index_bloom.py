@@ -56,7 +56,6 @@ Longs = npt.NDArray[np.uint64]
 
 
 def is_indexed_by_bloom(data_type: DataType) -> bool:
-    """Whether columns of this type may have a Bloom filter."""
     return data_type.root in _ROOTS
 
 
@@ -90,7 +89,6 @@ class BloomBuilder:
             self._bits[_positions(hashes, number, len(self._bits))] = True
 
     def finish(self) -> bytes:
-        """Return the index."""
         return _COUNT.pack(self._functions) + np.packbits(self._bits, bitorder="little").tobytes()
 
 

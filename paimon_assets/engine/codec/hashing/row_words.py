@@ -169,7 +169,6 @@ class _Plain:
         return [self.low, offset if self.behind else self.high], list(self.behind)
 
     def take(self, rows: npt.NDArray[np.intp]) -> "_Plain":
-        """Return the same of some rows."""
         high = self.high if isinstance(self.high, int) else self.high[rows]
         behind = tuple(word[rows] for word in self.behind)
         nulls = None if self.nulls is None else self.nulls[rows]

@@ -34,7 +34,6 @@ _PARQUET_DEFAULT_SINCE = 3
 
 
 def snapshot_from_json(data: bytes, path: str) -> Snapshot:
-    """Parse a `snapshot-N` file."""
     return snapshot_from_members(json_object(data, path), path)
 
 
@@ -168,7 +167,6 @@ def json_bytes(members: Mapping[str, Json]) -> bytes:
 
 
 def json_object(data: bytes, path: str) -> dict[str, Json]:
-    """Parse a JSON object."""
     try:
         parsed = json.loads(data)
         if b"\\u" in data:  # half a character is legal JSON, and no text
@@ -192,7 +190,6 @@ class _Members:
         self._left = members
 
     def damaged(self, what: str) -> FormatError:
-        """Return the error for a damaged file, with the cause."""
         return _damaged(self.path, what)
 
     def version(self, newest: int, noun: str) -> int:
@@ -226,7 +223,6 @@ class _Members:
         return value
 
     def text(self, key: str) -> str:
-        """Take a text."""
         value = self.required(key)
         if not isinstance(value, str):
             raise self._expected(key, value, "a text")
@@ -240,11 +236,9 @@ class _Members:
             raise self.damaged(f"member '{key}': {error}") from error
 
     def optional(self, key: str, take: Callable[[str], T]) -> T | None:
-        """Take a member that may be absent."""
         return None if self._absent(key) else take(key)
 
     def items(self, key: str) -> list[Json]:
-        """Take a list."""
         value = self.required(key)
         if not isinstance(value, list):
             raise self._expected(key, value, "a list")
@@ -313,7 +307,6 @@ _LEAST_PARTS, _MOST_PARTS = 5, 7
 
 
 def tag_from_json(name: str, data: bytes, path: str) -> Tag:
-    """Parse a tag file."""
     snapshot = snapshot_from_json(data, path)
     others = dict(snapshot.unknown)
     try:
@@ -330,7 +323,6 @@ def tag_from_json(name: str, data: bytes, path: str) -> Tag:
 
 
 def tag_to_json(tag: Tag) -> bytes:
-    """Write a tag file."""
     members: dict[str, Json] = dict(tag.snapshot.unknown)
     if tag.create_time is not None and tag.time_retained is not None:
         at = tag.create_time

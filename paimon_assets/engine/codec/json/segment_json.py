@@ -42,7 +42,6 @@ class SegmentList:
 
 
 def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
-    """Encode a registry."""
     members: dict[str, Any] = {
         "version": _VERSION,
         "writer": writer,
@@ -55,7 +54,6 @@ def segments_to_json(listed: SegmentList, *, writer: str = "") -> bytes:
 
 
 def segments_from_json(data: bytes, path: str) -> SegmentList:
-    """Decode a registry."""
     try:
         members = json.loads(data)
         _check_version(members["version"])

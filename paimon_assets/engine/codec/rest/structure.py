@@ -110,7 +110,6 @@ class Structure:
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
-        """Read a document."""
         if not isinstance(json, dict):
             raise _wrong(cls.__name__, f"expected an object, not {_show(json)}")
         json = cls.reshaped(json)
@@ -270,8 +269,6 @@ OBJECTS: Kind[Mapping[str, Json]] = Kind(_object, _same, empty=dict)
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:
-    """Return a kind that may be null."""
-
     def written(value: T | None) -> Json:
         return None if value is None else kind.write(value)
 

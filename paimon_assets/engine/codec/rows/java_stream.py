@@ -48,11 +48,9 @@ class DataOutput:
         self._parts.append(b"\x01" if value else b"\x00")
 
     def write_int(self, value: int) -> None:
-        """Write four bytes."""
         self._parts.append(_INT.pack(value))
 
     def write_long(self, value: int) -> None:
-        """Write eight bytes."""
         self._parts.append(_LONG.pack(value))
 
     def write_utf(self, text: str) -> None:
@@ -70,7 +68,6 @@ class DataOutput:
         self._parts += (_INT.pack(len(data)), data)
 
     def to_bytes(self) -> bytes:
-        """Return everything written so far."""
         return b"".join(self._parts)
 
 
@@ -84,27 +81,21 @@ class DataInput:
         self._at = 0
 
     def read_boolean(self) -> bool:
-        """Read one byte, 0 or 1."""
         return self._take(1) != b"\x00"
 
     def read_int(self) -> int:
-        """Read four bytes."""
         return _INT.unpack(self._take(4))[0]  # type: ignore[no-any-return]
 
     def read_long(self) -> int:
-        """Read eight bytes."""
         return _LONG.unpack(self._take(8))[0]  # type: ignore[no-any-return]
 
     def read_utf(self) -> str:
-        """Read a two-byte length and modified UTF-8."""
         return decode_modified_utf8(self._take(_SHORT.unpack(self._take(2))[0]))
 
     def read_bytes(self) -> bytes:
-        """Read a four-byte length and the bytes."""
         return self._take(self.read_int())
 
     def at_end(self) -> bool:
-        """Whether every byte was read."""
         return self._at == len(self._data)
 
     def _take(self, count: int) -> bytes:

@@ -177,7 +177,6 @@ class _Newest(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The highest number, 0 if there is none."""
         return self.numbers[-1] if self.numbers else 0
 
 
@@ -221,7 +220,6 @@ class Identity:
 
 
 def read_identity(file_io: FileIO, path: str) -> Identity | None:
-    """Return the identity a file holds, None if there is no file."""
     try:
         members = json.loads(file_io.read_bytes(path))
         return Identity(
@@ -356,7 +354,6 @@ class NamedItems:
         return dict(sorted(items.items()))
 
     def get(self, name: Identifier) -> Members:
-        """Return the members of one."""
         members = self.all(name.database).get(name.table)
         if members is None:
             raise self._missing(name)
@@ -401,8 +398,6 @@ class NamedItems:
         return cast("Members", items[name.table])
 
     def drop(self, name: Identifier) -> None:
-        """Remove one."""
-
         def without(items: Members) -> Members:
             if items.pop(name.table, None) is None:
                 raise self._missing(name)
@@ -411,7 +406,6 @@ class NamedItems:
         self._state.change(name.database, self._kind, without)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Give one another name, perhaps in another database."""
         moved = self.get(source)
 
         def added(items: Members) -> Members:
@@ -492,20 +486,15 @@ class CatalogViews:
         self._items = NamedItems(state, "view")
 
     def all(self, database: str) -> dict[str, ViewResponse]:
-        """Return name → view, by name."""
         return {name: _view(name, members) for name, members in self._items.all(database).items()}
 
     def get(self, name: Identifier) -> ViewResponse:
-        """Return a view."""
         return _view(name.table, self._items.get(name))
 
     def create(self, name: Identifier, schema: ViewSchema, *, by: str = "") -> None:
-        """Create a view."""
         self._items.create(name, {_SCHEMA: cast("Json", schema.to_json())}, by=by)
 
     def alter(self, name: Identifier, changes: Sequence[ViewChange], *, by: str = "") -> None:
-        """Change a view, all changes or none."""
-
         def altered(members: Members) -> Members:
             view = changed_view(ViewSchema.from_json(members[_SCHEMA]), changes)
             return {**members, _SCHEMA: cast("Json", view.to_json())}
@@ -513,11 +502,9 @@ class CatalogViews:
         self._items.alter(name, altered, by=by)
 
     def drop(self, name: Identifier) -> None:
-        """Drop a view."""
         self._items.drop(name)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Give a view another name, perhaps in another database."""
         self._items.rename(source, target)
 
 

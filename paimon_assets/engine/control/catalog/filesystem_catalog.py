@@ -90,7 +90,6 @@ class FilesystemCatalog:
         self._clock = clock or SystemClock()
 
     def list_databases(self) -> list[str]:
-        """Return the names of all databases, sorted."""
         return sorted(
             entry.name.removesuffix(_SUFFIX)
             for entry in self.file_io.list_directory(self.warehouse)
@@ -102,7 +101,6 @@ class FilesystemCatalog:
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
-        """Create a database, with properties."""
         path = self._database_path(name)
         refuse_location(name, options or {})
         if self.file_io.exists(path):
@@ -166,7 +164,6 @@ class FilesystemCatalog:
         updates: Mapping[str, str] | None = None,
         by: str = "",
     ) -> AlterDatabaseResponse:
-        """Remove and set properties of a database."""
         updates, removed = updates or {}, set[str]()
         refuse_location(name, updates)
 
@@ -191,11 +188,9 @@ class FilesystemCatalog:
         return NamedItems(self._state, "function")
 
     def list_functions(self, database: str) -> list[str]:
-        """Return the names of a database's functions, sorted."""
         return list(self.functions.all(database))
 
     def get_function(self, identifier: Identifier) -> FunctionResponse:
-        """Return a function."""
         return function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
@@ -289,7 +284,6 @@ class FilesystemCatalog:
         return LoadedTable(location=path, schema=schemas.existing(main), file_io=self.file_io)
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
-        """Return the newest schema of a table."""
         schema = self._schemas(self.get_table_location(identifier)).latest()
         if schema is None:
             self.database_path(identifier.database)
@@ -313,13 +307,11 @@ class FilesystemCatalog:
         raise taken_table(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
-        """Apply changes to a table's schema, all or none."""
         self.load_schema(identifier)
         schemas = self._schemas(self.get_table_location(identifier))
         return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
 
     def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table with all its files."""
         path = self.get_table_location(identifier)
         if not self._schemas(path).list_ids():
             if ignore_if_missing:
@@ -329,7 +321,6 @@ class FilesystemCatalog:
             raise missing_table(identifier)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """Give a table another name, perhaps in another database."""
         path = self.get_table_location(source)
         if not self._schemas(path).list_ids():
             raise missing_table(source)
@@ -343,15 +334,12 @@ class FilesystemCatalog:
 
     @property
     def views(self) -> CatalogViews:
-        """The views of the warehouse, and their owners."""
         return CatalogViews(self._state)
 
     def list_views(self, database: str) -> list[str]:
-        """Return the names of a database's views, sorted."""
         return list(self.views.all(database))
 
     def get_view(self, identifier: Identifier) -> ViewResponse:
-        """Return a view."""
         return self.views.get(identifier)
 
     def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
@@ -360,11 +348,9 @@ class FilesystemCatalog:
         self.views.create(identifier, schema)
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
-        """Change a view, all changes or none."""
         self.views.alter(identifier, changes)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a view."""
         try:
             self.views.drop(identifier)
         except NotFoundError as error:
@@ -372,7 +358,6 @@ class FilesystemCatalog:
                 raise
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
-        """Give a view another name, perhaps in another database."""
         self._refuse_table(target)
         self.views.rename(source, target)
 
@@ -405,7 +390,6 @@ class FilesystemCatalog:
         return f"{self.warehouse.rstrip('/')}/{check_name('database', name)}{_SUFFIX}"
 
     def database_path(self, name: str) -> str:
-        """Return the directory of a database."""
         path = self._database_path(name)
         if not self.file_io.exists(path):
             raise NotFoundError(

@@ -92,14 +92,12 @@ class CatalogSchemaManager(SchemaManager):
         self._identifier = opened.identifier.at_branch(paths.branch)
 
     def list_ids(self) -> list[int]:
-        """Return the ids of all schemas, ascending; empty if there is no table."""
         newest = self.latest()
         if newest is None:
             return []
         return sorted({*(n for n in super().list_ids() if n < newest.id), newest.id})
 
     def latest(self) -> TableSchema | None:
-        """Return the newest schema, None if there is no table."""
         loaded = self._load()
         return None if loaded is None else self.schema(loaded.schema.id)
 
@@ -173,7 +171,6 @@ class CatalogTagManager(TagManager):
         time_retained: dt.timedelta | None = None,
         ignore_if_exists: bool = False,
     ) -> Tag:
-        """Give a snapshot a name; see `TagManager.create`."""
         self._new(name, snapshot, time_retained)
         catalog, identifier = self._managed.catalog, self._managed.identifier
         try:
@@ -196,7 +193,6 @@ class CatalogTagManager(TagManager):
         return made
 
     def hold(self, name: str, snapshot: Snapshot) -> None:
-        """Keep a snapshot by a tag, unless there is one of that name."""
         self.create(name, snapshot, ignore_if_exists=True)
 
     def replace(
@@ -210,13 +206,11 @@ class CatalogTagManager(TagManager):
         raise self._managed.refused("rename a tag", "make another one and delete this")
 
     def delete(self, name: str) -> Tag:
-        """Delete a tag and return its snapshot; data files stay."""
         tag = self.get(name)
         self._managed.catalog.delete_tag(self._managed.identifier, name)
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
-        """Return a tag, None if there is none of this name."""
         try:
             return self._managed.catalog.get_tag(self._managed.identifier, name)
         except NotFoundError as error:
@@ -244,7 +238,6 @@ class CatalogBranchManager(BranchManager):
         return {name: files[name].modified_ms if name in files else 0 for name in names}
 
     def exists(self, name: str) -> bool:
-        """Whether there is a branch of this name."""
         return name == MAIN_BRANCH or name in self._managed.catalog.list_branches(
             self._managed.identifier
         )
@@ -280,16 +273,13 @@ class CatalogConsumerManager(ConsumerManager):
         self._managed = managed
 
     def next_snapshot(self, consumer_id: str) -> int | None:
-        """Return the next snapshot a consumer will read, None if there is no such consumer."""
         self._path(consumer_id)
         return self.list().get(consumer_id)
 
     def list(self) -> dict[str, int]:
-        """Return consumer → next snapshot, by name."""
         return self._managed.catalog.list_consumers(self._managed.identifier)
 
     def delete(self, consumer_id: str) -> None:
-        """Forget a consumer; fine if there is none."""
         self._path(consumer_id)
         self._managed.catalog.reset_consumer(self._managed.identifier, consumer_id, None)
 

@@ -162,7 +162,6 @@ def raced(identifier: Identifier, from_snapshot: int | None) -> CommitConflictEr
 
 
 def headers_of(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that options ask for."""
     headers = {
         key.removeprefix(HEADER_PREFIX): value
         for key, value in options.items()
@@ -194,7 +193,6 @@ def path_of_main(identifier: Identifier, *more: str) -> tuple[str, ...]:
 
 
 def schema_of(got: rest.TableResponse) -> TableSchema:
-    """Return the newest schema of a table."""
     schema = got.schema
     return TableSchema(
         id=got.schema_id,
@@ -287,13 +285,11 @@ class RestCatalog:
         return f"RestCatalog({self._uri!r})"
 
     def list_databases(self) -> list[str]:
-        """Return the names of all databases, sorted."""
         return sorted(self._api.listed(("databases",), rest.ListDatabasesResponse, "databases"))
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None:
-        """Create a database, with options of its own."""
         check_name("database", name)
         try:
             with naming(database=name):
@@ -304,14 +300,12 @@ class RestCatalog:
                 raise
 
     def get_database(self, name: str) -> rest.DatabaseResponse:
-        """Return a database, with its options and owner."""
         with naming(database=check_name("database", name)):
             return self._api.get(("databases", name), rest.DatabaseResponse)
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
     ) -> rest.AlterDatabaseResponse:
-        """Remove and set options of a database."""
         body = rest.AlterDatabaseRequest(removals=tuple(removals), updates=updates or {})
         with naming(database=check_name("database", name)):
             return self._api.post(("databases", name), body, rest.AlterDatabaseResponse)
@@ -347,7 +341,6 @@ class RestCatalog:
             self._api.delete(("databases", name), {"cascade": "false"} if takes else None)
 
     def list_tables(self, database: str) -> list[str]:
-        """Return the names of a database's tables, sorted."""
         return self._list(database, "tables", rest.ListTablesResponse)
 
     def _list(self, database: str, kind: str, into: type[rest.Page]) -> list[str]:
@@ -376,13 +369,11 @@ class RestCatalog:
         )
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
-        """Return the newest schema of a table."""
         return schema_of(self._got(identifier))
 
     def create_table(
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
-        """Create a table; of several processes creating it exactly one succeeds."""
         defaults = {
             key.removeprefix(TABLE_DEFAULT_PREFIX): value
             for key, value in self._options.items()
@@ -408,7 +399,6 @@ class RestCatalog:
             return self.load_schema(identifier)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
-        """Apply changes to a table's schema, all or none."""
         with naming(identifier):
             self._api.post(path_to(identifier), rest.AlterTableRequest(changes=tuple(changes)))
         with after("changed", str(identifier)):
@@ -424,13 +414,11 @@ class RestCatalog:
                 raise
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """Give a table another name, perhaps in another database."""
         body = rest.RenameRequest(source=named(source), destination=named(target))
         with naming(source, taken=target):
             self._api.post(("tables", "rename"), body)
 
     def load_snapshot(self, identifier: Identifier) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet."""
         try:
             with naming(identifier):
                 answer = self._api.get(path_to(identifier, "snapshot"), rest.SnapshotResponse)
@@ -449,7 +437,6 @@ class RestCatalog:
         base_uuid: str | None,
         statistics: Sequence[PartitionStatistics],
     ) -> bool:
-        """Make a snapshot the newest; see `VersionedCatalog`."""
         commit = rest.CommitRequest(
             table_id=table_uuid,
             base_snapshot_uuid=base_uuid,
@@ -464,7 +451,6 @@ class RestCatalog:
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
     ) -> None:
-        """Make a snapshot the newest again; see `VersionedCatalog`."""
         newest = self.load_snapshot(identifier)
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
             raise raced(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
@@ -481,14 +467,12 @@ class RestCatalog:
             raise raced(identifier, from_snapshot) from error
 
     def list_tags(self, identifier: Identifier) -> list[str]:
-        """Return the names of all tags, sorted."""
         with naming(identifier):
             return sorted(
                 self._api.listed(path_to(identifier, "tags"), rest.ListTagsResponse, "tags")
             )
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
-        """Return a tag."""
         with naming(identifier):
             return tag_of(self._api.get(path_to(identifier, "tags", name), rest.TagResponse))
 
@@ -500,7 +484,6 @@ class RestCatalog:
         *,
         time_retained: dt.timedelta | None = None,
     ) -> None:
-        """Give a snapshot a name."""
         retention = (
             None if time_retained is None else f"{time_retained // dt.timedelta(milliseconds=1)}ms"
         )
@@ -509,12 +492,10 @@ class RestCatalog:
             self._api.post(path_to(identifier, "tags"), tag)
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
-        """Delete a tag."""
         with naming(identifier):
             self._api.delete(path_to(identifier, "tags", name))
 
     def list_branches(self, identifier: Identifier) -> list[str]:
-        """Return the names of all branches but main, sorted."""
         with naming(identifier):
             answer = self._api.get(path_of_main(identifier, "branches"), rest.ListBranchesResponse)
         return sorted(set(answer.branches) - {MAIN_BRANCH})
@@ -522,24 +503,20 @@ class RestCatalog:
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
     ) -> None:
-        """Make a branch: empty, or with the state of a tag."""
         with naming(identifier):
             body = rest.CreateBranchRequest(branch=name, from_tag=from_tag)
             self._api.post(path_of_main(identifier, "branches"), body)
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
-        """Delete a branch."""
         with naming(identifier):
             self._api.delete(path_of_main(identifier, "branches", name))
 
     def fast_forward(self, identifier: Identifier, name: str) -> None:
-        """Make main equal to a branch."""
         with naming(identifier):
             path = path_of_main(identifier, "branches", name, "forward")
             self._api.post(path, rest.ForwardBranchRequest())
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
-        """Return consumer → the next snapshot it will read, by name."""
         with naming(identifier):
             path = path_to(identifier, "consumers")
             consumers = self._api.listed(path, rest.ListConsumersResponse, "consumers")
@@ -552,7 +529,6 @@ class RestCatalog:
     def reset_consumer(
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
-        """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
         body = rest.ResetConsumerRequest(consumer_id=consumer_id, next_snapshot_id=next_snapshot)
         with naming(identifier):
             self._api.post(path_to(identifier, "consumers", "reset"), body)
@@ -566,39 +542,31 @@ class RestCatalog:
         return not answer.filter and not answer.column_masking
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
-        """Make a schema the newest again; see `VersionedCatalog`."""
         with naming(identifier):
             body = rest.RollbackSchemaRequest(schema_id=schema_id)
             self._api.post(path_to(identifier, "rollback-schema"), body)
 
     def list_functions(self, database: str) -> list[str]:
-        """Return the names of a database's functions, sorted."""
         return self._list(database, "functions", rest.ListFunctionsResponse)
 
     def get_function(self, identifier: Identifier) -> rest.FunctionResponse:
-        """Return a function."""
         return self._api.get(path_to(identifier, kind="functions"), rest.FunctionResponse)
 
     def list_views(self, database: str) -> list[str]:
-        """Return the names of a database's views, sorted."""
         return self._list(database, "views", rest.ListViewsResponse)
 
     def get_view(self, identifier: Identifier) -> rest.ViewResponse:
-        """Return a view."""
         return self._api.get(path_to(identifier, kind="views"), rest.ViewResponse)
 
     def create_view(self, identifier: Identifier, schema: rest.ViewSchema) -> None:
-        """Create a view."""
         body = rest.CreateViewRequest(identifier=named(identifier), schema=schema)
         self._api.post(("databases", identifier.database, "views"), body)
 
     def alter_view(self, identifier: Identifier, changes: Sequence[rest.ViewChange]) -> None:
-        """Change a view, all changes or none."""
         body = rest.AlterViewRequest(changes=tuple(changes))
         self._api.post(path_to(identifier, kind="views"), body)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a view."""
         try:
             self._api.delete(path_to(identifier, kind="views"))
         except NotFoundError as error:
@@ -606,7 +574,6 @@ class RestCatalog:
                 raise
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
-        """Give a view another name."""
         body = rest.RenameRequest(source=named(source), destination=named(target))
         self._api.post(("views", "rename"), body)
 

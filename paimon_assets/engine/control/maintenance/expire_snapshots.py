@@ -93,7 +93,6 @@ class Retention:
 
     @classmethod
     def of_snapshots(cls, options: Options) -> Self:
-        """Read the retention of a table's snapshots."""
         return cls(
             min_count=options.get(SNAPSHOT_NUM_RETAINED_MIN),
             max_count=options.get(SNAPSHOT_NUM_RETAINED_MAX),
@@ -103,7 +102,6 @@ class Retention:
 
     @classmethod
     def of_changelogs(cls, options: Options) -> Self:
-        """Read the retention of a table's changelogs."""
         base, time_ms = cls.of_snapshots(options), options.get(CHANGELOG_TIME_RETAINED)
         fewest = options.get(CHANGELOG_NUM_RETAINED_MIN)
         most = options.get(CHANGELOG_NUM_RETAINED_MAX)

@@ -63,7 +63,6 @@ class OrphanFiles:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all of them."""
         return sum(status.size for status in self.files)
 
 

@@ -36,7 +36,6 @@ FileKey = tuple[bytes, int, str]
 
 
 def key_of(entry: ManifestEntry) -> FileKey:
-    """Return the key of an entry's file."""
     return (entry.partition, entry.bucket, entry.file.file_name)
 
 

@@ -168,7 +168,6 @@ class Periods:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """Read them from a table's options."""
         period = options.get(TAG_CREATION_PERIOD)
         formatter = options.get(TAG_PERIOD_FORMATTER)
         day = "%Y-%m-%d" if formatter is TagPeriodFormat.WITH_DASHES else "%Y%m%d"
@@ -178,16 +177,13 @@ class Periods:
 
     @property
     def length(self) -> dt.timedelta:
-        """How long a period is."""
         return dt.timedelta(hours=self.hours)
 
     def begin(self, time: dt.datetime) -> dt.datetime:
-        """Return the begin of the period a time lies in."""
         hour = time.hour - time.hour % self.hours
         return time.replace(hour=hour, minute=0, second=0, microsecond=0)
 
     def name(self, begin: dt.datetime) -> str:
-        """Return the tag name of a period."""
         return begin.strftime(self.form)
 
     def of_name(self, name: str) -> dt.datetime | None:

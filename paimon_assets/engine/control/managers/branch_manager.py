@@ -48,7 +48,6 @@ class BranchManager:
         return {name: status.modified_ms for name, status in files.items() if status.is_directory}
 
     def exists(self, name: str) -> bool:
-        """Whether there is a branch of this name."""
         return name == MAIN_BRANCH or bool(SchemaManager(self._file_io, self._of(name)).list_ids())
 
     def create(

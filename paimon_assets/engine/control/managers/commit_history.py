@@ -33,7 +33,6 @@ class _Seen:
     lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:
-        """Clear the history."""
         self.anchor = None
         self.commits.clear()
 

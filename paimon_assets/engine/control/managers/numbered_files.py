@@ -12,7 +12,6 @@ _FORBIDDEN = "/\\$"
 
 
 def read_or_none(file_io: FileIO, path: str) -> bytes | None:
-    """Return the content of a file, None if there is no such file."""
     try:
         return file_io.read_bytes(path)
     except NotFoundError:

@@ -54,7 +54,6 @@ class SchemaManager:
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def existing(self, name: str) -> TableSchema:
-        """Return the newest schema."""
         schema, path, branch = self.latest(), self._paths.table, self._paths.branch
         if schema is None and branch != MAIN_BRANCH:
             raise NotFoundError(
@@ -101,14 +100,12 @@ class SchemaManager:
         return [self._paths.schema(known.id)], [self._paths.schema(known.id + 1)]
 
     def not_the_same(self, known: TableSchema) -> NotFoundError:
-        """Return the error that says so."""
         return self._missing(
             f"was dropped or renamed meanwhile: its schema {known.id} is gone, or is another "
             "table's. Open the table again"
         )
 
     def schema(self, schema_id: int) -> TableSchema:
-        """Return one schema."""
         schema = self._schemas.get(schema_id)
         if schema is None:
             path = self._paths.schema(schema_id)
@@ -117,7 +114,6 @@ class SchemaManager:
         return schema
 
     def schema_or_none(self, schema_id: int) -> TableSchema | None:
-        """Return one schema, None if its file is gone."""
         try:
             return self.schema(schema_id)
         except NotFoundError:

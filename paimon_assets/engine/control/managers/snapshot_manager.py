@@ -68,7 +68,6 @@ class SnapshotManager:
         self._history = CommitHistory(self._key, self.snapshot_or_none)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Return one snapshot."""
         snapshot = self.snapshot_or_none(snapshot_id)
         if snapshot is not None:
             return snapshot
@@ -81,7 +80,6 @@ class SnapshotManager:
         )
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Return one snapshot, None if there is none of that id."""
         path = self._paths.snapshot(snapshot_id)
         data = read_or_none(self._file_io, path)
         return None if data is None else _parse(data, path)
@@ -326,7 +324,6 @@ class ChangelogManager:
         self._paths = paths
 
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """Return the changelog of an expired snapshot, None if there is none of its own."""
         path = self._paths.changelog(snapshot_id)
         data = read_or_none(self._file_io, path)
         return None if data is None else snapshot_from_json(data, path)

@@ -95,7 +95,6 @@ class TagManager:
         return tag
 
     def get(self, name: str) -> Tag:
-        """Return a tag."""
         tag = self.get_or_none(name)
         if tag is None:
             raise NotFoundError(
@@ -106,7 +105,6 @@ class TagManager:
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
-        """Return a tag, None if there is none of this name."""
         path = self._paths.tag(known_file_name("tag", name))
         data = read_or_none(self._file_io, path)
         return None if data is None else tag_from_json(name, data, path)

@@ -96,7 +96,6 @@ def token_from_json(data: bytes, where: str) -> DlfToken:
 
 
 def read_token_file(path: str) -> DlfToken:
-    """Read the token file."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -159,7 +158,6 @@ class DefaultSigner:
     def headers(
         self, request: SignedRequest, token: DlfToken, now: dt.datetime
     ) -> Mapping[str, str]:
-        """Return the headers that sign a request."""
         stamp = now.strftime("%Y%m%dT%H%M%SZ")
         headers = {
             "x-dlf-date": stamp,
@@ -216,7 +214,6 @@ class OpenApiSigner:
     def headers(
         self, request: SignedRequest, token: DlfToken, now: dt.datetime
     ) -> Mapping[str, str]:
-        """Return the headers that sign a request."""
         headers = {
             "Date": format_datetime(now, usegmt=True),  # in no locale's words
             "Accept": "application/json",
@@ -262,7 +259,6 @@ class BearerAuth:
     token: str = field(repr=False)
 
     def headers(self, request: SignedRequest) -> Mapping[str, str]:
-        """Return the token's header."""
         return {"Authorization": f"Bearer {self.token}"}
 
 

@@ -99,7 +99,6 @@ class Answer:
 
     @property
     def is_good(self) -> bool:
-        """Whether the server accepted the request."""
         return _OK <= self.status < _MULTIPLE
 
 
@@ -150,7 +149,6 @@ class Nothing(Structure):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read nothing."""
         return cls()
 
 
@@ -254,13 +252,11 @@ class HttpClient:
         return f"HttpClient({self.uri!r})"
 
     def with_headers(self, headers: Mapping[str, str]) -> "HttpClient":
-        """Return a client that sends these headers too."""
         other = HttpClient.__new__(HttpClient)
         other.__dict__ = {**self.__dict__, "_headers": {**self._headers, **headers}}
         return other
 
     def ask(self, request: Request, into: type[S]) -> S:
-        """Send a request and read its answer."""
         answer, in_doubt = self._answer(request)
         if answer.is_good:
             try:

@@ -26,7 +26,6 @@ class RestApi:
         self._root = ("v1", *(part for part in prefix.split("/") if part))
 
     def config(self, warehouse: str) -> ConfigResponse:
-        """Return the server's options."""
         query = {"warehouse": warehouse} if warehouse else {}
         request = Request(method="GET", path="/v1/config", query=query)
         return self._client.ask(request, ConfigResponse)
@@ -35,12 +34,10 @@ class RestApi:
         return path_of(*self._root, *parts)
 
     def get(self, parts: Sequence[str], into: type[S], query: Mapping[str, str] | None = None) -> S:
-        """Return the document at a path."""
         request = Request(method="GET", path=self._path(parts), query=query or {})
         return self._client.ask(request, into)
 
     def delete(self, parts: Sequence[str], query: Mapping[str, str] | None = None) -> None:
-        """Delete the resource at a path."""
         path = self._path(parts)
         request = Request(method="DELETE", path=path, query=query or {}, is_change=True)
         self._client.ask(request, Nothing)

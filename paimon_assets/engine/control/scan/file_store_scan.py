@@ -84,7 +84,6 @@ class BucketPruning:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything can be pruned."""
         return self._keys is not None
 
     def may_match(self, bucket: int, total_buckets: int) -> bool:

@@ -81,7 +81,6 @@ def deletion_files(
 
 
 def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
-    """Return the path of an index file."""
     if entry.file.external_path is not None:
         return entry.file.external_path
     if store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):

@@ -50,7 +50,6 @@ class Cast:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type of a kernel's result."""
         return to_arrow_type(self.target)
 
     def error(self, value: object, reason: str = "") -> InvalidInputError:

@@ -130,7 +130,6 @@ class CastSettings:
 
     @staticmethod
     def of(options: Options) -> CastSettings:
-        """Read a table's options."""
         return CastSettings(
             dialect=options.get(CAST_DIALECT),
             zone=options.get(CAST_TIME_ZONE),

@@ -113,12 +113,10 @@ class BucketVectors:
         """Files that were created; an aborted task deletes them."""
 
     def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
-        """Add deleted rows of a data file."""
         if len(positions):
             self._marked.setdefault(name, []).append(positions)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Remove the vectors of deleted data files."""
         self._dropped.update(names)
 
     def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:

@@ -243,7 +243,6 @@ class AvroWriter(FormatWriter):
     """One Avro file being written."""
 
     def __init__(self, file: FileToWrite) -> None:
-        """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._record = avro_record(file.schema)
         self._shape = shape_of(self._record)
         stored = RecordSchema.of(json.dumps(self._record).encode())

@@ -70,7 +70,6 @@ class BlobReader(FormatReader):
             start = stop
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
-        """Return all rows; see `FormatReader`."""
         return [(0, len(self._lengths))]
 
     def _value(self, data: bytes, offset: int, length: int) -> bytes | None:

@@ -72,7 +72,6 @@ class FileKind:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """Endings of files of this kind."""
         suffixes = COMPRESSIONS if self.is_text else ()
         return (self.format, *(f"{self.format}.{suffix}" for suffix in suffixes))
 

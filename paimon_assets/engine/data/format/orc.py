@@ -298,11 +298,9 @@ class OrcReader(FormatReader):
         return zone
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
-        """Return all rows; see `FormatReader`."""
         return [(0, self._file.nrows)]
 
     def column_bounds(self, name: str) -> Bounds:
-        """Return the footer's statistics of a column; see `FormatReader`."""
         return self._bounds.get(name, UNKNOWN)
 
     def _as_java_reads(self, rows: pa.RecordBatch, positions: Sequence[int], stripe: int) -> Any:
@@ -360,7 +358,6 @@ class OrcWriter(FormatWriter):
     """One ORC file being written."""
 
     def __init__(self, file: FileToWrite) -> None:
-        """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         options = file.options
         self._stored = pa.schema([changed_field(field, _stored_field) for field in file.schema])
         self._sink = file.file_io.open_output(file.path)
@@ -373,7 +370,6 @@ class OrcWriter(FormatWriter):
         )
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         for name, column in zip(table.column_names, table.columns, strict=True):
             for chunk in column.chunks:
@@ -382,7 +378,6 @@ class OrcWriter(FormatWriter):
         self._writer.write(_with_nulls_below(stored))
 
     def close(self) -> int:
-        """Write the footer and return the file's exact size in bytes."""
         self._writer.write(self._stored.empty_table())  # without any row there would be no schema
         self._writer.close()
         return super().close()

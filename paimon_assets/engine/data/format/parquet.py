@@ -160,7 +160,6 @@ class ParquetReader(FormatReader):
     def prepare(
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
-        """See `FormatReader`."""
         groups = self.matching_row_groups(predicate)
         if groups and isinstance(self._source, RangedInput):
             self._plan(list(columns), groups, batch_bytes)
@@ -411,7 +410,6 @@ class ParquetWriter(FormatWriter):
     """One Parquet file being written."""
 
     def __init__(self, file: FileToWrite) -> None:
-        """Create the file; `open_writer` of `data.format.formats` is the usual way here."""
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
         fine, coarse = (
@@ -472,7 +470,6 @@ class ParquetWriter(FormatWriter):
             self._open_writer(table).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
-        """Write the footer and return the file's exact size in bytes."""
         writer = self._writer or self._open_writer(self._schema.empty_table())
         if self._two_kinds is None:
             writer.close()
@@ -481,7 +478,6 @@ class ParquetWriter(FormatWriter):
         return super().close()
 
     def abort(self) -> None:
-        """Close the storage without a footer; the caller deletes the file."""
         if self._writer is not None:
             self._writer.is_open = False  # or it would write the footer when collected
         super().abort()
@@ -494,7 +490,6 @@ class ParquetPiece(ParquetReader):
     """
 
     def __init__(self, file: FileToRead, start: int, end: int) -> None:
-        """Open the file; see `FormatReader`."""
         super().__init__(file)
         self._start, self._end = start, end
 
@@ -707,7 +702,6 @@ class _TwoKinds:
         self.sink.write(with_timestamps(b"".join(self._held), coarse))
 
     def write(self, data: Any) -> int:
-        """Take bytes from pyarrow."""
         if self._held is None:
             self.sink.write(data)
         else:
@@ -715,7 +709,6 @@ class _TwoKinds:
         return len(data)
 
     def tell(self) -> int:
-        """Return how many bytes pyarrow has written."""
         return self.sink.tell() + sum(map(len, self._held or ()))
 
     def flush(self) -> None:

@@ -53,7 +53,6 @@ class CountedRows(FormatReader):
     """The base of text readers, which count rows by reading them."""
 
     def __init__(self, file: FileToRead) -> None:
-        """Open the file; see `FormatReader`."""
         self._text = (file.declared and file.declared.options) or TextOptions()
         self._declared = {
             field.name: pa.field(field.name, to_arrow_type(field.type))

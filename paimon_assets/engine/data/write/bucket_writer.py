@@ -80,7 +80,6 @@ class RouteRows:
 
     @property
     def row_count(self) -> int:
-        """The number of rows."""
         return self.source.rows.num_rows if self.positions is None else len(self.positions)
 
     def column(self, name: str) -> Any:
@@ -89,7 +88,6 @@ class RouteRows:
         return column if self.positions is None else column.take(from_numpy(self.positions))
 
     def kinds(self) -> Kinds:
-        """Gather the `_VALUE_KIND` bytes of these rows."""
         kinds = self.source.kinds
         if kinds is None:
             return np.zeros(self.row_count, dtype=np.int8)
@@ -133,7 +131,6 @@ class RowBuffer:
     _parts: list[RoutedRows] = field(default_factory=list)
 
     def add(self, part: RoutedRows) -> None:
-        """Buffer more rows, behind the others."""
         if part.rows.num_rows:
             self._parts.append(part)
             self.row_count += part.rows.num_rows

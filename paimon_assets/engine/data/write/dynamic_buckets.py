@@ -87,7 +87,6 @@ class BucketRule:
 
     @staticmethod
     def of(schema: TableSchema) -> "BucketRule":
-        """Return the rule of a table."""
         options = schema.typed_options
         for option in (DYNAMIC_BUCKET_TARGET_ROWS, DYNAMIC_BUCKET_INITIAL, DYNAMIC_BUCKET_MAX):
             value = options.get(option)
@@ -235,7 +234,6 @@ def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
 
 
 def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
-    """Return the hashes of a bucket."""
     data = file_io.read_bytes(state.path)
     if len(data) != _STORED.itemsize * state.file.row_count:
         raise FormatError(

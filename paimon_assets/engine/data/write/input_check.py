@@ -110,7 +110,6 @@ class InputCheck:
     def __init__(
         self, *, table: str, schema: TableSchema, new: frozenset[str] = frozenset()
     ) -> None:
-        """Read the rules of the schema and its options."""
         options = schema.typed_options
         self._table, self.schema, self._new = table, schema, new
         self._rows_seen = 0

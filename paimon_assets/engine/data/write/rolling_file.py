@@ -415,7 +415,6 @@ class FileFactory:
         self.target_bytes = options.get(TARGET_FILE_SIZE) or default
 
     def open(self, path: str) -> FormatWriter:
-        """Create a data file."""
         options = self.schema.typed_options
         per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
         self.paths.append(path)

@@ -269,7 +269,6 @@ def change_to_json(change: SchemaChange) -> dict[str, Json]:
 
 
 def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
-    """Write several changes."""
     return [change_to_json(change) for change in changes]
 
 

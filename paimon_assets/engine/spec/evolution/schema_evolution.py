@@ -131,21 +131,18 @@ class _Draft:
     has_snapshots: bool
 
     def position(self, name: str) -> int:
-        """Return the index of a column."""
         names = [field.name for field in self.fields]
         if name in names:
             return names.index(name)
         raise column_not_found(name, names)
 
     def check_free(self, name: str) -> None:
-        """Refuse a name that a column has."""
         if any(field.name == name for field in self.fields):
             raise AlreadyExistsError(
                 f"Column '{name}' exists already.", kind="column-exists", details={"column": name}
             )
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
-        """Replace a column by the result of `change`."""
         index = self.position(name)
         self.fields[index] = change(self.fields[index])
 
@@ -159,7 +156,6 @@ def _refuse(column: str, message: str) -> NoReturn:
 
 
 def _column_of(change: ColumnChange) -> str:
-    """Return the top-level column a change is about."""
     if len(change.field_names) != 1:
         path = ".".join(change.field_names)
         raise UnsupportedFeatureError(

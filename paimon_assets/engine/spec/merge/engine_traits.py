@@ -123,7 +123,6 @@ class LookupStrategy:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything is looked up."""
         return self.first_stays or self.produces_changelog or self.deletion_vectors or self.forced
 
     @property

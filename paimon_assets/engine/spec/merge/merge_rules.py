@@ -98,7 +98,6 @@ class FieldAggregation:
 
     @property
     def has_limit(self) -> bool:
-        """Whether nested rows are limited at all."""
         return self.count_limit < opt.COUNT_LIMIT.default
 
 

@@ -95,7 +95,6 @@ def _refuse(message: str) -> NoReturn:
 
 
 def validate_padding(schema: TableSchema) -> None:
-    """Check the padding options of a schema."""
     options = schema.typed_options
     steps = options.get(opt.SEQUENCE_AUTO_PADDING)
     own_layout = options.get(opt.SEQUENCE_PADDING_LAYOUT) is opt.PaddingLayout.SEQUENCE_NUMBER

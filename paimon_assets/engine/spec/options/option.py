@@ -47,7 +47,6 @@ class Option(Generic[T]):
 
     @property
     def parser(self) -> Callable[[str], T]:
-        """The parser of the option's text."""
         kind: Any = type(self.default)
         return self.parse or _parser_of(kind)
 
@@ -245,7 +244,6 @@ def parse_enum(enum: type[E]) -> Callable[[str], E]:
 
 @cache
 def _parser_of(kind: Any) -> Callable[[str], Any]:
-    """Return the parser of values of a type."""
     if issubclass(kind, Enum):
         return parse_enum(kind)
     parsers: Mapping[type, Callable[[str], Any]] = {bool: parse_bool, tuple: parse_names}

@@ -398,7 +398,6 @@ _PROCEDURES: Mapping[str, tuple[_Run, list[_Parameter]]] = {
 def call(
     catalog: SqlCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
 ) -> pa.Table:
-    """Run a procedure."""
     procedure = _PROCEDURES.get(statement.procedure)
     if procedure is None:
         raise UnsupportedFeatureError(

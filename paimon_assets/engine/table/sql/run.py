@@ -162,7 +162,6 @@ class Runner:
                 raise needs_spark(statement)
 
     def create(self, statement: CreateTable, columns: Schema | None = None) -> pa.Table:
-        """Create a table."""
         schema = statement.schema
         if statement.query is not None and columns is None:
             raise needs_spark(statement)

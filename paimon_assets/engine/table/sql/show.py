@@ -29,7 +29,6 @@ _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"
 
 
 def show(catalog: SqlCatalog, statement: Show) -> pa.Table:
-    """Run a SHOW."""
     database = statement.database or ""
     match statement.shown:
         case Shown.DATABASES:

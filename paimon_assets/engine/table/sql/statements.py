@@ -36,7 +36,6 @@ class Names:
     """Where tables lie whose names have no database."""
 
     def identifier(self, path: tuple[str, ...]) -> Identifier:
-        """Return the table a name means."""
         match path:
             case (name,) if self.database is not None:
                 return Identifier(self.database, name)
@@ -52,7 +51,6 @@ class Names:
                 )
 
     def database_of(self, path: tuple[str, ...]) -> str:
-        """Return the database a name means."""
         match path:
             case (database,) | (_, database) if len(path) == 1 or path[0] == self.catalog:
                 return database
@@ -302,51 +300,34 @@ class SqlCatalog(Protocol):
     """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
 
     @property
-    def views(self) -> Views:
-        """The views."""
-        ...
+    def views(self) -> Views: ...
 
-    def list_databases(self) -> list[str]:
-        """Return the names of all databases."""
-        ...
+    def list_databases(self) -> list[str]: ...
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a database."""
-        ...
+    ) -> None: ...
 
-    def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database."""
-        ...
+    def drop_database(self, name: str, *, cascade: bool = False) -> None: ...
 
-    def list_tables(self, database: str) -> list[str]:
-        """Return the names of a database's tables."""
-        ...
+    def list_tables(self, database: str) -> list[str]: ...
 
     def create_table(
         self, identifier: str | Identifier, schema: Schema, *, ignore_if_exists: bool = False
-    ) -> Table:
-        """Create a table."""
-        ...
+    ) -> Table: ...
 
     def get_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
-    ) -> Table:
-        """Open a table."""
-        ...
+    ) -> Table: ...
 
-    def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table."""
-        ...
+    def drop_table(
+        self, identifier: str | Identifier, *, ignore_if_missing: bool = False
+    ) -> None: ...
 
-    def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
-        """Rename a table."""
-        ...
+    def rename_table(self, source: str | Identifier, target: str | Identifier) -> None: ...
 
 
 def view_exists(catalog: SqlCatalog, name: Identifier) -> bool:
-    """Whether there is a view of this name."""
     return name.table in catalog.views.list(name.database)
 
 
