@@ -11,6 +11,7 @@ import pytest
 from paimon_assets.engine.errors import ACCESS_DENIED, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.object_clients import client_of, os_error
 from paimon_assets.engine.fileio.opening import file_io_for
+from tests.testkit.http_servers import Say, ScriptedServer
 
 HUSH = "hush-hush"
 KEYS = {"access-key": "AKID", "secret-key": HUSH}
@@ -145,6 +146,25 @@ def test_a_signature_in_a_request_is_told_nowhere():
             call(path)
         assert HUSH not in f"{refused.value!r} {refused.value.__cause__!r}"
         assert "Connection refused" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options", "code"),
+    [
+        ("az", {"account-name": "a", "account-key": "aGk="}, "ContainerNotFound"),
+        ("s3", {**KEYS, "path-style-access": "true"}, "NoSuchBucket"),
+    ],
+)
+def test_a_deletion_where_there_is_no_container_is_no_success(scheme, options, code):
+    missing = Say(404, f"<Error><Code>{code}</Code><Message>gone</Message></Error>".encode())
+    with ScriptedServer().running() as server:
+        options = {f"{scheme}.{key}": value for key, value in options.items()}
+        file_io = file_io_for(f"{scheme}://c/f", options | {f"{scheme}.endpoint": server.uri})
+        server.will(missing, missing)
+        for delete in (file_io.delete_file, lambda path: file_io.delete_files([path])):
+            with pytest.raises(StorageError, match="does not exist") as refused:
+                delete(f"{scheme}://c/f")
+            assert refused.value.kind == "bucket-not-found"
 
 
 class _AnswerError(Exception):

@@ -384,7 +384,7 @@ class ObjectFileIO(FileIO):
             self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
-        with self._errors(path), suppress(FileNotFoundError):
+        with suppress(NotFoundError), self._errors(path):  # a missing bucket is an error
             store, key = self._at(path, alone=True)
             store.delete(key)
 
