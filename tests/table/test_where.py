@@ -38,6 +38,7 @@ from paimon_assets.engine.table.read.where import parse_expression, parse_where
         ('"Select" = true', Comparison("Select", CompareOp.EQ, literal=True)),
         ("active", Comparison("active", CompareOp.EQ, literal=True)),
         ("(a) = (-(1))", Comparison("a", CompareOp.EQ, -1)),
+        (f"a = -{'9' * 27}.12", Comparison("a", CompareOp.EQ, Decimal(f"-{'9' * 27}.12"))),
         (
             "a = TIMESTAMP '2024-01-01 00:00:00'",
             Comparison("a", CompareOp.EQ, "2024-01-01 00:00:00"),
