@@ -1,7 +1,9 @@
 """What a read returns as, and what a write takes; filters of others reach the read."""
 
 import datetime as dt
+import operator
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -137,6 +140,30 @@ def test_duckdb_filters_a_table_as_its_rows(table, name):
         query = "select id from {} where {} order by id"
         expected = connection.execute(query.format("rows", where)).fetchall()
         assert connection.execute(query.format("scanned", where)).fetchall() == expected
+
+
+def test_a_filter_of_wider_values_than_the_column_has_loses_no_row(new_catalog):
+    """Arrow compares 0.1 with a FLOAT as doubles, and microseconds with a TIME as microseconds."""
+    columns = {"f": "FLOAT", "t": "TIME(3)", "d": "DECIMAL(20, 17)", "i": "BIGINT"}
+    table = new_catalog.create_table("db.t", Schema.of(columns))
+    one = [0.1, dt.time(0), Decimal("0.30000000000000001"), 2**53 + 1]
+    fields = to_arrow_schema(table.schema.fields)
+    table.append(pa.Table.from_pylist([dict(zip(columns, one, strict=True))], fields))
+    read, rows = table.new_read_builder(), table.to_arrow()
+    dataset = read.to_dataset()
+    fine = [pa.scalar(500, pa.time64(unit)) for unit in ("us", "ns")]
+    values = {"f": [0.1, 0.25], "t": [*fine, dt.time(0, 0, 0, 1000)], "d": [0.3, Decimal("0.3")]}
+    found = []
+    for op, (name, literals) in product(["gt", "lt", "ne", "ge", "le", "eq"], values.items()):
+        for literal in literals:
+            where = getattr(operator, op)(pc.field(name), literal)
+            found.append(rows.filter(where).num_rows)
+            assert dataset.to_table(filter=where).num_rows == found[-1], where
+    among = pc.field("t").isin(pa.array([500], pa.time64("ns")))
+    assert dataset.to_table(filter=among).num_rows == 0
+    assert sorted(set(found)) == [0, 1]
+    polars = pytest.importorskip("polars")
+    assert read.scan_polars().filter(polars.col("i") == float(2**53)).collect().height == 1
 
 
 def test_columns_and_filters_of_duckdb_reach_the_read(table):

@@ -75,6 +75,13 @@ def test_like_is_for_texts():
         bind(parse_where("a like '1%'"), schema)
 
 
+def test_a_time_is_not_cut_to_milliseconds():
+    schema = first_table_schema(Schema.of({"t": "TIME(3)"}), time_millis=0)
+    with pytest.raises(InvalidInputError, match=r"'00:00:00\.0005' is not a value of that type"):
+        bind(parse_where("t < '00:00:00.0005'"), schema)
+    bind(parse_where("t < '00:00:00.005'"), schema)
+
+
 @pytest.mark.parametrize("text", ["f = 0.1", "f <= 0.1", "f >= 0.1", "f in (0.1)"])
 def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text):
     table = new_catalog.create_table("db.t", Schema.of({"f": "FLOAT"}))

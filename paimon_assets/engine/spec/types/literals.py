@@ -126,6 +126,8 @@ def _millis_of_day(value: Literal) -> int:
     if isinstance(value, str):
         value = dt.time.fromisoformat(value)
     if isinstance(value, dt.time):
+        if value.microsecond % 1000:  # cut off, it would be another time
+            raise ValueError("expected milliseconds")
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
         return seconds * 1000 + value.microsecond // 1000
     return _integer(value)

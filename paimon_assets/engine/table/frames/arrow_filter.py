@@ -176,7 +176,7 @@ def _leaf(node: Any) -> Predicate | None:
             return None if of_nan else IsNull(column)
         case _Call("is_in", (_Field((column,)),), options):
             try:
-                values = options["value_set"].as_py()
+                values = [_plain(value) for value in options["value_set"].values]
             except (OverflowError, ValueError):  # as in `_comparison`
                 return None
             fine = all(value is not None and is_comparable(value) for value in values)
@@ -190,10 +190,17 @@ def _leaf(node: Any) -> Predicate | None:
 
 def _comparison(column: str, op: CompareOp, scalar: Any) -> Predicate | None:
     try:
-        value = scalar.as_py()
+        value = _plain(scalar)
     except (OverflowError, ValueError):  # nanoseconds, or years, for which Python has no time
         return None
     return Comparison(column, op, value) if value is not None and is_comparable(value) else None
+
+
+def _plain(scalar: Any) -> Any:
+    """Return Python's value of a scalar; one that it would round raises."""
+    if pa.types.is_time64(scalar.type):
+        scalar = scalar.cast(pa.time64("us"))
+    return scalar.as_py()
 
 
 def _invert(predicate: Predicate | None) -> Predicate | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,11 @@ from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import (
+    And,
+    Comparison,
     Expression,
+    In,
+    Or,
     Predicate,
     all_of,
     bind,
@@ -29,6 +34,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
+from paimon_assets.engine.spec.types.data_types import INTEGER_ROOTS, TypeRoot
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
@@ -86,9 +93,37 @@ def fitting_parts(predicate: Predicate | None, schema: TableSchema) -> Predicate
     fitting = []
     for part in conjuncts(predicate):
         with suppress(InvalidInputError):
-            bind(part, schema)
-            fitting.append(part)
+            if _is_exact(part, bind(part, schema), schema):
+                fitting.append(part)
     return all_of(fitting)
+
+
+def _is_exact(part: Predicate, bound: Predicate, schema: TableSchema) -> bool:
+    """Whether a library that compares in a wider type than the column's finds the same rows.
+
+    It does not for 0.1 and a FLOAT, nor for a float and what it does not tell apart from others.
+    """
+    match part, bound:
+        case And(children=parts) | Or(children=parts), And(children=sides) | Or(children=sides):
+            return all(_is_exact(*each, schema) for each in zip(parts, sides, strict=True))
+        case Comparison(literal=given), Comparison(literal=value):
+            pairs = [(given, value)]
+        case In(literals=many), In(literals=values):
+            pairs = list(zip(many, values, strict=True))
+        case _:
+            return True
+    root = schema.column(part.field).type.root
+    for given, value in pairs:
+        if root in FLOAT_ROOTS and isinstance(given, int | float | Decimal) and given != value:
+            return False
+        if isinstance(given, float) and not (root in FLOAT_ROOTS or _is_apart(given, root)):
+            return False
+    return True
+
+
+def _is_apart(number: float, root: TypeRoot) -> bool:
+    """Whether no other value of a column becomes this number as a DOUBLE."""
+    return root in INTEGER_ROOTS and abs(number) < 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
