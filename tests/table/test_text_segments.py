@@ -60,6 +60,31 @@ def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("column", "pattern", "text"),
+    [
+        ("DATE", "dd.MM.yyyy", "31.02.2024"),
+        ("DATE", "dd.MM.yyyy", "29.02.2023"),
+        ("DATE", "yyyyMMdd", "2024229"),
+        ("DATE", "dd.MM.yyyy", "28.02.24"),
+        ("TIMESTAMP(3)", "dd.MM.yyyy HH:mm:ss", "31.04.2024 10:00:00"),
+        ("TIMESTAMP(3)", "dd.MM.yyyy HH:mm:ss", "30.04.2024 10:00:60"),
+        ("TIMESTAMP(3)", "d.M.yyyy HH:mm:ss.SSS", "31.4.2024 10:00:00.000"),
+    ],
+)
+def test_a_day_that_is_not_there_is_no_other_day(catalog, tmp_path, column, pattern, text):
+    options = {"dateFormat": pattern, "timestampFormat": pattern}
+    with pytest.raises(FormatError, match=f"'{text[:8]}.* is no such time"):
+        read_back(catalog, tmp_path / "c", f"a\n{text}\n", "csv", {"a": column}, **options)
+
+
+@pytest.mark.parametrize("text", ["29.02.2024", " 29.2.2024", '"29.02.2024"'])
+def test_days_that_are_there_are_read_by_a_pattern(catalog, tmp_path, text):
+    found = read_back(catalog, tmp_path / "c", f"a,b\n,1\n{text},2\n", "csv",
+                      {"a": "DATE", "b": "INT"}, dateFormat="d.M.yyyy")  # fmt: skip
+    assert found == [(None, 1), (dt.date(2024, 2, 29), 2)]
+
+
 def test_columns_of_a_csv_are_named_by_the_command(catalog, tmp_path):
     columns = {"a": "INT", "s": "STRING"}
     text = 'x\ty\nq\\"uote\t7\n'

@@ -14,6 +14,7 @@ by a pattern or as ISO 8601 with or without a zone; in JSON also bytes, and maps
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from string import ascii_letters, digits
@@ -364,6 +365,7 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
             raise pa.ArrowInvalid(f"a time does not end with '{pattern.fraction_mark}' and digits")
         whole = pc.utf8_slice_codeunits(texts, 0, -digits - 1)
     seconds = pc.strptime(whole, format=pattern.format, unit="s")
+    _check_fields(whole, seconds, pattern.format)
     if not digits:
         return _cast(seconds, target, zone)
     fraction = pc.utf8_slice_codeunits(texts, -digits, None)
@@ -376,6 +378,29 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
     parts = pc.divide(nanos, 10**_NANOS // per_second)
     whole_units = pc.multiply_checked(seconds.cast(pa.int64()), per_second)
     return _cast(pc.add_checked(whole_units, parts).cast(pa.timestamp(unit)), target, zone)
+
+
+def _check_fields(texts: Any, times: Any, form: str) -> None:
+    """Refuse 31 February, second 60 and year 24: of them strptime makes other times, or year 24."""
+    regex, seen = "^", set()
+    for piece in re.split(r"(%.|\s+)", form):
+        letter = piece[1:]
+        if piece.startswith("%") and letter != "%":
+            name = f"?P<{letter}>" if letter not in seen else ""
+            regex += rf"\s*({name}\d{'{4}' if letter == 'Y' else '{1,2}'})"
+            seen.add(letter)
+        else:
+            regex += r"\s*" if piece.isspace() else re.escape(piece.replace("%%", "%"))
+    parts = pc.extract_regex(texts, pattern=f"{regex}$") if seen else texts
+    wrong = [pc.and_(pc.is_valid(texts), pc.is_null(parts))]
+    for letter, field_of in (("d", pc.day), ("S", pc.second)):
+        if letter in seen:
+            said = pc.struct_field(parts, letter).cast(pa.int64())
+            wrong.append(pc.not_equal(said, field_of(times)))
+    for each in wrong:
+        if pc.any(each).as_py():
+            text = texts.filter(each)[0].as_py()
+            raise pa.ArrowInvalid(f"'{text}' is no such time, or not of the pattern")
 
 
 def _cast(times: Any, target: pa.DataType, zone: str) -> Any:
