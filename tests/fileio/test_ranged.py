@@ -1,10 +1,11 @@
 """Files of an object store, read by ranges."""
 
 import random
+from concurrent.futures import Future
 
 import pytest
 
-from paimon_assets.engine.fileio.ranged import RangedFile
+from paimon_assets.engine.fileio.ranged import KeptEnds, RangedFile
 
 MIB = 1024 * 1024
 
@@ -89,3 +90,22 @@ def test_what_was_sent_first_is_not_asked_for_again():
             assert read(file, start, end) == data[start:end]
         assert len(requests) == 2
         requests.clear()
+
+
+def test_ends_are_kept_until_others_need_their_room():
+    ends, end = KeptEnds(130 * 1024), Future()
+    for size in (60 * 1024, 64 * 1024):
+        ends.put(((), "a", size), end)
+    assert ends.get(((), "a", 60 * 1024)) is end
+    ends.put(((), "b", 100), end)
+    ends.put(((), "c", 1024 * MIB), end)  # 64 KiB of it
+    assert ends.get(((), "a", 64 * 1024)) is None
+    assert ends.get(((), "a", 60 * 1024)) is end
+    assert ends.get(((), "b", 100)) is end
+
+
+def test_an_end_that_could_not_be_had_is_asked_for_again():
+    ends, end = KeptEnds(MIB), Future()
+    ends.put(((), "a", 1), end)
+    end.set_exception(OSError("refused"))
+    assert ends.get(((), "a", 1)) is None

@@ -1,5 +1,6 @@
 """Tables on an S3 server, over HTTP."""
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -235,6 +236,31 @@ def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
         found = catalog.get_table(name).new_read_builder().to_arrow()
         assert sorted(found["id"].to_pylist()) == [1, 2]
     assert catalog._catalog.file_io.list_directory(table.path) == []
+
+
+def test_only_the_ends_of_files_that_stay_are_kept(options):
+    file_io = file_io_for(WAREHOUSE, options)
+    files = [(f"{WAREHOUSE}/fixed", 3), (f"{WAREHOUSE}/may-change", 3)]
+    for data in (b"old", b"new"):
+        for path, _ in files:
+            file_io.write_bytes(path, data)
+        file_io.open_ahead(files[:1], fixed=True)
+        file_io.open_ahead(files[1:])
+        found = [file_io.open_input(path, size).read() for path, size in files]
+    assert found == [b"old", b"new"]
+
+
+def test_the_end_of_a_file_that_was_written_is_known(options):
+    file_io = file_io_for(WAREHOUSE, options)
+    for size in (1000, 300_000, 9_000_000):
+        path, data = f"{WAREHOUSE}/written-{size}", random.Random(size).randbytes(size)  # noqa: S311
+        with file_io.open_output(path) as stream:
+            for start in range(0, size, 99_999):
+                stream.write(data[start : start + 99_999])
+        file_io.delete_file(path)
+        source = file_io.open_input(path, size)
+        source.seek(size - 900)
+        assert source.read() == data[-900:]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])

@@ -211,7 +211,8 @@ def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
     for pattern in ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1"):
-        opened = open_table(table.path, proxied[1])  # it knows no file from before
+        options = {**proxied[1], "s3.connect-timeout": "9 s"}  # another client: it knows no file
+        opened = open_table(table.path, options)
         faults.plan("GET", pattern, status)
         forget_manifests()
         with pytest.raises(StorageError):

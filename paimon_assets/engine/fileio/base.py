@@ -87,12 +87,14 @@ class FileIO(Protocol):
         """
         ...
 
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+    def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """Say which files (path, size) will soon be opened: object stores fetch their ends at once.
 
-        Memory: 256 KiB a file at most, of 64 files.
+        The ends of `fixed` files, whose names are never used again, are kept for later reads of the
+        process.
+        Memory: 256 KiB a file at most, of 64 files, and 32 MiB of fixed ones.
         """
-        _ = files
+        _ = files, fixed
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories.

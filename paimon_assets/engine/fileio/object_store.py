@@ -4,6 +4,7 @@ Messages name paths, never option values, which may be credentials.
 """
 
 import errno
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -35,7 +36,13 @@ from paimon_assets.engine.fileio.object_clients import (
     os_error,
 )
 from paimon_assets.engine.fileio.parallel_requests import Question, Together, send
-from paimon_assets.engine.fileio.ranged import RangedFile, RangedInput, tail_start
+from paimon_assets.engine.fileio.ranged import (
+    WHOLE_BYTES,
+    KeptEnds,
+    RangedFile,
+    RangedInput,
+    tail_start,
+)
 
 _MARKER = ".directory"
 _MARK = "paimonpublish"
@@ -43,7 +50,8 @@ _MARK = "paimonpublish"
 _PROVEN: set[tuple[str, str]] = set()
 """(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
 _ENDS_HELD = 64
-"""Ends of files that were asked for ahead, and not opened yet: 256 KiB each at most."""
+"""Ends of files that may change, asked for ahead and not opened yet: 256 KiB each at most."""
+_KEPT_ENDS = KeptEnds(32 * 1024 * 1024)
 _PAGE = 1_000
 """Names in a request of a listing."""
 _LEAST_LISTED = 3
@@ -62,15 +70,21 @@ class _Upload:
 
     mode = "wb"
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-        self._at = 0
+    def __init__(self, writer: Any, keep_end: Callable[[int, bytes], None]) -> None:
+        self._writer, self._keep_end = writer, keep_end
+        self._at = self._held = 0
+        self._last = deque[bytes]()
         self.closed = False
 
     def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
         with self._abort_on_error():
-            written: int = self._writer.write(memoryview(data).cast("B"))
+            written: int = self._writer.write(view)
         self._at += written
+        self._last.append(bytes(view[-WHOLE_BYTES:]))
+        self._held += len(self._last[-1])
+        while self._held - len(self._last[0]) >= WHOLE_BYTES:
+            self._held -= len(self._last.popleft())
         return written
 
     def tell(self) -> int:
@@ -84,6 +98,7 @@ class _Upload:
             with self._abort_on_error():
                 self.closed = True
                 self._writer.close()
+            self._keep_end(self._at, b"".join(self._last))
 
     def discard(self) -> None:
         """Forget what was written; the object never appears."""
@@ -116,9 +131,10 @@ class ObjectFileIO(FileIO):
         self._spec = spec
         self._open_writer = import_module("obstore").open_writer
         self._options = {key.partition(".")[2]: value for key, value in spec.options.items()}
+        self._key = tuple(sorted(spec.options.items()))
         self._together = Together()
         self._ends: dict[tuple[str, int], Future[bytes]] = {}
-        """(path, bytes) → the end of the file, on its way."""
+        """(path, bytes) → the end of a file that may change, on its way."""
         self._small: dict[str, tuple[str, bytes]] = {}
         """Path → (tag of the object, content): small files that were read or written."""
         self._long: set[str] = set()
@@ -203,16 +219,23 @@ class ObjectFileIO(FileIO):
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         known = self.file_size(path) if size is None else size
-        sent = self._ends.pop((path, known), None)
+        sent = self._ends.pop((path, known), None) or _KEPT_ENDS.get((self._key, path, known))
         fetch = partial(self._read_range, path)
         return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
 
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+    def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """Ask now for the ends of files (path, size) that will be opened soon."""
         for path, size in files:
-            self._ends[path, size] = send(self._read_range, path, tail_start(size), size)
-        for key in list(self._ends)[:-_ENDS_HELD]:
-            self._ends.pop(key, None)
+            key = self._key, path, size
+            if fixed and _KEPT_ENDS.get(key) is not None:
+                continue
+            sent = send(self._read_range, path, tail_start(size), size)
+            if fixed:
+                _KEPT_ENDS.put(key, sent)
+            else:
+                self._ends[path, size] = sent
+        for oldest in list(self._ends)[:-_ENDS_HELD]:
+            self._ends.pop(oldest, None)
 
     def _read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes between; raises only `OSError`, as files do."""
@@ -227,7 +250,14 @@ class ObjectFileIO(FileIO):
         with self._errors(path):
             store, key = self._at(path)
             sizes = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
-            return UploadStream(_Upload(self._open_writer(store, key, **sizes)))
+            writer = self._open_writer(store, key, **sizes)
+            return UploadStream(_Upload(writer, partial(self._keep_end, path)))
+
+    def _keep_end(self, path: str, size: int, last: bytes) -> None:
+        """Keep the end of a file that was written here."""
+        end = Future[bytes]()
+        end.set_result(last[max(0, len(last) - size + tail_start(size)) :])
+        _KEPT_ENDS.put((self._key, path, size), end)
 
     def write_bytes(self, path: str, data: bytes) -> None:
         self._together.write(self._write, path, data)

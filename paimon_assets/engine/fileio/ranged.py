@@ -10,6 +10,7 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from threading import Lock
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ Fetch = Callable[[int, int], bytes]
 """(start, end) → the bytes between, fewer where the object ends."""
 
 _TAIL_BYTES = 64 * 1024
-_WHOLE_BYTES = 256 * 1024
+WHOLE_BYTES = 256 * 1024
 """Up to this size a file is fetched in one request."""
 _GAP_BYTES = 256 * 1024
 """A gap between two ranges up to this is cheaper than a request."""
@@ -34,7 +35,50 @@ _Plan = tuple[list[tuple[int, int]], int]
 
 def tail_start(size: int) -> int:
     """Return where the end of a file begins that is fetched in one request: all of a small one."""
-    return 0 if size <= _WHOLE_BYTES else size - _TAIL_BYTES
+    return 0 if size <= WHOLE_BYTES else size - _TAIL_BYTES
+
+
+EndKey = tuple[tuple[tuple[str, str], ...], str, int]
+"""(options of the storage, path, bytes of the file)."""
+
+
+class KeptEnds:
+    """The ends of files that this process asked for or wrote, the last ones, up to some bytes.
+
+    Only of files whose names are never used again.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._lock = most_bytes, Lock()
+        self._ends: dict[EndKey, Future[bytes]] = {}
+        self._bytes = 0
+
+    def get(self, key: EndKey) -> Future[bytes] | None:
+        """Return an end, perhaps on its way; None if there is none, or if it could not be had."""
+        with self._lock:
+            end = self._pop(key)
+            if end is None or (end.done() and end.exception() is not None):
+                return None
+            self._add(key, end)
+            return end
+
+    def put(self, key: EndKey, end: Future[bytes]) -> None:
+        """Keep an end, and drop those that were not asked for the longest."""
+        with self._lock:
+            self._pop(key)
+            self._add(key, end)
+            while self._bytes > self._most_bytes:
+                self._pop(next(iter(self._ends)))
+
+    def _add(self, key: EndKey, end: Future[bytes]) -> None:
+        self._ends[key] = end
+        self._bytes += key[2] - tail_start(key[2])
+
+    def _pop(self, key: EndKey) -> Future[bytes] | None:
+        end = self._ends.pop(key, None)
+        if end is not None:
+            self._bytes -= key[2] - tail_start(key[2])
+        return end
 
 
 class _Block:

@@ -63,6 +63,6 @@ class RenewedFileIO(DelegatingFileIO):
         """See `FileIO`."""
         self._passed(FileIO.delete_files, paths)
 
-    def open_ahead(self, files: Iterable[tuple[str, int]]) -> None:
+    def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """See `FileIO`."""
-        self._opened(None)[0].open_ahead(files)
+        self._opened(None)[0].open_ahead(files, fixed=fixed)

@@ -67,7 +67,13 @@ def open_ahead(split: DataSplit, file_io: FileIO, *, first: int = 0, count: int 
     """Say that some files of a split will be opened."""
     files = [file for file in split.data_files if file.file_format in _WITH_FOOTERS]
     some = files[first : first + count]
-    file_io.open_ahead((split.path_of(file), file.file_size) for file in some)
+    for fixed in (True, False):
+        ends = [
+            (split.path_of(file), file.file_size)
+            for file in some
+            if (file.external_path is None) is fixed
+        ]
+        file_io.open_ahead(ends, fixed=fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
