@@ -42,14 +42,7 @@ from paimon_assets.cli.output import (
 )
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
-from paimon_assets.engine.spec.options.all_options import (
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_SCAN_MODE,
-    SCAN_SNAPSHOT_ID,
-    SCAN_TAG_NAME,
-    SCAN_TIMESTAMP,
-    IncrementalMode,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.plan import first_rows
@@ -68,7 +61,7 @@ _READING_OPTIONS = (
     click.option("--tag", help="Tag to read."),
     click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
     click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
-    click.option("--mode", type=choice(IncrementalMode), help="How --between looks."),
+    click.option("--mode", type=choice(opt.IncrementalMode), help="How --between looks."),
     pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated."),
     flag("--row-kinds", help="Also deletes and old values, and the kind of rows."),
 )
@@ -145,11 +138,11 @@ def _put(
 def _options(args: Arguments) -> dict[str, str]:
     """Return the table options that the options of a command mean."""
     values = {
-        SCAN_SNAPSHOT_ID.key: args.snapshot,
-        SCAN_TAG_NAME.key: args.tag,
-        SCAN_TIMESTAMP.key: args.timestamp,
-        INCREMENTAL_BETWEEN.key: args.between,
-        INCREMENTAL_BETWEEN_SCAN_MODE.key: args.mode,
+        opt.SCAN_SNAPSHOT_ID.key: args.snapshot,
+        opt.SCAN_TAG_NAME.key: args.tag,
+        opt.SCAN_TIMESTAMP.key: args.timestamp,
+        opt.INCREMENTAL_BETWEEN.key: args.between,
+        opt.INCREMENTAL_BETWEEN_SCAN_MODE.key: args.mode,
     }
     options = {key: str(value) for key, value in values.items() if value is not None}
     return {**args.options, **options}

@@ -32,11 +32,7 @@ from paimon_assets.cli.output import (
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.options.all_options import (
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_TIME_RETAINED,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
 from paimon_assets.engine.table.table import Table
@@ -134,10 +130,10 @@ def expire(args: Arguments) -> None:
     """
     options, keep, older_than = dict(args.options), args.keep, args.older_than
     if keep is not None:
-        options |= {SNAPSHOT_NUM_RETAINED_MIN.key: str(keep)}
-        options |= {SNAPSHOT_NUM_RETAINED_MAX.key: str(keep)}
+        options |= {opt.SNAPSHOT_NUM_RETAINED_MIN.key: str(keep)}
+        options |= {opt.SNAPSHOT_NUM_RETAINED_MAX.key: str(keep)}
     if older_than is not None:
-        options[SNAPSHOT_TIME_RETAINED.key] = f"{older_than} ms"
+        options[opt.SNAPSHOT_TIME_RETAINED.key] = f"{older_than} ms"
     table = args.table(options)
     if args.before is not None:
         if keep is not None or older_than is not None:

@@ -48,20 +48,7 @@ from typing import Any, TypeVar
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import (
-    COMPACTION_FORCE_UP_LEVEL_0,
-    COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
-    COMPACTION_MAX_SIZE_AMPLIFICATION,
-    COMPACTION_OFF_PEAK_END,
-    COMPACTION_OFF_PEAK_RATIO,
-    COMPACTION_OFF_PEAK_START,
-    COMPACTION_OPTIMIZATION_INTERVAL,
-    COMPACTION_SIZE_RATIO,
-    COMPACTION_TOTAL_SIZE_THRESHOLD,
-    COMPACTION_TRIGGER,
-    NUM_LEVELS,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 
 Item = TypeVar("Item")
 _FEWEST_LEVELS = 2
@@ -90,7 +77,7 @@ class Levels:
     """Level 0 file by file, the newest first, then the levels that are not empty."""
 
     @staticmethod
-    def of(files: Iterable[DataFileMeta], options: Options) -> Levels:
+    def of(files: Iterable[DataFileMeta], options: opt.Options) -> Levels:
         """Arrange the files of a bucket."""
         by_level: dict[int, list[DataFileMeta]] = {}
         for file in files:
@@ -98,9 +85,9 @@ class Levels:
         count = max(num_levels(options), max(by_level, default=0) + 1)
         if count < _FEWEST_LEVELS:
             raise InvalidInputError(
-                f"Table option '{NUM_LEVELS.key}' must be at least {_FEWEST_LEVELS}.",
+                f"Table option '{opt.NUM_LEVELS.key}' must be at least {_FEWEST_LEVELS}.",
                 kind="option-value",
-                details={"option": NUM_LEVELS.key},
+                details={"option": opt.NUM_LEVELS.key},
             )
         level_0 = sorted(
             by_level.pop(0, []),
@@ -128,9 +115,9 @@ class Levels:
         return max((run.level for run in self.runs), default=-1)
 
 
-def num_levels(options: Options) -> int:
+def num_levels(options: opt.Options) -> int:
     """Return `num-levels`: one more than the compaction trigger, unless the table says."""
-    return options.get(NUM_LEVELS) or options.get(COMPACTION_TRIGGER) + 1
+    return options.get(opt.NUM_LEVELS) or options.get(opt.COMPACTION_TRIGGER) + 1
 
 
 def interval_partition(
@@ -236,16 +223,16 @@ class UniversalCompaction:
     force_up_level_0: bool = False
 
     @staticmethod
-    def of(options: Options, *, needs_lookup: bool, hour: int) -> UniversalCompaction:
+    def of(options: opt.Options, *, needs_lookup: bool, hour: int) -> UniversalCompaction:
         """Return the rules of a table."""
         return UniversalCompaction(
-            max_size_amplification=options.get(COMPACTION_MAX_SIZE_AMPLIFICATION),
-            size_ratio=options.get(COMPACTION_SIZE_RATIO) + off_peak_ratio(options, hour),
-            trigger=options.get(COMPACTION_TRIGGER),
-            interval_ms=options.get(COMPACTION_OPTIMIZATION_INTERVAL),
-            total_size_threshold=options.get(COMPACTION_TOTAL_SIZE_THRESHOLD),
-            incremental_size_threshold=options.get(COMPACTION_INCREMENTAL_SIZE_THRESHOLD),
-            force_up_level_0=needs_lookup or options.get(COMPACTION_FORCE_UP_LEVEL_0),
+            max_size_amplification=options.get(opt.COMPACTION_MAX_SIZE_AMPLIFICATION),
+            size_ratio=options.get(opt.COMPACTION_SIZE_RATIO) + off_peak_ratio(options, hour),
+            trigger=options.get(opt.COMPACTION_TRIGGER),
+            interval_ms=options.get(opt.COMPACTION_OPTIMIZATION_INTERVAL),
+            total_size_threshold=options.get(opt.COMPACTION_TOTAL_SIZE_THRESHOLD),
+            incremental_size_threshold=options.get(opt.COMPACTION_INCREMENTAL_SIZE_THRESHOLD),
+            force_up_level_0=needs_lookup or options.get(opt.COMPACTION_FORCE_UP_LEVEL_0),
         )
 
     def pick(self, levels: Levels, *, since_full_ms: int | None = None) -> CompactUnit | None:
@@ -317,7 +304,7 @@ class UniversalCompaction:
         return unit_of(runs, top, taken, reason) if triggered else None
 
 
-def off_peak_ratio(options: Options, hour: int) -> int:
+def off_peak_ratio(options: opt.Options, hour: int) -> int:
     """Return the addition to `compaction.size-ratio` at an hour of the day.
 
     Source: `org.apache.paimon.mergetree.compact.OffPeakHours`.
@@ -327,11 +314,14 @@ def off_peak_ratio(options: Options, hour: int) -> int:
     >>> [off_peak_ratio(options, hour) for hour in (21, 22, 4, 5)]
     [0, 20, 20, 0]
     """
-    start, end = options.get(COMPACTION_OFF_PEAK_START), options.get(COMPACTION_OFF_PEAK_END)
+    start, end = (
+        options.get(opt.COMPACTION_OFF_PEAK_START),
+        options.get(opt.COMPACTION_OFF_PEAK_END),
+    )
     if -1 in (start, end) or start == end:
         return 0
     inside = start <= hour < end if start <= end else hour < end or start <= hour
-    return options.get(COMPACTION_OFF_PEAK_RATIO) if inside else 0
+    return options.get(opt.COMPACTION_OFF_PEAK_RATIO) if inside else 0
 
 
 def unit_of(runs: Runs, top: int, taken: int, reason: PickReason) -> CompactUnit:

@@ -49,8 +49,10 @@ def _spells_an_engine(node: ast.AST) -> bool:
 
 def _reads_the_option(node: ast.AST) -> bool:
     match node:
-        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Name(id="MERGE_ENGINE"), *_]):
-            return True
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Name(id=name), *_]):
+            return name == "MERGE_ENGINE"
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Attribute(attr=name), *_]):
+            return name == "MERGE_ENGINE"
         case _:
             return False
 

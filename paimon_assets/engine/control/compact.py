@@ -56,17 +56,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestEntry,
 )
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    COMPACTION_DELETE_RATIO,
-    COMPACTION_MIN_FILE_NUM,
-    COMPACTION_REWRITE_ALL_FILES,
-    COMPACTION_SKIP_EXPIRED_PARTITIONS,
-    COMPACTION_SMALL_FILE_RATIO,
-    INDEX_FILE_IN_DATA_DIRECTORY,
-    SPLIT_OPEN_FILE_COST,
-    TARGET_FILE_SIZE,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
@@ -97,7 +87,7 @@ class LiveBucket:
 
     @property
     def index_directory(self) -> str:
-        if self.store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+        if self.store.schema.typed_options.get(opt.INDEX_FILE_IN_DATA_DIRECTORY):
             return self.path
         return self.store.paths.index_directory
 
@@ -189,7 +179,7 @@ class PlannedUnit:
 
 def target_bytes_of(schema: TableSchema) -> int:
     default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
-    return schema.typed_options.get(TARGET_FILE_SIZE) or default
+    return schema.typed_options.get(opt.TARGET_FILE_SIZE) or default
 
 
 def files_of_size(total_bytes: int, target_bytes: int) -> int:
@@ -217,15 +207,15 @@ class AppendPlanner:
     @property
     def rewrites_all(self) -> bool:
         """Whether full files are rewritten too."""
-        return self.is_full and self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+        return self.is_full and self.schema.typed_options.get(opt.COMPACTION_REWRITE_ALL_FILES)
 
     def units_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
         """Yield the units of a bucket (a partition, where there are no buckets)."""
         options = self.schema.typed_options
-        min_files = _FEWEST_FILES if self.is_full else options.get(COMPACTION_MIN_FILE_NUM)
+        min_files = _FEWEST_FILES if self.is_full else options.get(opt.COMPACTION_MIN_FILE_NUM)
         rules = AppendCompaction(
             target_bytes=self.target_bytes,
-            open_file_bytes=options.get(SPLIT_OPEN_FILE_COST),
+            open_file_bytes=options.get(opt.SPLIT_OPEN_FILE_COST),
             min_files=1 if self.rewrites_all else min_files,
             is_full=self.is_full,
         )
@@ -264,14 +254,14 @@ class AppendPlanner:
             return False
         if self.rewrites_all:
             return True
-        small = self.target_bytes * self.schema.typed_options.get(COMPACTION_SMALL_FILE_RATIO)
+        small = self.target_bytes * self.schema.typed_options.get(opt.COMPACTION_SMALL_FILE_RATIO)
         return file.file_size < small or self._has_many_deletes(file, bucket)
 
     def _has_many_deletes(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
         vector = bucket.vectors.get(file.file_name)
         if vector is None or file.external_path is not None:
             return False
-        ratio = 0.0 if self.is_full else self.schema.typed_options.get(COMPACTION_DELETE_RATIO)
+        ratio = 0.0 if self.is_full else self.schema.typed_options.get(opt.COMPACTION_DELETE_RATIO)
         return vector.cardinality is None or vector.cardinality > file.row_count * ratio
 
 
@@ -340,7 +330,7 @@ class KeyedPlanner:
 
     def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
         if self.is_full:
-            every = self.schema.typed_options.get(COMPACTION_REWRITE_ALL_FILES)
+            every = self.schema.typed_options.get(opt.COMPACTION_REWRITE_ALL_FILES)
             names = bucket.vectors.keys() | set(self._expired_files(bucket.files))
             marked = [file for file in bucket.files if every or file.file_name in names]
             return pick_full(levels, marked)
@@ -376,11 +366,11 @@ class KeyedPlanner:
         shape = UnitShape(
             output_level=unit.output_level,
             max_level=levels.max_level,
-            min_file_size=int(target * options.get(COMPACTION_SMALL_FILE_RATIO)),
+            min_file_size=int(target * options.get(opt.COMPACTION_SMALL_FILE_RATIO)),
             to_rewrite=bucket.vectors.keys(),
             expired=task.expired_files,
             rewrites_files=unit.rewrites_files,
-            moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
+            moves_files=not options.get(opt.COMPACTION_REWRITE_ALL_FILES),
         )
         types = [field.type for field in self.schema.key_fields]
         sections = interval_partition(unit.files, lambda file: key_range(file, types))
@@ -509,7 +499,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
             created = entry.file.creation_time or 0
             newest[entry.partition] = max(newest.get(entry.partition, 0), created)
         entries = [entry for entry in entries if newest[entry.partition] <= before_ms]
-    if store.schema.typed_options.get(COMPACTION_SKIP_EXPIRED_PARTITIONS):
+    if store.schema.typed_options.get(opt.COMPACTION_SKIP_EXPIRED_PARTITIONS):
         expired = set(expired_partitions(store, entries, now_ms))
         entries = [entry for entry in entries if entry.partition not in expired]
     if scope.buckets is not None:
@@ -593,7 +583,7 @@ def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> li
 
     def conflicts(part: Sequence[CommitMessage]) -> bool:
         changes = changes_of(
-            part, CommitKind.COMPACT, default_buckets=store.schema.typed_options.get(BUCKET)
+            part, CommitKind.COMPACT, default_buckets=store.schema.typed_options.get(opt.BUCKET)
         )
         request = CommitRequest(
             changes=changes, commit_user="", commit_identifier=0, kind=CommitKind.COMPACT

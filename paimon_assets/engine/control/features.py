@@ -9,23 +9,7 @@ from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.all_options import (
-    BLOB_VIEW_FIELD,
-    CHAIN_TABLE_ENABLED,
-    DATA_EVOLUTION_ENABLED,
-    ICEBERG_STORAGE,
-    MANIFEST_FORMAT,
-    PK_CLUSTERING_OVERRIDE,
-    POSTPONE_MERGE_ON_READ,
-    PRIMARY_KEY_INDEXES,
-    QUERY_AUTH_ENABLED,
-    ROW_TRACKING_ENABLED,
-    SCAN_BUCKET,
-    SCAN_PRIMARY_BRANCH,
-    SNAPSHOT_ORDERING,
-    TABLE_TYPE,
-    Option,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
@@ -47,31 +31,31 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
 def check_readable(table: str, schema: TableSchema) -> None:
     """Refuse tables whose schema or options need more than the reader has."""
     options, refuse = schema.typed_options, partial(_refuse, table, "read")
-    if options.get(TABLE_TYPE) not in _PLAIN_TABLES:
-        refuse("table-type", f"it is a {options.get(TABLE_TYPE)}.")
-    branch = options.get(SCAN_PRIMARY_BRANCH)
-    switches: tuple[tuple[Option[Any], str, str], ...] = (
-        (CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
-        (QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
-        (SCAN_PRIMARY_BRANCH, "branch", f"partitions come first from branch '{branch}'"),
+    if options.get(opt.TABLE_TYPE) not in _PLAIN_TABLES:
+        refuse("table-type", f"it is a {options.get(opt.TABLE_TYPE)}.")
+    branch = options.get(opt.SCAN_PRIMARY_BRANCH)
+    switches: tuple[tuple[opt.Option[Any], str, str], ...] = (
+        (opt.CHAIN_TABLE_ENABLED, "chain-table", "it is a chain table"),
+        (opt.QUERY_AUTH_ENABLED, "query-auth", "only its catalog knows which rows may be seen"),
+        (opt.SCAN_PRIMARY_BRANCH, "branch", f"partitions come first from branch '{branch}'"),
     )
     for option, feature, reason in switches:
         if options.get(option):
             refuse(feature, f"{reason} ('{option.key}').")
-    if options.has(SCAN_BUCKET):
-        refuse("scan-bucket", f"one bucket only is read ('{SCAN_BUCKET.key}').")
+    if options.has(opt.SCAN_BUCKET):
+        refuse("scan-bucket", f"one bucket only is read ('{opt.SCAN_BUCKET.key}').")
     for key, value in schema.options.items():
         if key.endswith(_STORAGE_LAYOUT_SUFFIX) and value.strip().lower() != "default":
             refuse("map-layout", f"a MAP column is stored in pieces ('{key}').")
     for field in schema.fields:
         roots = [field.type.root, *(nested.type.root for nested in nested_fields(field.type))]
         root = next((root for root in roots if root in _UNREADABLE_ROOTS), None)
-        if root is TypeRoot.BLOB is field.type.root and options.get(DATA_EVOLUTION_ENABLED):
+        if root is TypeRoot.BLOB is field.type.root and options.get(opt.DATA_EVOLUTION_ENABLED):
             continue  # the values lie in blob files
         if root is not None:
             refuse("column-type", f"column '{field.name}' is of type {root}.")
-    for column in options.get(BLOB_VIEW_FIELD):
-        key = BLOB_VIEW_FIELD.key
+    for column in options.get(opt.BLOB_VIEW_FIELD):
+        key = opt.BLOB_VIEW_FIELD.key
         refuse("blob-view", f"values of column '{column}' lie in other tables ('{key}').")
     if schema.has_primary_key:
         _check_merging(table, schema)
@@ -79,14 +63,16 @@ def check_readable(table: str, schema: TableSchema) -> None:
 
 def _check_merging(table: str, schema: TableSchema) -> None:
     options, refuse = schema.typed_options, partial(_refuse, table, "read")
-    if options.get(PK_CLUSTERING_OVERRIDE):
+    if options.get(opt.PK_CLUSTERING_OVERRIDE):
         refuse("key-clustering", "its files are not in key order ('pk-clustering-override').")
-    if options.get(SNAPSHOT_ORDERING):
-        key = SNAPSHOT_ORDERING.key
+    if options.get(opt.SNAPSHOT_ORDERING):
+        key = opt.SNAPSHOT_ORDERING.key
         reason = f"records of one key are ordered by their snapshot ('{key}')."
         refuse("snapshot-ordering", reason)
-    if options.get(POSTPONE_MERGE_ON_READ) and schema.bucket_mode is BucketMode.POSTPONE:
-        reason = f"reads are to see rows that wait for a bucket ('{POSTPONE_MERGE_ON_READ.key}')."
+    if options.get(opt.POSTPONE_MERGE_ON_READ) and schema.bucket_mode is BucketMode.POSTPONE:
+        reason = (
+            f"reads are to see rows that wait for a bucket ('{opt.POSTPONE_MERGE_ON_READ.key}')."
+        )
         refuse("postpone-merge", f"{reason} Set it to false to read compacted rows only.")
 
 
@@ -124,26 +110,26 @@ def check_writable(table: str, schema: TableSchema) -> None:
     """Refuse tables this engine would damage, or leave unreadable, by writing."""
     check_readable(table, schema)
     options = schema.typed_options
-    if options.get(DATA_EVOLUTION_ENABLED):
+    if options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = "its files may hold some of the columns each ('data-evolution.enabled')."
         _refuse(table, "write", "data-evolution", reason)
-    if options.get(ROW_TRACKING_ENABLED):
+    if options.get(opt.ROW_TRACKING_ENABLED):
         _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
-    iceberg, manifests = options.get(ICEBERG_STORAGE), options.get(MANIFEST_FORMAT)
-    if iceberg != ICEBERG_STORAGE.default:
+    iceberg, manifests = options.get(opt.ICEBERG_STORAGE), options.get(opt.MANIFEST_FORMAT)
+    if iceberg != opt.ICEBERG_STORAGE.default:
         _refuse(
             table, "write", "iceberg-metadata", "its readers through Iceberg would not see the"
-            f" commit: metadata of Iceberg is not written ('{ICEBERG_STORAGE.key}' = {iceberg})."
-            " Write it by Java, or set the option to disabled."
+            f" commit: metadata of Iceberg is not written ('{opt.ICEBERG_STORAGE.key}' ="
+            f" {iceberg}). Write it by Java, or set the option to disabled."
         )  # fmt: skip
-    for option in PRIMARY_KEY_INDEXES:
+    for option in opt.PRIMARY_KEY_INDEXES:
         if options.get(option):
             _refuse(
                 table, "write", "key-index", "searches would leave out the new files: entries of "
                 f"its index are not written ('{option.key}'). Write and compact it by Java."
             )  # fmt: skip
-    if manifests != MANIFEST_FORMAT.default:
+    if manifests != opt.MANIFEST_FORMAT.default:
         _refuse(
             table, "write", "manifest-format", f"Java would take the new manifests for {manifests}"
-            f" ('{MANIFEST_FORMAT.key}'), but they are written as avro. Write it by Java."
+            f" ('{opt.MANIFEST_FORMAT.key}'), but they are written as avro. Write it by Java."
         )  # fmt: skip

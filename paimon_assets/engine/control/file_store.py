@@ -30,12 +30,7 @@ from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    DATA_FILE_DIRECTORY,
-    DATA_FILE_EXTERNAL_PATHS,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -67,7 +62,7 @@ class FileStore:
     ) -> Self:
         """Open the table in a directory with its newest schema."""
         path = table_path.rstrip("/")
-        branch = Options(options or {}).get(BRANCH)
+        branch = opt.Options(options or {}).get(opt.BRANCH)
         schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).existing(name)
         if options:
             schema = schema.with_dynamic_options(options)
@@ -83,7 +78,7 @@ class FileStore:
         name: str = "",
     ) -> Self:
         """Open a table with its newest schema as its catalog knows it."""
-        at = identifier.at_branch(Options(options or {}).get(BRANCH))
+        at = identifier.at_branch(opt.Options(options or {}).get(opt.BRANCH))
         loaded = catalog.load_table(at)
         environment = None
         if loaded.uuid is not None or loaded.versions is not None:
@@ -98,7 +93,7 @@ class FileStore:
 
     def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
         """Open the table once more, the way it was opened, with its newest schema."""
-        here = {} if self.paths.branch == MAIN_BRANCH else {BRANCH.key: self.paths.branch}
+        here = {} if self.paths.branch == MAIN_BRANCH else {opt.BRANCH.key: self.paths.branch}
         options_now = {**self.dynamic_options, **here} if options is None else options
         opened = self.environment
         if opened is not None:
@@ -170,7 +165,7 @@ class FileStore:
 
     def with_options(self, options: Mapping[str, str]) -> Self:
         """Return the same table with further dynamic options; `branch` opens another branch."""
-        branch = options.get(BRANCH.key, self.paths.branch)
+        branch = options.get(opt.BRANCH.key, self.paths.branch)
         if branch == self.paths.branch:
             return self.with_schema(self.schema.with_dynamic_options(options))
         main = self.label.removesuffix(f"$branch_{self.paths.branch}")
@@ -195,14 +190,14 @@ class FileStore:
         options = self.schema.typed_options
         return TablePaths(
             table=self.table_path,
-            data_directory=options.get(DATA_FILE_DIRECTORY),
-            branch=options.get(BRANCH),
+            data_directory=options.get(opt.DATA_FILE_DIRECTORY),
+            branch=options.get(opt.BRANCH),
         )
 
     @cached_property
     def roots(self) -> tuple[str, ...]:
         """Directories that the table owns: whatever is deleted lies below one of them."""
-        return (self.table_path, *self.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS))
+        return (self.table_path, *self.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS))
 
     @cached_property
     def schemas(self) -> SchemaManager:

@@ -47,14 +47,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     live_index_entries,
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    MANIFEST_FULL_COMPACTION_SIZE,
-    MANIFEST_MERGE_MIN_COUNT,
-    MANIFEST_TARGET_FILE_SIZE,
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.partition import partition_path, partition_spec
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -68,8 +61,8 @@ class PartitionValues:
     def __init__(self, schema: TableSchema) -> None:
         self.fields = schema.partition_fields
         self._types = [field.type for field in self.fields]
-        self._default_name = schema.typed_options.get(PARTITION_DEFAULT_NAME)
-        self._legacy = schema.typed_options.get(PARTITION_LEGACY_NAME)
+        self._default_name = schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)
+        self._legacy = schema.typed_options.get(opt.PARTITION_LEGACY_NAME)
         self._values: dict[bytes, tuple[Any, ...]] = {}
         self._paths: dict[bytes, str] = {}
 
@@ -384,7 +377,7 @@ _MARGIN = 1.2
 class ManifestFolding:
     """Folds manifests by a table's options; the set of live files stays the same."""
 
-    options: Options
+    options: opt.Options
     read: Callable[[ManifestFileMeta], Sequence[ManifestEntry]]
     write: Callable[[Sequence[ManifestEntry]], ManifestFileMeta]
     may_hold: Callable[[ManifestFileMeta, frozenset[bytes]], bool]
@@ -392,7 +385,7 @@ class ManifestFolding:
 
     @cached_property
     def target_bytes(self) -> int:
-        return self.options.get(MANIFEST_TARGET_FILE_SIZE)
+        return self.options.get(opt.MANIFEST_TARGET_FILE_SIZE)
 
     def folded(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """Return manifests with the same live files; `metas` themselves if nothing is due.
@@ -400,7 +393,7 @@ class ManifestFolding:
         Cost: O(1) if nothing is due; a minor fold reads and writes the manifests it folds.
         """
         candidates = (meta.file_size for meta in metas if self._is_due(meta))
-        is_full = sum(candidates) >= self.options.get(MANIFEST_FULL_COMPACTION_SIZE)
+        is_full = sum(candidates) >= self.options.get(opt.MANIFEST_FULL_COMPACTION_SIZE)
         return self._full(metas) if is_full else self._minor(metas)
 
     def _is_due(self, meta: ManifestFileMeta) -> bool:
@@ -444,7 +437,7 @@ class ManifestFolding:
             if group_bytes >= self.target_bytes:
                 result += self._fold(group)
                 group, group_bytes = [], 0
-        is_many = len(group) >= self.options.get(MANIFEST_MERGE_MIN_COUNT)
+        is_many = len(group) >= self.options.get(opt.MANIFEST_MERGE_MIN_COUNT)
         return result + (self._fold(group) if is_many else group)
 
     def _fold(self, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:

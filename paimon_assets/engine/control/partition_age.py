@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.options.all_options import (
-    PARTITION_EXPIRATION_STRATEGY,
-    PARTITION_EXPIRATION_TIME,
-    PARTITION_TIMESTAMP_FORMATTER,
-    PARTITION_TIMESTAMP_PATTERN,
-    Options,
-    PartitionExpiration,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.partition import partition_spec
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # local, as files say theirs
@@ -51,9 +44,9 @@ class PartitionTime:
     datetime.datetime(2024, 1, 31, 0, 0)
     """
 
-    def __init__(self, options: Options) -> None:
-        self._pattern = options.get(PARTITION_TIMESTAMP_PATTERN)
-        formatter = options.get(PARTITION_TIMESTAMP_FORMATTER)
+    def __init__(self, options: opt.Options) -> None:
+        self._pattern = options.get(opt.PARTITION_TIMESTAMP_PATTERN)
+        formatter = options.get(opt.PARTITION_TIMESTAMP_FORMATTER)
         self._expected = _DEFAULT if formatter is None else _compile(formatter)
 
     def of(self, spec: Mapping[str, str]) -> dt.datetime | None:
@@ -83,8 +76,8 @@ def _compile(formatter: str) -> re.Pattern[str]:
             continue
         if text not in _LETTERS:
             raise InvalidInputError(
-                f"'{PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}': '{text}' is not known; "
-                f"use {', '.join(_LETTERS)}, and quotes around other letters.",
+                f"'{opt.PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}': '{text}' is not "
+                f"known; use {', '.join(_LETTERS)}, and quotes around other letters.",
                 kind="partition-time",
             )
         expression += _LETTERS[text]
@@ -92,7 +85,7 @@ def _compile(formatter: str) -> re.Pattern[str]:
         return re.compile(expression)
     except re.error as error:
         raise InvalidInputError(
-            f"'{PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}' names a part twice.",
+            f"'{opt.PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}' names a part twice.",
             kind="partition-time",
         ) from error
 
@@ -105,7 +98,7 @@ def expired_partitions(
     The oldest comes first. Partitions whose values mean no time, such as the one of null, stay;
     without `partition.expiration-time` all do.
     """
-    time_ms = store.schema.typed_options.get(PARTITION_EXPIRATION_TIME)
+    time_ms = store.schema.typed_options.get(opt.PARTITION_EXPIRATION_TIME)
     if time_ms is None or not store.schema.partition_keys:
         return []
     now = dt.datetime.fromtimestamp(now_ms / 1000)  # noqa: DTZ006  # values say the local time
@@ -121,7 +114,7 @@ def _times(store: FileStore, live: Sequence[ManifestEntry]) -> dict[bytes, dt.da
     """Return partition → its local time, of those that have one."""
     options = store.schema.typed_options
     times: dict[bytes, dt.datetime] = {}
-    if options.get(PARTITION_EXPIRATION_STRATEGY) is PartitionExpiration.UPDATE_TIME:
+    if options.get(opt.PARTITION_EXPIRATION_STRATEGY) is opt.PartitionExpiration.UPDATE_TIME:
         newest: dict[bytes, int] = {}
         unknown = {entry.partition for entry in live if entry.file.creation_time is None}
         for entry in live:

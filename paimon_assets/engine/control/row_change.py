@@ -36,19 +36,7 @@ from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    BUCKET_KEY,
-    DELETION_VECTORS_ENABLED,
-    IGNORE_DELETE,
-    MERGE_ENGINE,
-    ROWKIND_FIELD,
-    SCAN_FALLBACK_BRANCH,
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-    SPLIT_OPEN_FILE_COST,
-    SPLIT_TARGET_SIZE,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
@@ -74,22 +62,22 @@ def check_deletable(store: FileStore) -> None:
     rules = merge_rules_of(store.schema)
     if rules.ignore_delete:
         _refuse(
-            store, "delete", f"'{IGNORE_DELETE.key}' = true drops deletes. Open the table with"
-            f" '{IGNORE_DELETE.key}' = false to delete rows of it"
+            store, "delete", f"'{opt.IGNORE_DELETE.key}' = true drops deletes. Open the table with"
+            f" '{opt.IGNORE_DELETE.key}' = false to delete rows of it"
         )  # fmt: skip
     traits = rules.traits
     if not traits.newest_wins and not rules.remove_on_delete:
         option = traits.delete_option
         out = "drop whole partitions" if option is None else f"set '{option.key}' to true"
         _refuse(
-            store, "delete", f"'{MERGE_ENGINE.key}' = {traits.engine} does not remove a row when it"
-            f" is deleted; {out}"
+            store, "delete", f"'{opt.MERGE_ENGINE.key}' = {traits.engine} does not remove a row"
+            f" when it is deleted; {out}"
         )  # fmt: skip
-    fields = store.schema.typed_options.get(SEQUENCE_FIELD)
+    fields = store.schema.typed_options.get(opt.SEQUENCE_FIELD)
     if fields and not traits.newest_wins:
         # The -D has the values of the visible row, which a retraction's need not have reached.
         _refuse(
-            store, "delete", f"'{SEQUENCE_FIELD.key}' may bring a stored retraction after the"
+            store, "delete", f"'{opt.SEQUENCE_FIELD.key}' may bring a stored retraction after the"
             f" delete; write records of kind -D with a later '{fields[0]}'"
         )  # fmt: skip
     _check_padding(store, "delete")
@@ -102,9 +90,9 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
     for names, what in (
         (schema.primary_keys, "part of the primary key"),
         (schema.partition_keys, "a partition key"),
-        (options.get(BUCKET_KEY), "part of the bucket key"),
-        (options.get(SEQUENCE_FIELD), "a sequence field"),
-        ((options.get(ROWKIND_FIELD),), "the row kind"),
+        (options.get(opt.BUCKET_KEY), "part of the bucket key"),
+        (options.get(opt.SEQUENCE_FIELD), "a sequence field"),
+        ((options.get(opt.ROWKIND_FIELD),), "the row kind"),
     ):
         refused = sorted(set(columns) & set(names))
         if refused:
@@ -119,8 +107,8 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
     rules = merge_rules_of(schema)
     if not rules.traits.takes_updates:
         _refuse(
-            store, "update", f"'{MERGE_ENGINE.key}' = {rules.traits.engine} does not replace a row"
-            " by a newer one; write records for it to merge"
+            store, "update", f"'{opt.MERGE_ENGINE.key}' = {rules.traits.engine} does not replace a"
+            " row by a newer one; write records for it to merge"
         )  # fmt: skip
     if rules.groups or rules.aggregations:
         _refuse(
@@ -134,8 +122,8 @@ def _check_padding(store: FileStore, verb: str) -> None:
     """The padded number of a record with the same time need not be larger than the stored one."""
     if padding_of(store.schema) is not None:
         _refuse(
-            store, verb, f"'{SEQUENCE_AUTO_PADDING.key}' lets arrival decide within a time which"
-            " record wins; write a record with a later time"
+            store, verb, f"'{opt.SEQUENCE_AUTO_PADDING.key}' lets arrival decide within a time"
+            " which record wins; write a record with a later time"
         )  # fmt: skip
 
 
@@ -271,7 +259,7 @@ def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None
 def _plan_keyed(store: FileStore, snapshot: Snapshot, predicate: Predicate | None) -> RowChangePlan:
     check_settled(store, snapshot)
     # Rows of a fallback branch are none of this table's.
-    own = store.with_options({SCAN_FALLBACK_BRANCH.key: ""})
+    own = store.with_options({opt.SCAN_FALLBACK_BRANCH.key: ""})
     splits: dict[BucketKey, list[DataSplit]] = {}
     for split in scan_table(own, snapshot, predicate).splits:
         splits.setdefault((split.partition, split.bucket), []).append(split)
@@ -307,9 +295,9 @@ def _append_tasks(
                 splits=(bucket.split(group),), index_files=(index,), index_directory=directory
             )
     options = store.schema.typed_options
-    open_bytes = options.get(SPLIT_OPEN_FILE_COST)
-    target_bytes = options.get(SPLIT_TARGET_SIZE)
-    if not options.get(DELETION_VECTORS_ENABLED):  # of which every task writes an index file
+    open_bytes = options.get(opt.SPLIT_OPEN_FILE_COST)
+    target_bytes = options.get(opt.SPLIT_TARGET_SIZE)
+    if not options.get(opt.DELETION_VECTORS_ENABLED):  # of which every task writes an index file
         total = sum(max(file.file_size, open_bytes) for file in left.values())
         target_bytes = min(target_bytes, max(open_bytes, total // _TASKS))
     for packed in pack(left.values(), lambda f: max(f.file_size, open_bytes), target_bytes):
@@ -324,7 +312,7 @@ def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
         table_path=store.table_path,
         schema=rewriting_schema(store.schema),
         bucket_states=state.bucket_states,
-        partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
+        partition_buckets=state.differing_from(store.schema.typed_options.get(opt.BUCKET)),
         hash_indexes=hash_indexes(store, snapshot),
         file_io=store.file_io.spec,
     )

@@ -41,13 +41,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    DATA_FILE_EXTERNAL_PATHS,
-    FILE_FORMAT,
-    PARTITION_DEFAULT_NAME,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
@@ -246,7 +240,7 @@ def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot)
 
 def _main_of(store: FileStore) -> FileStore:
     is_main = store.paths.branch == MAIN_BRANCH
-    return store if is_main else store.with_options({BRANCH.key: MAIN_BRANCH})
+    return store if is_main else store.with_options({opt.BRANCH.key: MAIN_BRANCH})
 
 
 def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
@@ -291,7 +285,7 @@ def hold_external(
 
 def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operation: str) -> None:
     """Refuse UPDATE and DELETE of rows while a live segment has another format than the table."""
-    own = store.schema.typed_options.get(FILE_FORMAT)
+    own = store.schema.typed_options.get(opt.FILE_FORMAT)
     formats = {entry.file.file_format for entry in external_entries(store, entries)}
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
     others = sorted(formats - {own})
@@ -307,10 +301,10 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
     """Refuse to make a folder the table's own that holds, or lies in, one of its segments."""
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    if DATA_FILE_EXTERNAL_PATHS.key not in options:
+    if opt.DATA_FILE_EXTERNAL_PATHS.key not in options:
         return
-    own = [plain_path(root) for root in Options(options).get(DATA_FILE_EXTERNAL_PATHS)]
-    main = replace(store, schema=store.schema.with_dynamic_options({BRANCH.key: MAIN_BRANCH}))
+    own = [plain_path(root) for root in opt.Options(options).get(opt.DATA_FILE_EXTERNAL_PATHS)]
+    main = replace(store, schema=store.schema.with_dynamic_options({opt.BRANCH.key: MAIN_BRANCH}))
     for segment in SegmentRegistry(store=main).load().segments:
         folder = plain_path(segment.folder)
         for root in own:
@@ -425,7 +419,7 @@ def segment_root(store: FileStore, path: str) -> str:
         )
     folder, table = plain_path(root), plain_path(canonical_path(store.table_path))
     database = table.rpartition("/")[0]
-    for own in store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS):
+    for own in store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS):
         at = plain_path(canonical_path(own))
         if is_within(folder, at) or is_within(at, folder):
             raise _owned(path, f"'{own}' is a folder of the table's own files")
@@ -559,7 +553,7 @@ def _partition_folder(
             kind="segment-partition-levels",
             details={"path": f"{root}/{name}"},
         )
-    nulls = {_HIVE_NULL, store.schema.typed_options.get(PARTITION_DEFAULT_NAME)}
+    nulls = {_HIVE_NULL, store.schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)}
     values: list[Internal] = []
     for key, (_, _, text) in zip(keys, parts, strict=True):
         value = unescape(text)

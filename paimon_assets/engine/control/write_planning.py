@@ -28,11 +28,7 @@ from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS, Engine
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    DELETION_VECTORS_MERGE_ON_READ,
-    SCAN_FALLBACK_BRANCH,
-    WRITE_CHECK_TIMES,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _STEPS_AHEAD = 64
@@ -141,7 +137,7 @@ class WriterState:
 def rewriting_schema(schema: TableSchema, options: Mapping[str, str] | None = None) -> TableSchema:
     """Return the schema for rewriting stored rows: no default for nulls, no check of times."""
     fields = tuple(replace(field, default_value=None) for field in schema.fields)
-    options = {WRITE_CHECK_TIMES.key: "false", **(options or {})}
+    options = {opt.WRITE_CHECK_TIMES.key: "false", **(options or {})}
     return replace(schema, fields=fields).with_dynamic_options(options)
 
 
@@ -237,7 +233,7 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
     if snapshot is None or store.schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
         return None
     # Postponed keys count, too.
-    options = {DELETION_VECTORS_MERGE_ON_READ.key: "true", SCAN_FALLBACK_BRANCH.key: ""}
+    options = {opt.DELETION_VECTORS_MERGE_ON_READ.key: "true", opt.SCAN_FALLBACK_BRANCH.key: ""}
     if EngineTraits.of(store.schema).waits_for_compaction:
         options |= AS_NEWEST_WINS
     schema = store.schema.with_dynamic_options(options)

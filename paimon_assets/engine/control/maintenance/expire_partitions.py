@@ -19,12 +19,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.all_options import (
-    MANIFEST_FULL_COMPACTION_SIZE,
-    MANIFEST_TARGET_FILE_SIZE,
-    PARTITION_EXPIRATION_MAX_NUM,
-    PARTITION_EXPIRATION_TIME,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +43,11 @@ def expire_partitions(
     of the newest snapshot.
     """
     options, latest = store.schema.typed_options, store.snapshots.latest()
-    if latest is None or options.get(PARTITION_EXPIRATION_TIME) is None:
+    if latest is None or options.get(opt.PARTITION_EXPIRATION_TIME) is None:
         return ExpiredPartitions(snapshot=None, partitions=(), files=0, total_bytes=0)
     live = FileStoreScan(store).live_files(latest)
     expired = expired_partitions(store, live, (clock or SystemClock()).now_millis())
-    going = expired[: options.get(PARTITION_EXPIRATION_MAX_NUM)]
+    going = expired[: options.get(opt.PARTITION_EXPIRATION_MAX_NUM)]
     partitions = frozenset(going)
     gone = [entry for entry in live if entry.partition in partitions]
     snapshot = None
@@ -89,12 +84,12 @@ def compact_manifests(
     """Fold the manifests of the newest snapshot, if one holds deletes or several are small."""
     latest = store.snapshots.latest()
     metas = store.manifests.manifests_of(latest) if latest else ()
-    target_bytes = store.schema.typed_options.get(MANIFEST_TARGET_FILE_SIZE)
+    target_bytes = store.schema.typed_options.get(opt.MANIFEST_TARGET_FILE_SIZE)
     small = sum(meta.file_size < target_bytes for meta in metas)
     is_due = small > 1 or any(meta.num_deleted_files for meta in metas)
     if dry_run or not is_due:
         return CompactedManifests(snapshot=None, before=len(metas), after=len(metas))
-    eager = store.with_options({MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"})
+    eager = store.with_options({opt.MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"})
     made = FileStoreCommit(eager).commit(
         (),
         commit_user=commit_user,

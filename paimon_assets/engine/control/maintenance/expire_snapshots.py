@@ -52,17 +52,7 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_NUM_RETAINED_MAX,
-    CHANGELOG_NUM_RETAINED_MIN,
-    CHANGELOG_TIME_RETAINED,
-    CONSUMER_EXPIRATION_TIME,
-    SNAPSHOT_EXPIRE_LIMIT,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_TIME_RETAINED,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
 
 
@@ -86,25 +76,25 @@ class Retention:
             raise InvalidInputError(
                 f"Of the snapshots at least {self.min_count} and at most {self.max_count} shall "
                 f"stay, and {self.limit} expire at a time; expected 1 <= "
-                f"'{SNAPSHOT_NUM_RETAINED_MIN.key}' <= '{SNAPSHOT_NUM_RETAINED_MAX.key}' and 1 <= "
-                f"'{SNAPSHOT_EXPIRE_LIMIT.key}'.",
+                f"'{opt.SNAPSHOT_NUM_RETAINED_MIN.key}' <= '{opt.SNAPSHOT_NUM_RETAINED_MAX.key}' "
+                f"and 1 <= '{opt.SNAPSHOT_EXPIRE_LIMIT.key}'.",
                 kind="retention",
             )
 
     @classmethod
-    def of_snapshots(cls, options: Options) -> Self:
+    def of_snapshots(cls, options: opt.Options) -> Self:
         return cls(
-            min_count=options.get(SNAPSHOT_NUM_RETAINED_MIN),
-            max_count=options.get(SNAPSHOT_NUM_RETAINED_MAX),
-            time_ms=options.get(SNAPSHOT_TIME_RETAINED),
-            limit=options.get(SNAPSHOT_EXPIRE_LIMIT),
+            min_count=options.get(opt.SNAPSHOT_NUM_RETAINED_MIN),
+            max_count=options.get(opt.SNAPSHOT_NUM_RETAINED_MAX),
+            time_ms=options.get(opt.SNAPSHOT_TIME_RETAINED),
+            limit=options.get(opt.SNAPSHOT_EXPIRE_LIMIT),
         )
 
     @classmethod
-    def of_changelogs(cls, options: Options) -> Self:
-        base, time_ms = cls.of_snapshots(options), options.get(CHANGELOG_TIME_RETAINED)
-        fewest = options.get(CHANGELOG_NUM_RETAINED_MIN)
-        most = options.get(CHANGELOG_NUM_RETAINED_MAX)
+    def of_changelogs(cls, options: opt.Options) -> Self:
+        base, time_ms = cls.of_snapshots(options), options.get(opt.CHANGELOG_TIME_RETAINED)
+        fewest = options.get(opt.CHANGELOG_NUM_RETAINED_MIN)
+        most = options.get(opt.CHANGELOG_NUM_RETAINED_MAX)
         return cls(
             min_count=base.min_count if fewest is None else fewest,
             max_count=base.max_count if most is None else most,
@@ -151,7 +141,7 @@ class Retention:
         return latest, now_ms
 
 
-def changelogs_live_longer(options: Options) -> bool:
+def changelogs_live_longer(options: opt.Options) -> bool:
     """Whether an expired snapshot leaves its changelog behind."""
     changelogs, snapshots = Retention.of_changelogs(options), Retention.of_snapshots(options)
     return (
@@ -353,7 +343,7 @@ def expire_snapshots(
     now_ms, read = (clock or SystemClock()).now_millis(), store.snapshots.snapshot_or_none
     options = store.schema.typed_options
     keep = retention or Retention.of_snapshots(options)
-    idle_ms = options.get(CONSUMER_EXPIRATION_TIME)
+    idle_ms = options.get(opt.CONSUMER_EXPIRATION_TIME)
     if idle_ms is not None and not dry_run:
         store.consumers.expire(idle_ms)
     watch = Watch.of(store)

@@ -21,12 +21,7 @@ from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.manifest import FileKind, IndexManifestEntry, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    CHANGELOG_PRODUCER,
-    DATA_FILE_EXTERNAL_PATHS,
-    ChangelogProducer,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import is_external, is_within, plain_path
 
@@ -55,7 +50,7 @@ def own_index_path(store: FileStore, entry: IndexManifestEntry) -> str | None:
     path = index_path(store, entry)
     if entry.file.external_path is None:
         return path
-    roots = store.schema.typed_options.get(DATA_FILE_EXTERNAL_PATHS)
+    roots = store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS)
     is_own = path.rpartition("/")[2] == entry.file.file_name
     is_own = is_own and any(is_within(plain_path(path), plain_path(root)) for root in roots)
     return path if is_own else None
@@ -132,11 +127,11 @@ def live_among(
 
 def other_branches(store: FileStore) -> list[FileStore]:
     """Return the table's branches but the one at hand, main among them."""
-    here, branches = store.schema.typed_options.get(BRANCH), list[FileStore]()
+    here, branches = store.schema.typed_options.get(opt.BRANCH), list[FileStore]()
     for name in (MAIN_BRANCH, *store.branches.list()):
         if name != here and store.branches.exists(name):
             try:
-                branches.append(store.with_options({BRANCH.key: name}))
+                branches.append(store.with_options({opt.BRANCH.key: name}))
             except NotFoundError:  # renamed or deleted since
                 if store.branches.exists(name):
                     raise
@@ -253,9 +248,9 @@ def _retained_list(store: FileStore, changelog: Snapshot) -> str | None:
     """Return the list of appended files, which a table without changelog producer retains."""
     if changelog.changelog_manifest_list is not None:
         return changelog.changelog_manifest_list
-    producer = store.schema.typed_options.get(CHANGELOG_PRODUCER)
+    producer = store.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
     appends = changelog.commit_kind is CommitKind.APPEND
-    keeps = producer is ChangelogProducer.NONE and appends
+    keeps = producer is opt.ChangelogProducer.NONE and appends
     return changelog.delta_manifest_list if keeps else None
 
 

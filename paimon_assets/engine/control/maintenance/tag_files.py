@@ -39,19 +39,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
-from paimon_assets.engine.spec.options.all_options import (
-    TAG_AUTOMATIC_COMPLETION,
-    TAG_AUTOMATIC_CREATION,
-    TAG_CREATION_DELAY,
-    TAG_CREATION_PERIOD,
-    TAG_DEFAULT_TIME_RETAINED,
-    TAG_NUM_RETAINED_MAX,
-    TAG_PERIOD_FORMATTER,
-    Options,
-    TagCreation,
-    TagPeriod,
-    TagPeriodFormat,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +135,7 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
     return [snapshot for snapshot in (earlier, later, oldest) if snapshot is not None]
 
 
-_HOURS = {TagPeriod.DAILY: 24, TagPeriod.HOURLY: 1, TagPeriod.TWO_HOURS: 2}
+_HOURS = {opt.TagPeriod.DAILY: 24, opt.TagPeriod.HOURLY: 1, opt.TagPeriod.TWO_HOURS: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +155,12 @@ class Periods:
     """As `strftime` takes it."""
 
     @classmethod
-    def of(cls, options: Options) -> Self:
-        period = options.get(TAG_CREATION_PERIOD)
-        formatter = options.get(TAG_PERIOD_FORMATTER)
-        day = "%Y-%m-%d" if formatter is TagPeriodFormat.WITH_DASHES else "%Y%m%d"
-        space = "" if formatter is TagPeriodFormat.WITHOUT_DASHES_AND_SPACES else " "
-        form = day if period is TagPeriod.DAILY else f"{day}{space}%H"
+    def of(cls, options: opt.Options) -> Self:
+        period = options.get(opt.TAG_CREATION_PERIOD)
+        formatter = options.get(opt.TAG_PERIOD_FORMATTER)
+        day = "%Y-%m-%d" if formatter is opt.TagPeriodFormat.WITH_DASHES else "%Y%m%d"
+        space = "" if formatter is opt.TagPeriodFormat.WITHOUT_DASHES_AND_SPACES else " "
+        form = day if period is opt.TagPeriod.DAILY else f"{day}{space}%H"
         return cls(hours=_HOURS[period], form=form)
 
     @property
@@ -219,29 +207,29 @@ def due_tags(
 def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     """Make the automatic tags that are due on a branch, and delete the oldest beyond the limit."""
     options = store.schema.typed_options
-    mode = options.get(TAG_AUTOMATIC_CREATION)
-    if mode is TagCreation.NONE:
+    mode = options.get(opt.TAG_AUTOMATIC_CREATION)
+    if mode is opt.TagCreation.NONE:
         return AutoTags(created=(), deleted=())
     periods = Periods.of(options)
     tagged = _auto_tags(store, periods)
     last_id = tagged[-1].snapshot_id if tagged else 0
     begins = [tag.begin for tag in tagged]
     later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
-    delay = dt.timedelta(milliseconds=options.get(TAG_CREATION_DELAY))
-    completes = options.get(TAG_AUTOMATIC_COMPLETION)
+    delay = dt.timedelta(milliseconds=options.get(opt.TAG_CREATION_DELAY))
+    completes = options.get(opt.TAG_AUTOMATIC_COMPLETION)
     times = []
     for snapshot in later:
-        millis = snapshot.watermark if mode is TagCreation.WATERMARK else snapshot.time_millis
+        millis = snapshot.watermark if mode is opt.TagCreation.WATERMARK else snapshot.time_millis
         if millis is not None and millis >= 0:  # a watermark may be the least of all numbers
             times.append((snapshot, dt.datetime.fromtimestamp(millis / 1000)))  # noqa: DTZ006
     due = list(due_tags(periods, times, begins, delay, completes=completes))
     if dry_run:
         return AutoTags(created=tuple(name for name, _ in due), deleted=())
-    kept_ms = options.get(TAG_DEFAULT_TIME_RETAINED)
+    kept_ms = options.get(opt.TAG_DEFAULT_TIME_RETAINED)
     retention = None if kept_ms is None else dt.timedelta(milliseconds=kept_ms)
     for name, snapshot in due:
         store.tags.create(name, snapshot, time_retained=retention, ignore_if_exists=True)
-    most = options.get(TAG_NUM_RETAINED_MAX)
+    most = options.get(opt.TAG_NUM_RETAINED_MAX)
     over = [] if most is None else _auto_tags(store, periods)[: -most or None]
     gone = tuple(delete_tag(store, tag.name) for tag in over)
     return AutoTags(created=tuple(name for name, _ in due), deleted=gone)

@@ -40,18 +40,7 @@ from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_PRODUCER,
-    DATA_EVOLUTION_ENABLED,
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_SCAN_MODE,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-    SCAN_FALLBACK_BRANCH,
-    SPLIT_TARGET_SIZE,
-    STREAMING_READ_OVERWRITE,
-    ChangelogProducer,
-    IncrementalMode,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.segment import Segment
 
@@ -104,8 +93,8 @@ def diff_splits(
                 raise InvalidInputError(
                     f"Cannot find what differs in table '{store.label}' without the kinds of rows:"
                     f" files such as '{next(iter(gone)).name}' were rewritten or removed. Keep row"
-                    f" kinds, or set '{INCREMENTAL_BETWEEN_SCAN_MODE.key}' to"
-                    f" {IncrementalMode.DELTA}.",
+                    f" kinds, or set '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}' to"
+                    f" {opt.IncrementalMode.DELTA}.",
                     kind="incremental-rewritten",
                     details={"table": store.label, "file": next(iter(gone)).name},
                 )
@@ -143,7 +132,7 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
                 f"Cannot find what differs in table '{store.label}': partition"
                 f" {dict(store.partitions.spec(partition))} has {now} buckets now and had {count}"
                 " before. Read both states, or the changes by another"
-                f" '{INCREMENTAL_BETWEEN_SCAN_MODE.key}'.",
+                f" '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}'.",
                 kind="incremental-rescaled",
                 details={"table": store.label},
             )
@@ -171,7 +160,7 @@ def _packed(
     def size(part: tuple[Files, Files]) -> int:
         return sum(file.file_size for files in part for file in files.values())
 
-    for group in pack(parts, size, store.schema.typed_options.get(SPLIT_TARGET_SIZE)):
+    for group in pack(parts, size, store.schema.typed_options.get(opt.SPLIT_TARGET_SIZE)):
         old = {live: file for files, _ in group for live, file in files.items()}
         yield old, {live: file for _, files in group for live, file in files.items()}
 
@@ -241,7 +230,7 @@ def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
     return InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot_id} overwrote rows that the consumer has seen,"
         " and rows without their kinds cannot show it. Read row kinds (`with_row_kinds`,"
-        f" paimon_input(row_kinds=True)); or set '{STREAMING_READ_OVERWRITE.key}' to false to"
+        f" paimon_input(row_kinds=True)); or set '{opt.STREAMING_READ_OVERWRITE.key}' to false to"
         " leave overwrites out; or delete the consumer to read the whole table again.",
         kind="consumer-overwrite",
         details={"table": store.label, "snapshot_id": snapshot_id},
@@ -252,8 +241,8 @@ def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
         " refreshed, and what its files held before is not known. Read the whole table again"
-        f" (delete the consumer), or set '{STREAMING_READ_OVERWRITE.key}' to false to leave such"
-        " changes out; for readers of changes, delete a segment and add it again instead.",
+        f" (delete the consumer), or set '{opt.STREAMING_READ_OVERWRITE.key}' to false to leave"
+        " such changes out; for readers of changes, delete a segment and add it again instead.",
         kind="segment-refreshed",
         details={"table": store.label, "segment": segment.id},
     )
@@ -285,7 +274,7 @@ class Between:
 
     start_id: int
     end_id: int
-    mode: IncrementalMode
+    mode: opt.IncrementalMode
     """Never `auto`."""
     start: Snapshot | None = None
     """The first snapshot, if it was found by a tag: it may have expired."""
@@ -307,10 +296,10 @@ class ChangeScan:
 def between_by_options(store: FileStore) -> Between | None:
     """Return the changes that the table's options ask for, None if they ask for none."""
     options = time_travel_options(store)
-    pair = options.get(INCREMENTAL_BETWEEN)
+    pair = options.get(opt.INCREMENTAL_BETWEEN)
     if pair is not None:
         return _between_versions(store, *pair)
-    times = options.get(INCREMENTAL_BETWEEN_TIMESTAMP)
+    times = options.get(opt.INCREMENTAL_BETWEEN_TIMESTAMP)
     return None if times is None else _between_times(store, *times)
 
 
@@ -326,8 +315,8 @@ def between_for_consumer(
 ) -> Between:
     """Return the changes a consumer has not seen yet, those of overwrites too."""
     between = between_snapshots(store, start_id, end_id)
-    leaves_out = store.schema.typed_options.get(STREAMING_READ_OVERWRITE) is False
-    if leaves_out or between.mode is IncrementalMode.DIFF:
+    leaves_out = store.schema.typed_options.get(opt.STREAMING_READ_OVERWRITE) is False
+    if leaves_out or between.mode is opt.IncrementalMode.DIFF:
         return between
     overwrites = _overwrites(_steps(store, between), TextChanges(store, None))
     if not overwrites:
@@ -338,7 +327,7 @@ def between_for_consumer(
         metas = store.manifests.read_list(step.delta_manifest_list)
         if any(meta.num_deleted_files for meta in metas):
             raise _kinds_needed(store, step.id)
-    return replace(between, mode=IncrementalMode.DIFF)
+    return replace(between, mode=opt.IncrementalMode.DIFF)
 
 
 def _between_versions(store: FileStore, first: str, second: str) -> Between:
@@ -357,8 +346,8 @@ def _between_versions(store: FileStore, first: str, second: str) -> Between:
         return between_snapshots(store, int(first), int(second))
     missing = first if start is None and not first.isdecimal() else second
     raise NotFoundError(
-        f"Table '{store.label}' has no tag '{missing}'; '{INCREMENTAL_BETWEEN.key}' takes two tags"
-        " or two snapshot ids.",
+        f"Table '{store.label}' has no tag '{missing}'; '{opt.INCREMENTAL_BETWEEN.key}' takes two"
+        " tags or two snapshot ids.",
         kind="tag-not-found",
         details={"table": store.label, "tag": missing},
     )
@@ -376,21 +365,21 @@ def _between_times(store: FileStore, first_ms: int, second_ms: int) -> Between:
     )
 
 
-def _mode(store: FileStore, *, for_tags: bool) -> IncrementalMode:
+def _mode(store: FileStore, *, for_tags: bool) -> opt.IncrementalMode:
     options = store.schema.typed_options
-    mode = options.get(INCREMENTAL_BETWEEN_SCAN_MODE)
-    if mode is not IncrementalMode.AUTO:
+    mode = options.get(opt.INCREMENTAL_BETWEEN_SCAN_MODE)
+    if mode is not opt.IncrementalMode.AUTO:
         return mode
     if for_tags:
-        return IncrementalMode.DIFF
-    if options.get(CHANGELOG_PRODUCER) is ChangelogProducer.NONE:
-        return IncrementalMode.DELTA
-    return IncrementalMode.CHANGELOG
+        return opt.IncrementalMode.DIFF
+    if options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.NONE:
+        return opt.IncrementalMode.DELTA
+    return opt.IncrementalMode.CHANGELOG
 
 
 def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
     """Return the oldest snapshot whose files show the changes; None if it expired, or none can."""
-    if between.mode is IncrementalMode.DIFF or between.overwrites:
+    if between.mode is opt.IncrementalMode.DIFF or between.overwrites:
         return between.start or store.snapshots.snapshot_or_none(between.start_id)
     return None if between.start_id == between.end_id else _step(store, between.start_id + 1)
 
@@ -410,7 +399,7 @@ def scan_changes(
         end = between.end or (None if is_before else _step(store, between.end_id))
         return ChangeScan(scan=TableScan(), end=end)
     end = between.end or store.snapshots.snapshot(between.end_id)
-    if between.mode is IncrementalMode.DIFF:
+    if between.mode is opt.IncrementalMode.DIFF:
         start = between.start
         if start is None and between.start_id > BEFORE_FIRST:
             start = store.snapshots.snapshot_or_none(between.start_id)
@@ -426,7 +415,7 @@ def scan_changes(
     steps = list(_steps(store, between))
     skipped = tuple(step.id for step in _overwrites(steps, texts))
     changes = [step for step in steps if step.commit_kind is not CommitKind.OVERWRITE]
-    by_changelog = between.mode is IncrementalMode.CHANGELOG
+    by_changelog = between.mode is opt.IncrementalMode.CHANGELOG
     if by_changelog:
         lists = [step.changelog_manifest_list for step in changes if step.changelog_manifest_list]
     else:
@@ -472,10 +461,10 @@ def _check_supported(store: FileStore) -> None:
     check_readable(store.label, store.schema)
     options = store.schema.typed_options
     reason = None
-    if options.get(SCAN_FALLBACK_BRANCH):
-        reason = f"some partitions come from a fallback branch ('{SCAN_FALLBACK_BRANCH.key}')"
-    elif options.get(DATA_EVOLUTION_ENABLED):
-        reason = f"its files may hold some of the columns each ('{DATA_EVOLUTION_ENABLED.key}')"
+    if options.get(opt.SCAN_FALLBACK_BRANCH):
+        reason = f"some partitions come from a fallback branch ('{opt.SCAN_FALLBACK_BRANCH.key}')"
+    elif options.get(opt.DATA_EVOLUTION_ENABLED):
+        reason = f"its files may hold some of the columns each ('{opt.DATA_EVOLUTION_ENABLED.key}')"
     if reason is not None:
         raise UnsupportedFeatureError(
             f"Cannot read what changed in table '{store.label}': {reason}.",

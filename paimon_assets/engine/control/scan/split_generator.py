@@ -28,13 +28,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestEntry,
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    DELETION_VECTORS_ENABLED,
-    DELETION_VECTORS_MERGE_ON_READ,
-    INDEX_FILE_IN_DATA_DIRECTORY,
-    SPLIT_OPEN_FILE_COST,
-    SPLIT_TARGET_SIZE,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
 _ARITY_BYTES = 4
@@ -83,7 +77,7 @@ def deletion_files(
 def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
     if entry.file.external_path is not None:
         return entry.file.external_path
-    if store.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
+    if store.schema.typed_options.get(opt.INDEX_FILE_IN_DATA_DIRECTORY):
         directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
         return f"{directory}/{entry.file.file_name}"
     return store.paths.index(entry.file.file_name)
@@ -92,7 +86,7 @@ def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
 def settles_keys(schema: TableSchema) -> bool:
     """Whether above level 0 every key of a bucket is live in one file only."""
     return schema.has_primary_key and (
-        schema.typed_options.get(DELETION_VECTORS_ENABLED)
+        schema.typed_options.get(opt.DELETION_VECTORS_ENABLED)
         or EngineTraits.of(schema).waits_for_compaction
     )
 
@@ -100,7 +94,9 @@ def settles_keys(schema: TableSchema) -> bool:
 def skips_level_0(schema: TableSchema) -> bool:
     """Whether files of level 0 wait for a compaction before batch reads see them."""
     options = schema.typed_options
-    merges = options.get(DELETION_VECTORS_ENABLED) and options.get(DELETION_VECTORS_MERGE_ON_READ)
+    merges = options.get(opt.DELETION_VECTORS_ENABLED) and options.get(
+        opt.DELETION_VECTORS_MERGE_ON_READ
+    )
     return settles_keys(schema) and not merges
 
 
@@ -172,8 +168,8 @@ class SplitGenerator:
     def __init__(self, store: FileStore) -> None:
         options = store.schema.typed_options
         self._store = store
-        self._target_bytes = options.get(SPLIT_TARGET_SIZE)
-        self._open_file_bytes = options.get(SPLIT_OPEN_FILE_COST)
+        self._target_bytes = options.get(opt.SPLIT_TARGET_SIZE)
+        self._open_file_bytes = options.get(opt.SPLIT_OPEN_FILE_COST)
         self._key_types = [field.type for field in store.schema.key_fields]
 
     def splits(

@@ -13,45 +13,36 @@ from typing import Any
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-    INCREMENTAL_TO_AUTO_TAG,
-    SCAN_CREATION_TIME_MILLIS,
-    SCAN_FILE_CREATION_TIME_MILLIS,
-    SCAN_MODE,
-    SCAN_SNAPSHOT_ID,
-    SCAN_TAG_NAME,
-    SCAN_TIMESTAMP,
-    SCAN_TIMESTAMP_MILLIS,
-    SCAN_VERSION,
-    SCAN_WATERMARK,
-    Option,
-    Options,
-    ScanMode,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.words import utc_text
 
-_INCREMENTAL: tuple[Option[Any], ...] = (INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP)
-_TIMES: tuple[Option[Any], ...] = (SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS)
-_VERSIONS: tuple[Option[Any], ...] = (SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_WATERMARK, SCAN_VERSION)
-_REFUSED: tuple[Option[Any], ...] = (
-    SCAN_FILE_CREATION_TIME_MILLIS,
-    SCAN_CREATION_TIME_MILLIS,
-    INCREMENTAL_TO_AUTO_TAG,
-    INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
+_INCREMENTAL: tuple[opt.Option[Any], ...] = (
+    opt.INCREMENTAL_BETWEEN,
+    opt.INCREMENTAL_BETWEEN_TIMESTAMP,
 )
-_NEEDED: Mapping[ScanMode, tuple[Option[Any], ...]] = {
-    ScanMode.LATEST_FULL: (),
-    ScanMode.FULL: (),
-    ScanMode.LATEST: (),
-    ScanMode.COMPACTED_FULL: (),
-    ScanMode.FROM_TIMESTAMP: _TIMES,
-    ScanMode.FROM_SNAPSHOT: _VERSIONS,
-    ScanMode.FROM_SNAPSHOT_FULL: (SCAN_SNAPSHOT_ID,),
-    ScanMode.INCREMENTAL: _INCREMENTAL,
+_TIMES: tuple[opt.Option[Any], ...] = (opt.SCAN_TIMESTAMP, opt.SCAN_TIMESTAMP_MILLIS)
+_VERSIONS: tuple[opt.Option[Any], ...] = (
+    opt.SCAN_SNAPSHOT_ID,
+    opt.SCAN_TAG_NAME,
+    opt.SCAN_WATERMARK,
+    opt.SCAN_VERSION,
+)
+_REFUSED: tuple[opt.Option[Any], ...] = (
+    opt.SCAN_FILE_CREATION_TIME_MILLIS,
+    opt.SCAN_CREATION_TIME_MILLIS,
+    opt.INCREMENTAL_TO_AUTO_TAG,
+    opt.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT,
+)
+_NEEDED: Mapping[opt.ScanMode, tuple[opt.Option[Any], ...]] = {
+    opt.ScanMode.LATEST_FULL: (),
+    opt.ScanMode.FULL: (),
+    opt.ScanMode.LATEST: (),
+    opt.ScanMode.COMPACTED_FULL: (),
+    opt.ScanMode.FROM_TIMESTAMP: _TIMES,
+    opt.ScanMode.FROM_SNAPSHOT: _VERSIONS,
+    opt.ScanMode.FROM_SNAPSHOT_FULL: (opt.SCAN_SNAPSHOT_ID,),
+    opt.ScanMode.INCREMENTAL: _INCREMENTAL,
 }
 """Mode → the options of which it needs one, and takes no other."""
 _WATERMARK_PREFIX = "watermark-"
@@ -59,15 +50,15 @@ _WATERMARK_PREFIX = "watermark-"
 
 def time_travel_keys() -> frozenset[str]:
     """Return the keys of all options that choose a state, or changes, to read."""
-    every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, *_REFUSED, SCAN_MODE)
+    every = (*_VERSIONS, *_TIMES, *_INCREMENTAL, *_REFUSED, opt.SCAN_MODE)
     return frozenset(key for option in every for key in (option.key, *option.fallback_keys))
 
 
-def time_travel_options(store: FileStore) -> Options:
+def time_travel_options(store: FileStore) -> opt.Options:
     """Return the options of a target: the dynamic ones, or else those the table stores."""
     keys = time_travel_keys()
     dynamic = {key: value for key, value in store.dynamic_options.items() if key in keys}
-    return Options(dynamic) if dynamic else store.schema.typed_options
+    return opt.Options(dynamic) if dynamic else store.schema.typed_options
 
 
 def check_time_travel(store: FileStore) -> None:
@@ -79,19 +70,23 @@ def check_time_travel(store: FileStore) -> None:
     targets = [option for option in (*_VERSIONS, *_TIMES, *_INCREMENTAL) if options.has(option)]
     if len(targets) > 1:
         raise _contradiction(store, f"only one of {_keys(targets)} can be obeyed at a time")
-    mode = options.get(SCAN_MODE)
-    if mode is ScanMode.DEFAULT:
+    mode = options.get(opt.SCAN_MODE)
+    if mode is opt.ScanMode.DEFAULT:
         return
     if mode not in _NEEDED:
-        raise _not_done(store, SCAN_MODE, str(mode))
+        raise _not_done(store, opt.SCAN_MODE, str(mode))
     needed = _NEEDED[mode]
     if not targets and needed:
-        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} needs one of {_keys(needed)}")
+        raise _contradiction(store, f"'{opt.SCAN_MODE.key}' = {mode} needs one of {_keys(needed)}")
     if targets and targets[0] not in needed:
-        raise _contradiction(store, f"'{SCAN_MODE.key}' = {mode} does not go with {_keys(targets)}")
+        raise _contradiction(
+            store, f"'{opt.SCAN_MODE.key}' = {mode} does not go with {_keys(targets)}"
+        )
 
 
-def _not_done(store: FileStore, option: Option[Any], value: str | None) -> UnsupportedFeatureError:
+def _not_done(
+    store: FileStore, option: opt.Option[Any], value: str | None
+) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"Table '{store.label}' is to be read by '{option.key}' = {value}, which this engine does"
         " not do. Name a snapshot, a tag or a time; or two, to read what changed between them.",
@@ -104,18 +99,18 @@ def travel_by_options(store: FileStore) -> Snapshot | None:
     """Return the snapshot of the table's options; None if they name no target."""
     check_time_travel(store)
     options = time_travel_options(store)
-    if options.get(SCAN_MODE) is ScanMode.COMPACTED_FULL:
+    if options.get(opt.SCAN_MODE) is opt.ScanMode.COMPACTED_FULL:
         return _newest_compacted(store)
-    version = options.get(SCAN_VERSION)
+    version = options.get(opt.SCAN_VERSION)
     if version is not None:
         return _of_version(store, version)
-    timestamp_ms = options.get(SCAN_TIMESTAMP_MILLIS)
+    timestamp_ms = options.get(opt.SCAN_TIMESTAMP_MILLIS)
     values = {
-        "snapshot_id": options.get(SCAN_SNAPSHOT_ID),
-        "timestamp_ms": options.get(SCAN_TIMESTAMP) if timestamp_ms is None else timestamp_ms,
-        "watermark": options.get(SCAN_WATERMARK),
+        "snapshot_id": options.get(opt.SCAN_SNAPSHOT_ID),
+        "timestamp_ms": options.get(opt.SCAN_TIMESTAMP) if timestamp_ms is None else timestamp_ms,
+        "watermark": options.get(opt.SCAN_WATERMARK),
     }
-    tag = options.get(SCAN_TAG_NAME)
+    tag = options.get(opt.SCAN_TAG_NAME)
     target = {name: value for name, value in values.items() if value is not None}
     if tag is None and not target:
         return None
@@ -210,7 +205,7 @@ def _at_watermark(store: FileStore, watermark: int) -> Snapshot:
     )
 
 
-def _keys(options: Sequence[Option[Any]]) -> str:
+def _keys(options: Sequence[opt.Option[Any]]) -> str:
     return ", ".join(f"'{option.key}'" for option in options)
 
 

@@ -20,13 +20,7 @@ from paimon_assets.engine.data.casting import decimals, numbers, texts, times
 from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
 from paimon_assets.engine.data.nested import parts_of, types_inside, with_parts
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import (
-    CAST_DIALECT,
-    CAST_FLOAT_TO_BOOLEAN,
-    CAST_TIME_ZONE,
-    CastDialect,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, same_type
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -104,7 +98,7 @@ def cast_array(
     source: DataType,
     target: DataType,
     *,
-    dialect: CastDialect = CastDialect.JAVA,
+    dialect: opt.CastDialect = opt.CastDialect.JAVA,
     zone: str = UTC,
 ) -> Array:
     """Cast a column of an atomic type to another."""
@@ -124,16 +118,16 @@ def cast_array(
 class CastSettings:
     """The settings of a table's casts."""
 
-    dialect: CastDialect = CastDialect.JAVA
+    dialect: opt.CastDialect = opt.CastDialect.JAVA
     zone: str = UTC
     float_to_boolean: bool = True
 
     @staticmethod
-    def of(options: Options) -> CastSettings:
+    def of(options: opt.Options) -> CastSettings:
         return CastSettings(
-            dialect=options.get(CAST_DIALECT),
-            zone=options.get(CAST_TIME_ZONE),
-            float_to_boolean=options.get(CAST_FLOAT_TO_BOOLEAN),
+            dialect=options.get(opt.CAST_DIALECT),
+            zone=options.get(opt.CAST_TIME_ZONE),
+            float_to_boolean=options.get(opt.CAST_FLOAT_TO_BOOLEAN),
         )
 
 

@@ -61,14 +61,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section, UnitShape, compact_steps, interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_PRODUCER,
-    CHANGELOG_ROW_DEDUPLICATE,
-    CHANGELOG_ROW_DEDUPLICATE_IGNORE,
-    COMPACTION_REWRITE_ALL_FILES,
-    COMPACTION_SMALL_FILE_RATIO,
-    ChangelogProducer,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
 
 
@@ -142,8 +135,8 @@ class _KeyedCompaction:
         self._outputs: list[RecordOutput] = []
         self._changelog: RecordOutput | None = None
         """The changelog files, if this compaction writes them."""
-        producer = schema.typed_options.get(CHANGELOG_PRODUCER)
-        full = producer is ChangelogProducer.FULL_COMPACTION and level == task.max_level
+        producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+        full = producer is opt.ChangelogProducer.FULL_COMPACTION and level == task.max_level
         if full or self._strategy.produces_changelog:
             self._changelog = self._output(
                 FileFactory(schema=changelog_schema(schema), file_io=file_io, level=level)
@@ -163,7 +156,7 @@ class _KeyedCompaction:
             if vector is not None
         }
         options = self._context.schema.typed_options
-        small_ratio = options.get(COMPACTION_SMALL_FILE_RATIO)
+        small_ratio = options.get(opt.COMPACTION_SMALL_FILE_RATIO)
         shape = UnitShape(
             output_level=task.output_level,
             max_level=task.max_level,
@@ -171,7 +164,7 @@ class _KeyedCompaction:
             to_rewrite=marked,
             expired=task.expired_files,
             rewrites_files=task.rewrites_files,
-            moves_files=not options.get(COMPACTION_REWRITE_ALL_FILES),
+            moves_files=not options.get(opt.COMPACTION_REWRITE_ALL_FILES),
         )
         sections = interval_partition(
             task.split.data_files, lambda file: comparable_range(file, self._context)
@@ -262,8 +255,8 @@ class _KeyedCompaction:
     def _changelog_rule(self) -> ChangelogRule:
         schema, options = self._context.schema, self._context.schema.typed_options
         compared: tuple[int, ...] = ()
-        if options.get(CHANGELOG_ROW_DEDUPLICATE):
-            ignored = options.get(CHANGELOG_ROW_DEDUPLICATE_IGNORE)
+        if options.get(opt.CHANGELOG_ROW_DEDUPLICATE):
+            ignored = options.get(opt.CHANGELOG_ROW_DEDUPLICATE_IGNORE)
             names = schema.field_names
             compared = tuple(n for n, name in enumerate(names) if name not in ignored)
         return ChangelogRule(updates=not self._strategy.first_stays, compared=compared)

@@ -83,16 +83,7 @@ from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_PRODUCER,
-    DELETION_VECTORS_BITMAP64,
-    IGNORE_DELETE,
-    READ_BATCH_SIZE,
-    SEQUENCE_FIELD,
-    SEQUENCE_SORT_ORDER,
-    ChangelogProducer,
-    SortOrder,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
@@ -106,7 +97,7 @@ class BucketVectors:
     ) -> None:
         self._index_files, self._directory = task.index_files, task.index_directory
         self._file_io = file_io
-        self._bitmap64 = schema.typed_options.get(DELETION_VECTORS_BITMAP64)
+        self._bitmap64 = schema.typed_options.get(opt.DELETION_VECTORS_BITMAP64)
         self._marked: dict[str, list[npt.NDArray[np.int64]]] = {}
         self._dropped: set[str] = set()
         self.paths: list[str] = []
@@ -213,7 +204,7 @@ class RecordRead:
             fields=tuple(field for field in schema.fields if field.name in stored),
             system_fields=(SEQUENCE_NUMBER, VALUE_KIND) if schema.has_primary_key else (),
             predicate=self.predicate,
-            batch_rows=min(schema.typed_options.get(READ_BATCH_SIZE), batch_rows),
+            batch_rows=min(schema.typed_options.get(opt.READ_BATCH_SIZE), batch_rows),
             threads=self.threads,
             runs=self.runs,
         )
@@ -291,8 +282,8 @@ class SectionPlan:
         all_files = [*self.above, *files]
         ranks = None if self.merge.runs_by_age else file_ranks(all_files, self.context.schema)
         count = len(self.runs) + len(self.above_runs)
-        producer = self.context.schema.typed_options.get(CHANGELOG_PRODUCER)
-        full = producer is ChangelogProducer.FULL_COMPACTION
+        producer = self.context.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+        full = producer is opt.ChangelogProducer.FULL_COMPACTION
         read = RecordRead(
             context=self.context,
             split=self.task.split,
@@ -330,13 +321,13 @@ def plan_section(
     runs = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
     above = _files_above(context, task.above, section) if looked_up and task.above else ()
     by_age = runs_by_age([*above, *runs])
-    fields = options.get(SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
+    fields = options.get(opt.SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
     strategy = LookupStrategy.of(context.schema)
     newest_wins = (
         EngineTraits.of(context.schema).newest_wins
         and by_age
         and not fields
-        and not options.get(IGNORE_DELETE)
+        and not options.get(opt.IGNORE_DELETE)
         and not strategy.produces_changelog
     )
     return SectionPlan(
@@ -349,7 +340,7 @@ def plan_section(
         merge=MergePlan(
             keys=context.schema.trimmed_primary_keys,
             sequence_fields=fields,
-            descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
+            descending=options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING,
             runs_by_age=by_age,
             whole_above_0=strategy.merges_whole_rows,
             columns=context.schema.field_names,

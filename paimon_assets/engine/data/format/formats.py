@@ -16,13 +16,7 @@ from paimon_assets.engine.data.format.base import (
 from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_FILE_FORMAT,
-    FILE_COMPRESSION,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, FileFormat] = {
@@ -46,7 +40,7 @@ def open_reader(
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
     declared: DeclaredText | None = None,
-    options: Options | None = None,
+    options: opt.Options | None = None,
     bounds: Mapping[str, Bounds] | None = None,
 ) -> FormatReader:
     """Open a data file."""
@@ -63,7 +57,7 @@ def open_reader(
     if reader_format is None or not reader_format.opens(file):
         raise _unsupported(
             file_format, path, "read", "Compact the table with an engine that reads the format,"
-            f" after setting '{FILE_FORMAT.key}' to one of those: that rewrites the rows"
+            f" after setting '{opt.FILE_FORMAT.key}' to one of those: that rewrites the rows"
         )  # fmt: skip
     return reader_format.reader(file)
 
@@ -75,23 +69,23 @@ def open_writer(
     *,
     file_format: str = "parquet",
     compression: str = "zstd",
-    options: Options | None = None,
+    options: opt.Options | None = None,
 ) -> FormatWriter:
     """Create a data file."""
     writer_format = FORMATS.get(file_format)
     if writer_format is None or writer_format.writer is None:
-        keys = (FILE_FORMAT.key, FILE_FORMAT_PER_LEVEL.key, CHANGELOG_FILE_FORMAT.key)
+        keys = (opt.FILE_FORMAT.key, opt.FILE_FORMAT_PER_LEVEL.key, opt.CHANGELOG_FILE_FORMAT.key)
         way_out = f"Change the one of {', '.join(keys)} that names it"
         raise _unsupported(file_format, path, "written", way_out)
     codec = "none" if compression in _UNCOMPRESSED else compression
     if codec not in writer_format.codecs:
         raise InvalidInputError(
-            f"Table option '{FILE_COMPRESSION.key}' has the value '{compression}'; files of format"
-            f" {file_format} can have one of {', '.join(sorted(writer_format.codecs))}.",
+            f"Table option '{opt.FILE_COMPRESSION.key}' has the value '{compression}'; files of"
+            f" format {file_format} can have one of {', '.join(sorted(writer_format.codecs))}.",
             kind="option-value",
-            details={"option": FILE_COMPRESSION.key},
+            details={"option": opt.FILE_COMPRESSION.key},
         )
-    settings = options or Options({})
+    settings = options or opt.Options({})
     return writer_format.writer(
         FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)
     )

@@ -65,16 +65,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.options.all_options import (
-    CAST_TIME_ZONE,
-    FILE_BLOCK_SIZE,
-    FILE_FORMAT,
-    ORC_DICTIONARY_THRESHOLD,
-    ORC_LEGACY_LTZ,
-    ORC_ROW_INDEX_STRIDE,
-    ORC_STRIPE_SIZE,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
@@ -179,7 +170,7 @@ class OrcReader(FormatReader):
     def _columns(self, file: FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
         self._file_options, self._table_bounds = file.options, file.bounds
-        self._is_legacy = file.options is not None and file.options.get(ORC_LEGACY_LTZ)
+        self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
         return self._file.schema
 
     def _batches(
@@ -274,7 +265,7 @@ class OrcReader(FormatReader):
         footer, options = self._footer, self._file_options
         if footer is None or options is None:
             return "UTC"
-        zone = options.get(CAST_TIME_ZONE)
+        zone = options.get(opt.CAST_TIME_ZONE)
         for name, number in zip(self.schema.names, footer.types[0].inner, strict=True):
             column, bounds = footer.columns.get(name), self._table_bounds.get(name, UNKNOWN)
             is_instant = footer.types[number].kind == _INSTANT
@@ -290,8 +281,9 @@ class OrcReader(FormatReader):
             if moved.tolist() != [bound // 10**6 for bound in nanos]:
                 raise FormatError(
                     f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
-                    f" its process ('{ORC_LEGACY_LTZ.key}'), and does not name the zone. It is not"
-                    f" '{zone}', as the table's statistics show. Set '{CAST_TIME_ZONE.key}' to it.",
+                    f" its process ('{opt.ORC_LEGACY_LTZ.key}'), and does not name the zone. It is"
+                    f" not '{zone}', as the table's statistics show. Set"
+                    f" '{opt.CAST_TIME_ZONE.key}' to it.",
                     kind="orc-zone",
                     details={"path": self._path, "column": name, "zone": zone},
                 )
@@ -364,9 +356,9 @@ class OrcWriter(FormatWriter):
         self._writer: Any = orc.ORCWriter(
             self._sink,
             compression=_CODECS[file.codec],  # type: ignore[arg-type]  # one of its names
-            stripe_size=options.get(FILE_BLOCK_SIZE) or options.get(ORC_STRIPE_SIZE),
-            row_index_stride=options.get(ORC_ROW_INDEX_STRIDE),
-            dictionary_key_size_threshold=options.get(ORC_DICTIONARY_THRESHOLD),
+            stripe_size=options.get(opt.FILE_BLOCK_SIZE) or options.get(opt.ORC_STRIPE_SIZE),
+            row_index_stride=options.get(opt.ORC_ROW_INDEX_STRIDE),
+            dictionary_key_size_threshold=options.get(opt.ORC_DICTIONARY_THRESHOLD),
         )
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
@@ -409,7 +401,7 @@ def _refuse_timestamps(values: Any, column: str) -> None:
             continue
         raise InvalidInputError(
             f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"
-            f" hold. Set '{FILE_FORMAT.key}' to parquet.",
+            f" hold. Set '{opt.FILE_FORMAT.key}' to parquet.",
             kind="orc-timestamp",
             details={"column": column},
         )
@@ -448,10 +440,10 @@ _CODECS = {
 }  # fmt: skip
 
 
-def _unsafe(data_type: DataType, options: Options) -> str | None:
-    if data_type.root is not TypeRoot.TIMESTAMP_LTZ or not options.get(ORC_LEGACY_LTZ):
+def _unsafe(data_type: DataType, options: opt.Options) -> str | None:
+    if data_type.root is not TypeRoot.TIMESTAMP_LTZ or not options.get(opt.ORC_LEGACY_LTZ):
         return None
-    return f"other engines would shift it by their zone unless '{ORC_LEGACY_LTZ.key}' = false"
+    return f"other engines would shift it by their zone unless '{opt.ORC_LEGACY_LTZ.key}' = false"
 
 
 _TIMESTAMP, _CHAR, _INSTANT = 9, 17, 18

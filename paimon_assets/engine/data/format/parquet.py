@@ -45,13 +45,7 @@ from paimon_assets.engine.data.format.base import (
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.ranged import RangedInput
-from paimon_assets.engine.spec.options.all_options import (
-    FILE_BLOCK_SIZE,
-    FILE_COMPRESSION_ZSTD_LEVEL,
-    PARQUET_BLOCK_SIZE,
-    PARQUET_ENABLE_DICTIONARY,
-    PARQUET_PAGE_SIZE,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 
@@ -417,11 +411,11 @@ class ParquetWriter(FormatWriter):
             for each in (True, False)
         )
         self._two_kinds = _TwoKinds(self._sink, file.schema) if fine and coarse else None
-        level = options.get(FILE_COMPRESSION_ZSTD_LEVEL)
+        level = options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
             "compression": file.codec,
             "compression_level": level if file.codec == "zstd" else None,
-            "data_page_size": options.get(PARQUET_PAGE_SIZE),
+            "data_page_size": options.get(opt.PARQUET_PAGE_SIZE),
             "store_decimal_as_integer": True,
             "data_page_version": "1.0",
             "write_page_checksum": True,
@@ -438,8 +432,8 @@ class ParquetWriter(FormatWriter):
             ]
             or False,
         }
-        self._dictionaries = options.get(PARQUET_ENABLE_DICTIONARY)
-        self._group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
+        self._dictionaries = options.get(opt.PARQUET_ENABLE_DICTIONARY)
+        self._group_bytes = options.get(opt.FILE_BLOCK_SIZE) or options.get(opt.PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
 
     def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:

@@ -47,14 +47,7 @@ from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET_FUNCTION,
-    READ_BATCH_MEMORY,
-    READ_BATCH_SIZE,
-    SEQUENCE_FIELD,
-    SEQUENCE_SORT_ORDER,
-    SortOrder,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import (
@@ -143,9 +136,9 @@ class _MergeRead:
             rows,
             ClusterOrder(columns=plan.keys),
             row_count=self.split.row_count,
-            memory_bytes=schema.typed_options.get(READ_BATCH_MEMORY) // _COPIES,
+            memory_bytes=schema.typed_options.get(opt.READ_BATCH_MEMORY) // _COPIES,
         )
-        size = schema.typed_options.get(READ_BATCH_SIZE)
+        size = schema.typed_options.get(opt.READ_BATCH_SIZE)
         with closing(ranges):
             slices = (table.to_batches() for _, table in ranges)
             for batch in merge_ranges(slices, plan, function, self.threads):
@@ -164,7 +157,7 @@ class _MergeRead:
             for own in schemas
         ]
         reason = None
-        if ages != sorted(ages) and not schema.typed_options.get(SEQUENCE_FIELD):
+        if ages != sorted(ages) and not schema.typed_options.get(opt.SEQUENCE_FIELD):
             reason = "has a type again that it had before, and no sequence field orders its rows"
         elif LookupStrategy.of(schema).merges_whole_rows:
             reason = "has another type in some files, and which rows are whole is not known"
@@ -188,21 +181,21 @@ class _MergeRead:
             fields = schema.columns(schema.bucket_keys)
             columns = [rows.column(field.name) for field in fields]
             types = [field.type for field in fields]
-            function = schema.typed_options.get(BUCKET_FUNCTION)
+            function = schema.typed_options.get(opt.BUCKET_FUNCTION)
             folder = self.split.path_of(file).rsplit("/", 2)[-2]
             own = bucket_numbers(columns, types, buckets, function)
             result[own == int(folder.removeprefix("bucket-"))] = np.iinfo(np.int64).max
-        descending = schema.typed_options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING
+        descending = schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING
         return from_numpy(-result if descending else result)
 
     def _plan(self, aged: Sequence[Run], *, is_sorted: bool = True) -> MergePlan:
         schema = self.context.schema
         options = schema.typed_options
-        fields = options.get(SEQUENCE_FIELD)
+        fields = options.get(opt.SEQUENCE_FIELD)
         return MergePlan(
             keys=schema.trimmed_primary_keys,
             sequence_fields=(fields if len(aged) > 1 else ()) if is_sorted else (*fields, _KEY_AGE),
-            descending=options.get(SEQUENCE_SORT_ORDER) is SortOrder.DESCENDING,
+            descending=options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING,
             runs_by_age=is_sorted and runs_by_age(aged),
             whole_above_0=LookupStrategy.of(schema).merges_whole_rows,
             columns=tuple(field.name for field in self.stage.file_fields),
@@ -220,7 +213,7 @@ class _MergeRead:
         system: list[DataField] = [VALUE_KIND]
         if not plan.runs_by_age:
             system.append(SEQUENCE_NUMBER)
-        batch_rows = schema.typed_options.get(READ_BATCH_SIZE)
+        batch_rows = schema.typed_options.get(opt.READ_BATCH_SIZE)
         return FileRead(
             context=self.context,
             split=self.split,

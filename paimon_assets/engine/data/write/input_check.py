@@ -31,19 +31,7 @@ from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_FILE_FORMAT,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    PRIMARY_KEY_NULLABLE,
-    ROWKIND_FIELD,
-    WRITE_CHECK_TIMES,
-    WRITE_FILL_MISSING,
-    WRITE_MERGE_SCHEMA,
-    WRITE_SHOW_VALUES,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -116,12 +104,12 @@ class InputCheck:
         self._accepted: pa.Schema | None = None
         self._target = to_arrow_schema(schema.fields)
         self._defaults: Mapping[str, Any] = column_defaults(schema, table)
-        self._shows_values = options.get(WRITE_SHOW_VALUES)
-        self._checks_times = options.get(WRITE_CHECK_TIMES)
-        keys = () if options.get(PRIMARY_KEY_NULLABLE) else schema.primary_keys
-        fills = options.get(WRITE_MERGE_SCHEMA) or options.get(WRITE_FILL_MISSING)
-        formats = {options.get(FILE_FORMAT), options.get(CHANGELOG_FILE_FORMAT)}
-        formats |= set(options.get(FILE_FORMAT_PER_LEVEL).values())
+        self._shows_values = options.get(opt.WRITE_SHOW_VALUES)
+        self._checks_times = options.get(opt.WRITE_CHECK_TIMES)
+        keys = () if options.get(opt.PRIMARY_KEY_NULLABLE) else schema.primary_keys
+        fills = options.get(opt.WRITE_MERGE_SCHEMA) or options.get(opt.WRITE_FILL_MISSING)
+        formats = {options.get(opt.FILE_FORMAT), options.get(opt.CHANGELOG_FILE_FORMAT)}
+        formats |= set(options.get(opt.FILE_FORMAT_PER_LEVEL).values())
 
         def names(condition: Callable[[DataField], bool]) -> frozenset[str]:
             return frozenset(column.name for column in schema.fields if condition(column))
@@ -181,15 +169,15 @@ class InputCheck:
         extra = [name for name in rows.names if name not in self.schema.by_name]
         unknown = (
             "the rows have columns the table does not have; drop or rename them, or set"
-            f" '{WRITE_MERGE_SCHEMA.key}' to true to add them"
+            f" '{opt.WRITE_MERGE_SCHEMA.key}' to true to add them"
         )
         if ROW_KIND.name in extra:
-            kind_column = self.schema.typed_options.get(ROWKIND_FIELD)
+            kind_column = self.schema.typed_options.get(opt.ROWKIND_FIELD)
             unknown += f". '{ROW_KIND.name}' comes from a read with row kinds: drop it" + (
                 f", column '{kind_column}' has the same values"
                 if kind_column
                 else " after the rows of kind -U and -D, or write to a table that has such a STRING"
-                f" column and '{ROWKIND_FIELD.key}' = '{ROW_KIND.name}'"
+                f" column and '{opt.ROWKIND_FIELD.key}' = '{ROW_KIND.name}'"
             )
         problems = [
             f"{problem}: {', '.join(names)}"
@@ -506,7 +494,7 @@ def split_kinds(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Kinds]:
 
 def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
     """Return the `_VALUE_KIND` byte of each row, or None if every row is +I."""
-    name = schema.typed_options.get(ROWKIND_FIELD)
+    name = schema.typed_options.get(opt.ROWKIND_FIELD)
     return parse_kinds(batch.column(name), name) if name else None
 
 
@@ -546,9 +534,9 @@ def without_ignored(
     if kinds is None:
         return batch, None
     mask = np.ones(len(kinds), dtype=np.bool_)
-    if options.get(IGNORE_DELETE):
+    if options.get(opt.IGNORE_DELETE):
         mask = adds(kinds)
-    elif options.get(IGNORE_UPDATE_BEFORE):
+    elif options.get(opt.IGNORE_UPDATE_BEFORE):
         mask = kinds != RowKind.UPDATE_BEFORE
     return (batch, kinds) if mask.all() else (batch.filter(from_numpy(mask)), kinds[mask])
 
@@ -561,7 +549,7 @@ def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
     if not len(retracts):
         return
     kind = RowKind(int(kinds[retracts[0]]))
-    name = schema.typed_options.get(ROWKIND_FIELD)
+    name = schema.typed_options.get(opt.ROWKIND_FIELD)
     raise InvalidInputError(
         f"Append only writer can not accept row with RowKind {kind.short_text}: {len(retracts)} "
         f"rows of column '{name}' retract, but the table has no primary key. Set 'ignore-delete' "

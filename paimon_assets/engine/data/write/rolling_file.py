@@ -59,26 +59,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
     SimpleStats,
     wall_clock_ms,
 )
-from paimon_assets.engine.spec.options.all_options import (
-    BITMAP_BLOCK_SIZE,
-    BITMAP_VERSION,
-    BLOOM_FPP,
-    BLOOM_ITEMS,
-    COLUMN_STATS_MODE,
-    DATA_FILE_PREFIX,
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    FILE_INDEX_COLUMNS,
-    FILE_INDEX_IN_MANIFEST_THRESHOLD,
-    STATS_DENSE_STORE,
-    STATS_KEEP_FIRST_COLUMNS,
-    STATS_MODE,
-    STATS_MODE_PER_LEVEL,
-    TARGET_FILE_SIZE,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -132,27 +113,27 @@ def parse_stats_mode(text: str) -> StatsMode:
         return StatsMode(kind=StatsKind.TRUNCATE, length=int(truncate[1]))
     if plain not in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
         raise InvalidInputError(
-            f"Table option '{STATS_MODE.key}' has the value '{text}': expected none, counts, full "
-            "or truncate(n).",
+            f"Table option '{opt.STATS_MODE.key}' has the value '{text}': expected none, counts, "
+            "full or truncate(n).",
             kind="option-value",
-            details={"option": STATS_MODE.key},
+            details={"option": opt.STATS_MODE.key},
         )
     return StatsMode(kind=StatsKind(plain))
 
 
 def stats_modes(
-    fields: Sequence[DataField], options: Options, level: int = 0
+    fields: Sequence[DataField], options: opt.Options, level: int = 0
 ) -> tuple[StatsMode, ...]:
     """Return the mode of each column: its own option, else the level's, else the table's.
 
     Source: `org.apache.paimon.utils.StatsCollectorFactories`.
     """
-    per_level = options.get(STATS_MODE_PER_LEVEL)
-    default = parse_stats_mode(per_level.get(level, options.get(STATS_MODE)))
-    first = options.get(STATS_KEEP_FIRST_COLUMNS)
+    per_level = options.get(opt.STATS_MODE_PER_LEVEL)
+    default = parse_stats_mode(per_level.get(level, options.get(opt.STATS_MODE)))
+    first = options.get(opt.STATS_KEEP_FIRST_COLUMNS)
     modes = []
     for number, column in enumerate(fields):
-        own = options.get(COLUMN_STATS_MODE.of(column.name))
+        own = options.get(opt.COLUMN_STATS_MODE.of(column.name))
         general = default if first < 0 or number < first else StatsMode(kind=StatsKind.NONE)
         modes.append(parse_stats_mode(own) if own else general)
     return tuple(modes)
@@ -307,7 +288,7 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
         (file_index_bloom.INDEX_TYPE, is_indexed_by_bloom),
         (file_index_bitmap.INDEX_TYPE, is_indexed_by_bitmap),
     ):
-        option = FILE_INDEX_COLUMNS.of(index_type)
+        option = opt.FILE_INDEX_COLUMNS.of(index_type)
         for name in options.get(option):
             if name.endswith("]"):
                 logger.warning("no file index of a map's key is written: %s", name)
@@ -325,11 +306,14 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
                     details={"option": option.key, "column": name},
                 )
             if index_type == file_index_bloom.INDEX_TYPE:
-                items, fpp = options.get(BLOOM_ITEMS.of(name)), options.get(BLOOM_FPP.of(name))
+                items, fpp = (
+                    options.get(opt.BLOOM_ITEMS.of(name)),
+                    options.get(opt.BLOOM_FPP.of(name)),
+                )
                 new = partial(BloomBuilder, data_type=column.type, items=items, fpp=fpp)
                 builders[name, index_type] = new
                 continue
-            version_option = BITMAP_VERSION.of(name)
+            version_option = opt.BITMAP_VERSION.of(name)
             version = options.get(version_option)
             if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
                 raise InvalidInputError(
@@ -342,7 +326,7 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
                 BitmapBuilder,
                 data_type=column.type,
                 version=version,
-                block_bytes=options.get(BITMAP_BLOCK_SIZE.of(name)),
+                block_bytes=options.get(opt.BITMAP_BLOCK_SIZE.of(name)),
             )
     return builders
 
@@ -408,15 +392,15 @@ class FileFactory:
         schema, options = self.schema, self.schema.typed_options
         self.columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
         self.arrow_schema = file_schema(self.columns)
-        per_level = options.get(FILE_FORMAT_PER_LEVEL)
-        self.file_format = per_level.get(self.level, options.get(FILE_FORMAT))
+        per_level = options.get(opt.FILE_FORMAT_PER_LEVEL)
+        self.file_format = per_level.get(self.level, options.get(opt.FILE_FORMAT))
         self.indexes = _index_builders(schema)
         default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
-        self.target_bytes = options.get(TARGET_FILE_SIZE) or default
+        self.target_bytes = options.get(opt.TARGET_FILE_SIZE) or default
 
     def open(self, path: str) -> FormatWriter:
         options = self.schema.typed_options
-        per_level = options.get(FILE_COMPRESSION_PER_LEVEL)
+        per_level = options.get(opt.FILE_COMPRESSION_PER_LEVEL)
         self.paths.append(path)
         with storage_errors(path):
             return open_writer(
@@ -424,7 +408,7 @@ class FileFactory:
                 path,
                 self.arrow_schema,
                 file_format=self.file_format,
-                compression=per_level.get(self.level, options.get(FILE_COMPRESSION)),
+                compression=per_level.get(self.level, options.get(opt.FILE_COMPRESSION)),
                 options=options,
             )
 
@@ -463,7 +447,7 @@ class RollingFile:
         """Append rows to the current file; it is finished if it has reached the target size."""
         factory = self.factory
         if self._current is None:
-            prefix = factory.schema.typed_options.get(DATA_FILE_PREFIX)
+            prefix = factory.schema.typed_options.get(opt.DATA_FILE_PREFIX)
             name = f"{prefix}{self._identity}-{self._opened}.{factory.file_format}"
             self._opened += 1
             self._current = _OpenFile(factory, f"{self.bucket_path}/{name}")
@@ -534,7 +518,7 @@ class _OpenFile:
         with storage_errors(self._path):
             file_bytes = self.writer.close()
         value_stats, stats_columns = self._value_stats.finish_dense(
-            dense=options.get(STATS_DENSE_STORE)
+            dense=options.get(opt.STATS_DENSE_STORE)
         )
         meta = DataFileMeta(
             file_name=self._path.rpartition("/")[2],
@@ -558,7 +542,7 @@ class _OpenFile:
                 if body is not None:
                     indexes.setdefault(name, {})[index_type] = body
             index = encode_file_index(indexes)
-            if len(index) <= options.get(FILE_INDEX_IN_MANIFEST_THRESHOLD):
+            if len(index) <= options.get(opt.FILE_INDEX_IN_MANIFEST_THRESHOLD):
                 meta = meta._replace(embedded_file_index=index)
             else:
                 factory.paths.append(self._path + INDEX_SUFFIX)

@@ -21,17 +21,7 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    BUCKET_FUNCTION,
-    DATA_FILE_DIRECTORY,
-    IGNORE_DELETE,
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
-    POSTPONE_DEFAULT_BUCKETS,
-    POSTPONE_WRITE_FIXED,
-    SEQUENCE_FIELD,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.partition import partition_path, partition_spec
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET, TablePaths
 from paimon_assets.engine.spec.predicate.prune import exactly, may_match
@@ -63,14 +53,14 @@ def refuse_unroutable(schema: TableSchema, table: str) -> None:
     if not outside:
         return
     options, newest_wins = schema.typed_options, EngineTraits.of(schema).newest_wins
-    if options.get(SEQUENCE_FIELD):
-        option, reason = SEQUENCE_FIELD.key, f"which excludes '{SEQUENCE_FIELD.key}'"
-    elif newest_wins and options.get(IGNORE_DELETE):
-        option, reason = IGNORE_DELETE.key, f"which excludes '{IGNORE_DELETE.key}' = true"
+    if options.get(opt.SEQUENCE_FIELD):
+        option, reason = opt.SEQUENCE_FIELD.key, f"which excludes '{opt.SEQUENCE_FIELD.key}'"
+    elif newest_wins and options.get(opt.IGNORE_DELETE):
+        option, reason = opt.IGNORE_DELETE.key, f"which excludes '{opt.IGNORE_DELETE.key}' = true"
     elif schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         return
     else:
-        option, reason = BUCKET.key, "which needs 'bucket' = -1"
+        option, reason = opt.BUCKET.key, "which needs 'bucket' = -1"
     raise UnsupportedFeatureError(
         f"Table '{table}' cannot be written: its primary key lacks the partition column "
         f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
@@ -92,14 +82,14 @@ def total_buckets(context: WriteContext, partition: bytes) -> int:
 def has_hashed_buckets(schema: TableSchema) -> bool:
     """Whether a row's bucket follows from its hash and a bucket count."""
     mode = schema.bucket_mode
-    postponed = mode is BucketMode.POSTPONE and schema.typed_options.get(POSTPONE_WRITE_FIXED)
+    postponed = mode is BucketMode.POSTPONE and schema.typed_options.get(opt.POSTPONE_WRITE_FIXED)
     return postponed or mode is BucketMode.HASH_FIXED
 
 
 def default_buckets(schema: TableSchema) -> int:
     """Return the bucket count of new partitions, where rows are hashed into buckets."""
     postponed = schema.bucket_mode is BucketMode.POSTPONE
-    return schema.typed_options.get(POSTPONE_DEFAULT_BUCKETS if postponed else BUCKET)
+    return schema.typed_options.get(opt.POSTPONE_DEFAULT_BUCKETS if postponed else opt.BUCKET)
 
 
 def refuse_partition(context: WriteContext, partition: bytes) -> None:
@@ -111,7 +101,7 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
     bounds = {column.name: exactly(v) for column, v in zip(fields, values, strict=True)}
     if may_match(context.partitions, bounds.__getitem__):
         return
-    null_name = context.schema.typed_options.get(PARTITION_DEFAULT_NAME)
+    null_name = context.schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)
     texts = partition_spec(fields, values, default_name=null_name, legacy=False)
     shown = ", ".join(f"{name} = {text}" for name, text in texts.items())
     raise InvalidInputError(
@@ -130,8 +120,8 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
     directory = partition_path(
         fields,
         values,
-        default_name=options.get(PARTITION_DEFAULT_NAME),
-        legacy=options.get(PARTITION_LEGACY_NAME),
+        default_name=options.get(opt.PARTITION_DEFAULT_NAME),
+        legacy=options.get(opt.PARTITION_LEGACY_NAME),
     )
     for field, name in zip(fields, directory.split("/"), strict=False):
         length = len(name.encode())
@@ -144,7 +134,9 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
                 kind="partition-value",
                 details={"table": context.table, "column": field.name, "bytes": length},
             )
-    paths = TablePaths(table=context.table_path, data_directory=options.get(DATA_FILE_DIRECTORY))
+    paths = TablePaths(
+        table=context.table_path, data_directory=options.get(opt.DATA_FILE_DIRECTORY)
+    )
     return paths.bucket(directory, bucket)
 
 
@@ -159,7 +151,7 @@ def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
         return RowBuckets(partitions, ids, np.full(batch.num_rows, only, dtype=np.int32))
     columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
     types = [column.type for column in schema.columns(schema.bucket_keys)]
-    function = schema.typed_options.get(BUCKET_FUNCTION)
+    function = schema.typed_options.get(opt.BUCKET_FUNCTION)
     totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
     distinct = np.unique(totals)
     if len(distinct) <= 1:

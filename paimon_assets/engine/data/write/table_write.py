@@ -73,11 +73,7 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_PRODUCER,
-    WRITE_BUFFER_SIZE,
-    ChangelogProducer,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
@@ -215,11 +211,11 @@ class _TableWrite:
         self._check = InputCheck(table=context.table, schema=schema)
         self._factory = FileFactory(schema=schema, file_io=file_io)
         self._changelog: FileFactory | None = None
-        logs_input = options.get(CHANGELOG_PRODUCER) is ChangelogProducer.INPUT
+        logs_input = options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.INPUT
         if schema.has_primary_key and logs_input:
             self._changelog = replace(self._factory, schema=changelog_schema(schema))
         self._buffer = RowBuffer()
-        self._buffer_bytes = max(1, options.get(WRITE_BUFFER_SIZE))
+        self._buffer_bytes = max(1, options.get(opt.WRITE_BUFFER_SIZE))
         segments = 1 if schema.has_primary_key else _SEGMENTS
         self._flush_bytes = max(1, self._buffer_bytes // segments)
         self._routes: list[_Route] = []

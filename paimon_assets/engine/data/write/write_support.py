@@ -16,25 +16,7 @@ from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.options.all_options import (
-    CHANGELOG_FILE_COMPRESSION,
-    CHANGELOG_FILE_FORMAT,
-    CHANGELOG_FILE_PREFIX,
-    CHANGELOG_FILE_STATS_MODE,
-    CHANGELOG_PRODUCER,
-    DATA_EVOLUTION_ENABLED,
-    DATA_FILE_PREFIX,
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_PER_LEVEL,
-    FILE_FORMAT,
-    FILE_FORMAT_PER_LEVEL,
-    PARTITION_LEGACY_NAME,
-    ROW_TRACKING_ENABLED,
-    STATS_MODE,
-    STATS_MODE_PER_LEVEL,
-    ChangelogProducer,
-    Option,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot, types_within
 
@@ -43,32 +25,32 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     """Refuse tables that need more than this writer can; called before any row is read."""
     options = schema.typed_options
 
-    def refuse(option: Option[Any], reason: str) -> NoReturn:
+    def refuse(option: opt.Option[Any], reason: str) -> NoReturn:
         raise UnsupportedFeatureError(
             f"Table '{table}' cannot be written: '{option.key}' = {options.text(option)} {reason}",
             kind="write-option",
             details={"table": table, "option": option.key},
         )
 
-    if not is_written(options.get(FILE_FORMAT)):
-        refuse(FILE_FORMAT, "is not written; set it to parquet (old files stay as they are).")
-    if not all(map(is_written, options.get(FILE_FORMAT_PER_LEVEL).values())):
-        refuse(FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
+    if not is_written(options.get(opt.FILE_FORMAT)):
+        refuse(opt.FILE_FORMAT, "is not written; set it to parquet (old files stay as they are).")
+    if not all(map(is_written, options.get(opt.FILE_FORMAT_PER_LEVEL).values())):
+        refuse(opt.FILE_FORMAT_PER_LEVEL, "names a format that is not written; use parquet.")
     refuse_unroutable(schema, table)
     instants = any(each.type.root is TypeRoot.TIMESTAMP_LTZ for each in schema.partition_fields)
-    if instants and not options.get(PARTITION_LEGACY_NAME):
+    if instants and not options.get(opt.PARTITION_LEGACY_NAME):
         refuse(
-            PARTITION_LEGACY_NAME,
+            opt.PARTITION_LEGACY_NAME,
             "names folders of instants by the zone of each process, so other readers miss them.",
         )
-    for option in (ROW_TRACKING_ENABLED, DATA_EVOLUTION_ENABLED):
+    for option in (opt.ROW_TRACKING_ENABLED, opt.DATA_EVOLUTION_ENABLED):
         if options.get(option):
             refuse(option, "needs row ids, which are not assigned.")
     if schema.has_primary_key:
         merge_function_of(schema, table)
-    formats = {options.get(FILE_FORMAT), *options.get(FILE_FORMAT_PER_LEVEL).values()}
-    if options.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE:
-        formats |= set(filter(is_written, [options.get(CHANGELOG_FILE_FORMAT)]))
+    formats = {options.get(opt.FILE_FORMAT), *options.get(opt.FILE_FORMAT_PER_LEVEL).values()}
+    if options.get(opt.CHANGELOG_PRODUCER) is not opt.ChangelogProducer.NONE:
+        formats |= set(filter(is_written, [options.get(opt.CHANGELOG_FILE_FORMAT)]))
     for column in schema.fields:
         for file_format in sorted(formats):
             obstacle = _unstorable(column, file_format, schema)
@@ -76,7 +58,7 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
                 inner, reason = obstacle
                 raise UnsupportedFeatureError(
                     f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
-                    f" {reason}. Set '{FILE_FORMAT.key}' to parquet.",
+                    f" {reason}. Set '{opt.FILE_FORMAT.key}' to parquet.",
                     kind="file-format-type",
                     details={"table": table, "column": column.name, "format": file_format},
                 )
@@ -96,12 +78,12 @@ def _unstorable(
 def changelog_schema(schema: TableSchema) -> TableSchema:
     """Return the schema that changelog files are written by."""
     options = schema.typed_options
-    changed = {DATA_FILE_PREFIX.key: options.get(CHANGELOG_FILE_PREFIX)}
+    changed = {opt.DATA_FILE_PREFIX.key: options.get(opt.CHANGELOG_FILE_PREFIX)}
     dropped = set[str]()
     for own, general, per_level in (
-        (CHANGELOG_FILE_FORMAT, FILE_FORMAT, FILE_FORMAT_PER_LEVEL),
-        (CHANGELOG_FILE_COMPRESSION, FILE_COMPRESSION, FILE_COMPRESSION_PER_LEVEL),
-        (CHANGELOG_FILE_STATS_MODE, STATS_MODE, STATS_MODE_PER_LEVEL),
+        (opt.CHANGELOG_FILE_FORMAT, opt.FILE_FORMAT, opt.FILE_FORMAT_PER_LEVEL),
+        (opt.CHANGELOG_FILE_COMPRESSION, opt.FILE_COMPRESSION, opt.FILE_COMPRESSION_PER_LEVEL),
+        (opt.CHANGELOG_FILE_STATS_MODE, opt.STATS_MODE, opt.STATS_MODE_PER_LEVEL),
     ):
         if options.get(own):
             changed[general.key] = options.get(own)
@@ -115,11 +97,11 @@ def postpone_schema(schema: TableSchema) -> TableSchema:
     Java replays the files of one writer number in the order of their creation, so all writers are
     number 0; a UUID in place of the commit user makes the prefix unique.
     """
-    prefix = f"{schema.typed_options.get(DATA_FILE_PREFIX)}-u-{uuid4()}-s-0-w-"
-    changed, dropped = {DATA_FILE_PREFIX.key: prefix}, set[str]()
+    prefix = f"{schema.typed_options.get(opt.DATA_FILE_PREFIX)}-u-{uuid4()}-s-0-w-"
+    changed, dropped = {opt.DATA_FILE_PREFIX.key: prefix}, set[str]()
     if all(_unstorable(column, "avro", schema) is None for column in schema.fields):
-        changed |= {FILE_FORMAT.key: "avro", STATS_MODE.key: "none"}
-        dropped = {FILE_FORMAT_PER_LEVEL.key, STATS_MODE_PER_LEVEL.key}
+        changed |= {opt.FILE_FORMAT.key: "avro", opt.STATS_MODE.key: "none"}
+        dropped = {opt.FILE_FORMAT_PER_LEVEL.key, opt.STATS_MODE_PER_LEVEL.key}
     return _with_options(schema, changed, dropped)
 
 

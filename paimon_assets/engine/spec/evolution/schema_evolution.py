@@ -46,12 +46,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.options.all_options import (
-    ADD_COLUMN_BEFORE_PARTITION,
-    CAST_FLOAT_TO_BOOLEAN,
-    EXPLICIT_CASTS_DISABLED,
-    NULL_TO_NOT_NULL_DISABLED,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import (
     CURRENT_SCHEMA_VERSION,
     Schema,
@@ -208,7 +203,7 @@ def _add_column(change: AddColumn, draft: _Draft) -> None:
             place = 0
         case Move(type=MoveType.AFTER | MoveType.BEFORE as kind) as move:
             place = draft.position(_reference(move)) + (kind is MoveType.AFTER)
-        case None if draft.old.typed_options.get(ADD_COLUMN_BEFORE_PARTITION):
+        case None if draft.old.typed_options.get(opt.ADD_COLUMN_BEFORE_PARTITION):
             keys = draft.old.partition_keys
             first = (index for index, each in enumerate(draft.fields) if each.name in keys)
             place = next(first, len(draft.fields))
@@ -280,8 +275,8 @@ def _update_type(change: UpdateColumnType, draft: _Draft) -> None:
     refusal = cast_refusal(
         old,
         new,
-        explicit=not options.get(EXPLICIT_CASTS_DISABLED),
-        float_to_boolean=options.get(CAST_FLOAT_TO_BOOLEAN),
+        explicit=not options.get(opt.EXPLICIT_CASTS_DISABLED),
+        float_to_boolean=options.get(opt.CAST_FLOAT_TO_BOOLEAN),
     )
     if refusal is not None:
         _refuse(name, f"The type of column '{name}' cannot change: {refusal}.")
@@ -299,11 +294,11 @@ def _update_nullability(change: UpdateColumnNullability, draft: _Draft) -> None:
 
 
 def _check_nullability(draft: _Draft, name: str, was: bool, becomes: bool) -> None:  # noqa: FBT001 - before and after read as such
-    if was and not becomes and draft.old.typed_options.get(NULL_TO_NOT_NULL_DISABLED):
+    if was and not becomes and draft.old.typed_options.get(opt.NULL_TO_NOT_NULL_DISABLED):
         _refuse(
             name,
             f"Column '{name}' cannot become NOT NULL: the table may hold nulls. If it holds none, "
-            f"set '{NULL_TO_NOT_NULL_DISABLED.key}' to false first, in a change of its own.",
+            f"set '{opt.NULL_TO_NOT_NULL_DISABLED.key}' to false first, in a change of its own.",
         )
 
 

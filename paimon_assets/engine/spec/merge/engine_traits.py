@@ -11,16 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from paimon_assets.engine.spec.options.all_options import (
-    AGGREGATION_REMOVE_ON_DELETE,
-    CHANGELOG_PRODUCER,
-    DELETION_VECTORS_ENABLED,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    ChangelogProducer,
-    MergeEngine,
-    Option,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
@@ -40,7 +31,7 @@ class ColumnRules(Enum):
 class EngineTraits:
     """The traits of one merge engine."""
 
-    engine: MergeEngine
+    engine: opt.MergeEngine
     columns: ColumnRules = ColumnRules.ONE_RECORD
     newest_wins: bool = False
     """The newest record of a key replaces its row whole, wherever that lies; a -D removes it."""
@@ -48,7 +39,7 @@ class EngineTraits:
     """The first record of a key stays its row: no sequence field, no update, no second home."""
     waits_for_compaction: bool = False
     """Records of level 0 are not seen; above it every key is live in one file only."""
-    delete_option: Option[bool] | None = None
+    delete_option: opt.Option[bool] | None = None
     """The option that makes a -D remove the row; None if there is none."""
     takes_updates: bool = False
     """A record gives the columns of its row new values."""
@@ -58,7 +49,7 @@ class EngineTraits:
     @staticmethod
     def of(schema: TableSchema) -> EngineTraits:
         """Return the traits of a table's engine; a table without a key has those of the default."""
-        return ENGINE_TRAITS[schema.typed_options.get(MERGE_ENGINE)]
+        return ENGINE_TRAITS[schema.typed_options.get(opt.MERGE_ENGINE)]
 
     @property
     def combines_values(self) -> bool:
@@ -66,26 +57,26 @@ class EngineTraits:
         return self.columns is not ColumnRules.ONE_RECORD
 
 
-ENGINE_TRAITS: Mapping[MergeEngine, EngineTraits] = {
+ENGINE_TRAITS: Mapping[opt.MergeEngine, EngineTraits] = {
     traits.engine: traits
     for traits in (
-        EngineTraits(engine=MergeEngine.DEDUPLICATE, newest_wins=True, takes_updates=True),
+        EngineTraits(engine=opt.MergeEngine.DEDUPLICATE, newest_wins=True, takes_updates=True),
         EngineTraits(
-            engine=MergeEngine.PARTIAL_UPDATE,
+            engine=opt.MergeEngine.PARTIAL_UPDATE,
             columns=ColumnRules.GROUPS,
-            delete_option=PARTIAL_UPDATE_REMOVE_ON_DELETE,
+            delete_option=opt.PARTIAL_UPDATE_REMOVE_ON_DELETE,
             takes_updates=True,
             null_keeps_value=True,
         ),
         EngineTraits(
-            engine=MergeEngine.AGGREGATION,
+            engine=opt.MergeEngine.AGGREGATION,
             columns=ColumnRules.FUNCTIONS,
-            delete_option=AGGREGATION_REMOVE_ON_DELETE,
+            delete_option=opt.AGGREGATION_REMOVE_ON_DELETE,
         ),
-        EngineTraits(engine=MergeEngine.FIRST_ROW, first_stays=True, waits_for_compaction=True),
+        EngineTraits(engine=opt.MergeEngine.FIRST_ROW, first_stays=True, waits_for_compaction=True),
     )
 }
-AS_NEWEST_WINS: Mapping[str, str] = {MERGE_ENGINE.key: MergeEngine.DEDUPLICATE.value}
+AS_NEWEST_WINS: Mapping[str, str] = {opt.MERGE_ENGINE.key: opt.MergeEngine.DEDUPLICATE.value}
 """Dynamic options under which the newest record of a key is its row, whatever merges the table."""
 
 
@@ -112,11 +103,11 @@ class LookupStrategy:
     def of(schema: TableSchema) -> LookupStrategy:
         """Return the strategy of a table; one without a key wants nothing."""
         options, keyed = schema.typed_options, schema.has_primary_key
-        producer, traits = options.get(CHANGELOG_PRODUCER), EngineTraits.of(schema)
+        producer, traits = options.get(opt.CHANGELOG_PRODUCER), EngineTraits.of(schema)
         return LookupStrategy(
             first_stays=keyed and traits.first_stays,
-            produces_changelog=keyed and producer is ChangelogProducer.LOOKUP,
-            deletion_vectors=keyed and options.get(DELETION_VECTORS_ENABLED),
+            produces_changelog=keyed and producer is opt.ChangelogProducer.LOOKUP,
+            deletion_vectors=keyed and options.get(opt.DELETION_VECTORS_ENABLED),
             forced=keyed and options.get(FORCE_LOOKUP),
             folds=keyed and traits.combines_values,
         )

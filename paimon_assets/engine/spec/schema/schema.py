@@ -10,14 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    BUCKET_KEY,
-    PRIMARY_KEY_NULLABLE,
-    ROW_TRACKING_ENABLED,
-    Options,
-    parse_names,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types.data_types import (
     ArrayType,
     AtomicType,
@@ -220,9 +213,9 @@ class TableSchema:
         return {column.id: column for column in self.fields}
 
     @cached_property
-    def typed_options(self) -> Options:
+    def typed_options(self) -> opt.Options:
         """The options, to be read by `spec.options.all_options` constants."""
-        return Options(self.options)
+        return opt.Options(self.options)
 
     @property
     def field_names(self) -> tuple[str, ...]:
@@ -274,7 +267,7 @@ class TableSchema:
     @cached_property
     def bucket_keys(self) -> tuple[str, ...]:
         """Columns hashed into the bucket: `bucket-key`, else the trimmed primary key."""
-        return self.typed_options.get(BUCKET_KEY) or self.trimmed_primary_keys
+        return self.typed_options.get(opt.BUCKET_KEY) or self.trimmed_primary_keys
 
     @property
     def has_primary_key(self) -> bool:
@@ -284,7 +277,7 @@ class TableSchema:
     @cached_property
     def bucket_mode(self) -> BucketMode:
         """How rows of this table find their bucket."""
-        buckets = self.typed_options.get(BUCKET)
+        buckets = self.typed_options.get(opt.BUCKET)
         if buckets > 0:
             return BucketMode.HASH_FIXED
         if not self.has_primary_key:
@@ -324,9 +317,9 @@ def first_table_schema(schema: Schema, *, time_millis: int) -> TableSchema:
     SQL-style options `primary-key` and `partition` move into the key lists.
     """
     options = dict(schema.options)
-    primary_keys = schema.primary_keys or parse_names(options.pop("primary-key", ""))
-    partition_keys = schema.partition_keys or parse_names(options.pop("partition", ""))
-    nullable = Options(options).get(PRIMARY_KEY_NULLABLE)
+    primary_keys = schema.primary_keys or opt.parse_names(options.pop("primary-key", ""))
+    partition_keys = schema.partition_keys or opt.parse_names(options.pop("partition", ""))
+    nullable = opt.Options(options).get(opt.PRIMARY_KEY_NULLABLE)
     fields = tuple(
         replace(column, type=replace(column.type, nullable=nullable))
         if column.name in primary_keys
@@ -377,7 +370,7 @@ TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=bigint()))
 
 def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[DataField, ...]:
     """Return the columns of a read, in order: the table's own, or else system columns."""
-    tracked = TRACKING_FIELDS if schema.typed_options.get(ROW_TRACKING_ENABLED) else ()
+    tracked = TRACKING_FIELDS if schema.typed_options.get(opt.ROW_TRACKING_ENABLED) else ()
     readable = {field.name: field for field in (ROW_KIND, *tracked)}
     return tuple(
         readable[name] if name in readable and name not in schema.by_name else schema.column(name)

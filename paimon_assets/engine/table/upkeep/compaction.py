@@ -56,11 +56,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    POSTPONE_DEFAULT_BUCKETS,
-    POSTPONE_WRITE_FIXED,
-    ROWKIND_FIELD,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
 from paimon_assets.engine.table.read.plan import as_predicate
@@ -86,7 +82,7 @@ def cluster_unit(
     write = WriteContext(
         table=store.label,
         table_path=store.table_path,
-        schema=rewriting_schema(store.schema, {ROWKIND_FIELD.key: ""}),
+        schema=rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""}),
         file_io=store.file_io.spec,
     )
     written = executor.cluster(read, [split], write, order)
@@ -403,8 +399,8 @@ class _Run:
             return plan
         builder, store = self.builder, self.builder.store
         splits = [unit.task.split for unit in plan.waiting]
-        schema = rewriting_schema(store.schema, {POSTPONE_WRITE_FIXED.key: "true"})
-        state, default = writer_state(store, plan.snapshot), POSTPONE_DEFAULT_BUCKETS
+        schema = rewriting_schema(store.schema, {opt.POSTPONE_WRITE_FIXED.key: "true"})
+        state, default = writer_state(store, plan.snapshot), opt.POSTPONE_DEFAULT_BUCKETS
         write = WriteContext(
             table=store.label,
             table_path=store.table_path,

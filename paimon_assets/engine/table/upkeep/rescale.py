@@ -35,14 +35,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    CHANGELOG_PRODUCER,
-    DELETION_VECTORS_MERGE_ON_READ,
-    ROWKIND_FIELD,
-    WRITE_ONLY,
-    ChangelogProducer,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
@@ -62,7 +55,7 @@ def rescale(
             return committed
     store = store.current()
     check_writable(store.label, store.schema)
-    target = store.schema.typed_options.get(BUCKET) if buckets is None else buckets
+    target = store.schema.typed_options.get(opt.BUCKET) if buckets is None else buckets
     predicate = bound_spec(store.schema, partition or {}, table=store.label)
     plan = ReadBuilder(store=store, predicate=predicate).plan()
     live = PartitionFilter.where(store, predicate).live_files(plan.snapshot)
@@ -80,16 +73,18 @@ def rescale(
     if not gone:
         return None
     if skips_level_0(store.schema) and any(entry.file.level == 0 for entry in gone):
-        merging = f"set '{DELETION_VECTORS_MERGE_ON_READ.key}' to true for this, or overwrite it"
+        merging = (
+            f"set '{opt.DELETION_VECTORS_MERGE_ON_READ.key}' to true for this, or overwrite it"
+        )
         way_out = merging if retyped else "compact it first"
         raise _refused(store, f"some of its rows wait for a compaction; {way_out}")
     splits = [split for split in plan.splits if split.partition in changed]
     # Merged rows: each one adds, none is logged, all are seen.
     options = {
-        BUCKET.key: str(target),
-        CHANGELOG_PRODUCER.key: ChangelogProducer.NONE.value,
-        ROWKIND_FIELD.key: "",
-        WRITE_ONLY.key: "true",
+        opt.BUCKET.key: str(target),
+        opt.CHANGELOG_PRODUCER.key: opt.ChangelogProducer.NONE.value,
+        opt.ROWKIND_FIELD.key: "",
+        opt.WRITE_ONLY.key: "true",
     }
     context = WriteContext(
         table=store.label,

@@ -42,12 +42,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    DYNAMIC_PARTITION_OVERWRITE,
-    WRITE_MERGE_SCHEMA,
-    WRITE_SHOW_VALUES,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
@@ -161,7 +156,7 @@ class WriteBuilder(CommitBuilder):
         """
         schema = self.store.schema
         dynamic = bool(schema.partition_keys) and schema.typed_options.get(
-            DYNAMIC_PARTITION_OVERWRITE
+            opt.DYNAMIC_PARTITION_OVERWRITE
         )
         if partition is None and dynamic:
             return self.with_dynamic_overwrite()
@@ -187,7 +182,7 @@ class WriteBuilder(CommitBuilder):
 
     def with_values_hidden(self) -> "WriteBuilder":
         """Show no value of a row in the errors of its check."""
-        return replace(self, store=self.store.with_options({WRITE_SHOW_VALUES.key: "false"}))
+        return replace(self, store=self.store.with_options({opt.WRITE_SHOW_VALUES.key: "false"}))
 
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
         """Call `check` when all rows are written and none is committed; an error undoes them.
@@ -250,9 +245,9 @@ class WriteBuilder(CommitBuilder):
         chosen: Executor[Any] = executor or EmbeddedExecutor()
         with self.store.ahead():
             builder = self._plan_again()
-            shown = self.store.schema.typed_options.get(WRITE_SHOW_VALUES)
+            shown = self.store.schema.typed_options.get(opt.WRITE_SHOW_VALUES)
             rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
-            if builder.store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+            if builder.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
                 builder = builder.with_schema_of(chosen.row_schema(rows))
             return builder.write_as_is(rows, chosen)
 
@@ -358,7 +353,7 @@ class WriteBuilder(CommitBuilder):
             table_path=store.table_path,
             schema=store.schema,
             bucket_states=state.bucket_states,
-            partition_buckets=state.differing_from(store.schema.typed_options.get(BUCKET)),
+            partition_buckets=state.differing_from(store.schema.typed_options.get(opt.BUCKET)),
             hash_indexes=hash_indexes(store, latest),
             key_read=key_bootstrap(store, latest),
             keys_known_at=newest_id if mode in _LOOKED_UP and not over else None,
