@@ -204,7 +204,6 @@ class Ledger:
     forgotten_to: str = ""
     """The last of their names: files up to it count as ingested."""
     quarantined: tuple[Quarantined, ...] = ()
-    """Files in quarantine."""
 
     @property
     def file_count(self) -> int:

@@ -33,7 +33,6 @@ class TaskBatch:
     shared: bytes = b""
     """What all tasks must know, such as the context of a write."""
     payloads: tuple[bytes, ...]
-    """One for each task."""
     weights: tuple[int, ...] = ()
     """Cost of each task, such as the bytes it reads, to deal them evenly; empty is all alike."""
     parallelism: int | None = None

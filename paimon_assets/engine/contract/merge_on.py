@@ -41,9 +41,7 @@ class MergeOn:
     """Columns, of both sides, in which a row and a source row are equal if they match."""
 
     table: str
-    """For messages."""
     columns: tuple[DataField, ...]
-    """The columns of the table."""
     partition_keys: frozenset[str]
     """The columns that rows of the table are partitioned by."""
 

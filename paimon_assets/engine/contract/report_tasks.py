@@ -161,7 +161,6 @@ class OverflowContext:
     """The context that all tasks of one overflow report share."""
 
     table: str
-    """For messages."""
     options: Mapping[str, str]
     """The table's: they say how it casts."""
     batch_rows: int

@@ -32,7 +32,6 @@ class CompactTask:
     output_level: int = 0
     """Level of the new files of a primary-key table."""
     max_level: int = 0
-    """Highest level of the bucket."""
     drops_deletes: bool = False
     """Whether records that retract are gone afterwards."""
     rewrites_files: bool = False
@@ -44,7 +43,6 @@ class CompactTask:
     index_files: tuple[IndexFileMeta, ...] = ()
     """Index files of deletion vectors that the task may replace: no other task does."""
     index_directory: str = ""
-    """Where index files lie."""
 
     @property
     def input_bytes(self) -> int:
@@ -96,7 +94,6 @@ class RowChangeTask:
     index_files: tuple[IndexFileMeta, ...] = ()
     """Index files of deletion vectors that the task may replace: no other task does."""
     index_directory: str = ""
-    """Where index files lie."""
 
     @property
     def input_bytes(self) -> int:

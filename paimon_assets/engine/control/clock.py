@@ -6,8 +6,6 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The clock of the control plane."""
-
     def now_millis(self) -> int:
         """Return epoch milliseconds."""
         ...
@@ -18,8 +16,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of this machine."""
-
     def now_millis(self) -> int:
         return time.time_ns() // 1_000_000
 

@@ -219,8 +219,6 @@ class ManifestNames:
 
 
 class ManifestStore:
-    """Manifests and manifest lists of one table."""
-
     def __init__(
         self,
         file_io: FileIO,

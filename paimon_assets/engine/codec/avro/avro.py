@@ -142,7 +142,6 @@ class _Blocks:
 
     source: Any
     size: int
-    """Bytes of the file."""
     schema: bytes
     codec: str
     sync: bytes

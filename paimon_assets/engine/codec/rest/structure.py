@@ -40,8 +40,6 @@ T = TypeVar("T")
 
 
 class Absent(Enum):
-    """The type of `ABSENT`."""
-
     ABSENT = "absent"
 
 

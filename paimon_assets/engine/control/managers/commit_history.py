@@ -80,8 +80,6 @@ class RecentUser(_User):
 
 
 class CommitHistory:
-    """Commits of one table, by user and identifier."""
-
     def __init__(self, table: TableKey, read: Callable[[int], Snapshot | None]) -> None:
         self._table = table
         self._read = read

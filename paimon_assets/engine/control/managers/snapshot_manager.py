@@ -317,8 +317,6 @@ def _reaches(snapshot: Snapshot, watermark: int) -> bool:
 
 
 class ChangelogManager:
-    """Finds and reads changelogs that live on their own."""
-
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths

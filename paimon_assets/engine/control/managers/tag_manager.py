@@ -35,8 +35,6 @@ from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TAG_PREFIX, TablePa
 
 
 class TagManager:
-    """Tags of one branch of a table."""
-
     def __init__(self, file_io: FileIO, paths: TablePaths, *, clock: Clock | None = None) -> None:
         self._file_io = file_io
         self._paths = paths
@@ -157,8 +155,6 @@ _NEXT_SNAPSHOT = "nextSnapshot"
 
 
 class ConsumerManager:
-    """Consumers of one branch of a table."""
-
     def __init__(self, file_io: FileIO, paths: TablePaths, *, clock: Clock | None = None) -> None:
         self._file_io = file_io
         self._paths = paths

@@ -19,8 +19,6 @@ _TOKEN = "pageToken"  # noqa: S105  # because it is a query's name
 
 
 class RestApi:
-    """The requests of one catalog."""
-
     def __init__(self, client: HttpClient, prefix: str = "") -> None:
         self._client = client
         self._root = ("v1", *(part for part in prefix.split("/") if part))

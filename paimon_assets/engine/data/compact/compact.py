@@ -117,8 +117,6 @@ def _message(split: DataSplit, increment: CompactIncrement) -> CommitMessage:
 
 
 class _KeyedCompaction:
-    """The compaction of files with a primary key."""
-
     def __init__(
         self, context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
     ) -> None:

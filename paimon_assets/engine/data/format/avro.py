@@ -183,8 +183,6 @@ def _with_bytes(field: Any) -> Any:
 
 
 class AvroReader(FormatReader):
-    """One open Avro file."""
-
     title = "Avro"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
@@ -240,8 +238,6 @@ class AvroReader(FormatReader):
 
 
 class AvroWriter(FormatWriter):
-    """One Avro file being written."""
-
     def __init__(self, file: FileToWrite) -> None:
         self._record = avro_record(file.schema)
         self._shape = shape_of(self._record)

@@ -177,8 +177,6 @@ class FileToWrite:
 
 
 class FormatWriter(ABC):
-    """One data file being written."""
-
     _size = 0
     _sink: pa.NativeFile
 

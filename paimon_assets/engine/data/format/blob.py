@@ -34,8 +34,6 @@ _BATCH_BYTES = 64 * 1024 * 1024
 
 
 class BlobReader(FormatReader):
-    """One open blob file."""
-
     title = "blob"
 
     def _columns(self, file: FileToRead) -> pa.Schema:

@@ -162,8 +162,6 @@ _NO_ZONE = "Time zone file"
 
 
 class OrcReader(FormatReader):
-    """One open ORC file."""
-
     title = "ORC"
     has_footer = True
 
@@ -347,8 +345,6 @@ class OrcReader(FormatReader):
 
 
 class OrcWriter(FormatWriter):
-    """One ORC file being written."""
-
     def __init__(self, file: FileToWrite) -> None:
         options = file.options
         self._stored = pa.schema([changed_field(field, _stored_field) for field in file.schema])

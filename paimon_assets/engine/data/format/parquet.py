@@ -108,8 +108,6 @@ _ROWS_FOR_THREADS = 8192
 
 
 class ParquetReader(FormatReader):
-    """One open Parquet file."""
-
     title = "Parquet"
     has_footer = True
 
@@ -401,8 +399,6 @@ def _timestamps(column: Any) -> Iterator[Any]:
 
 
 class ParquetWriter(FormatWriter):
-    """One Parquet file being written."""
-
     def __init__(self, file: FileToWrite) -> None:
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options

@@ -78,8 +78,6 @@ class CountedRows(FormatReader):
 
 
 class TextReader(CountedRows):
-    """One open text file."""
-
     title = "text"
 
     def _columns(self, file: FileToRead) -> pa.Schema:
@@ -104,8 +102,6 @@ class TextReader(CountedRows):
 
 
 class CsvReader(CountedRows):
-    """One open CSV file."""
-
     title = "CSV"
 
     def _columns(self, file: FileToRead) -> pa.Schema:

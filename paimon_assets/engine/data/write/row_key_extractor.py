@@ -31,8 +31,6 @@ Numbers = npt.NDArray[np.int32]
 
 
 class RowBuckets(NamedTuple):
-    """The buckets of the rows of one batch."""
-
     partitions: list[bytes]
     """Serialized partitions, each once."""
     partition_ids: Numbers

@@ -200,8 +200,6 @@ class _Route:
 
 
 class _TableWrite:
-    """One call of `write_rows`."""
-
     def __init__(self, context: WriteContext, file_io: FileIO, threads: Threads) -> None:
         """Refuse tables and options that cannot be written, before a row is read."""
         schema, options = context.schema, context.schema.typed_options

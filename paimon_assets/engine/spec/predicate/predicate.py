@@ -401,8 +401,6 @@ def result_type(leaf: Applied, data_type: DataType, *, float_to_boolean: bool = 
 
 
 class Operator(StrEnum):
-    """An operator of an expression."""
-
     ADD = "+"
     SUBTRACT = "-"
     MULTIPLY = "*"
