@@ -22,15 +22,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    Predicate,
-    all_of,
-    any_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
@@ -92,10 +84,10 @@ class RunPartitions:
         place = np.minimum(np.searchsorted(ordered, codes), len(ordered) - 1)
         return np.where(ordered[place] == codes, numbers[place], -1)
 
-    def predicate(self) -> Predicate:
+    def predicate(self) -> pred.Predicate:
         """Return the condition of all these rows; without partitions it holds for none."""
         if not self.cells:
-            return In(self.fields[0].name, ())
+            return pred.In(self.fields[0].name, ())
         # What the column with the most values may hold is said once for each of the others' cells.
         widest = max(range(len(self.fields)), key=lambda number: len(self._indexes[number].spans))
         groups: dict[tuple[Span, ...], list[Span]] = {}
@@ -106,9 +98,9 @@ class RunPartitions:
         alternatives = []
         for others, spans in groups.items():
             parts = [_condition(field, [span]) for field, span in zip(rest, others, strict=True)]
-            joined = all_of([*parts, _condition(self.fields[widest], spans)])
+            joined = pred.all_of([*parts, _condition(self.fields[widest], spans)])
             alternatives += [joined] if joined is not None else []
-        return any_of(alternatives)
+        return pred.any_of(alternatives)
 
     def sql(self) -> str:
         """Return the same condition as Spark SQL; it is never null."""
@@ -332,17 +324,17 @@ def _window_bounds(
     return lower, upper
 
 
-def _condition(field: DataField, spans: Sequence[Span]) -> Predicate:
+def _condition(field: DataField, spans: Sequence[Span]) -> pred.Predicate:
     """Return the condition of any of some spans; windows that touch become one."""
     points = [span.lower for span in spans if span.upper is None]
-    alternatives: list[Predicate] = [In(field.name, tuple(points))] if points else []
+    alternatives: list[pred.Predicate] = [pred.In(field.name, tuple(points))] if points else []
     for window in _join([span for span in spans if span.upper is not None]):
         bounds = (
-            Comparison(field.name, CompareOp.GE, window.lower),
-            Comparison(field.name, CompareOp.LT, window.upper),
+            pred.Comparison(field.name, pred.CompareOp.GE, window.lower),
+            pred.Comparison(field.name, pred.CompareOp.LT, window.upper),
         )
-        alternatives.append(And(bounds))
-    return any_of(alternatives)
+        alternatives.append(pred.And(bounds))
+    return pred.any_of(alternatives)
 
 
 def _join(windows: Sequence[Span]) -> Iterator[Span]:
@@ -358,17 +350,17 @@ def _join(windows: Sequence[Span]) -> Iterator[Span]:
         yield current
 
 
-def _sql(predicate: Predicate, fields: Mapping[str, DataField]) -> str:
+def _sql(predicate: pred.Predicate, fields: Mapping[str, DataField]) -> str:
     """Return a predicate of `RunPartitions.predicate` as Spark SQL."""
     match predicate:
-        case In(field=name, literals=values):
+        case pred.In(field=name, literals=values):
             if not values:
                 return "false"
             listed = ", ".join(_sql_literal(fields[name], value) for value in values)
             return f"coalesce({_sql_name(name)} IN ({listed}), false)"
-        case Comparison(field=name, op=op, literal=value):
+        case pred.Comparison(field=name, op=op, literal=value):
             return f"coalesce({_sql_name(name)} {op} {_sql_literal(fields[name], value)}, false)"
-        case And(children=children):
+        case pred.And(children=children):
             return "(" + " AND ".join(_sql(child, fields) for child in children) + ")"
         case _:
             alternatives = getattr(predicate, "children", ())

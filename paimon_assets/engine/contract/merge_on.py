@@ -11,13 +11,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    Predicate,
-    all_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
@@ -97,21 +91,21 @@ class MergeOn:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise _refused(self.table, column.name, f"is {column.type}: {error}") from error
 
-    def predicate(self, rows: pa.Table) -> Predicate | None:
+    def predicate(self, rows: pa.Table) -> pred.Predicate | None:
         """Return a bound predicate that all rows pass which match a source row."""
-        parts: list[Predicate] = []
+        parts: list[pred.Predicate] = []
         for column in self.columns:
             name, values = column.name, rows.column(column.name)
             if name in self.partition_keys:
                 distinct: Any = values.unique().drop_null()
                 if 0 < len(distinct) <= _MOST_LISTED:
-                    parts.append(In(name, tuple(internals(distinct, column.type))))
+                    parts.append(pred.In(name, tuple(internals(distinct, column.type))))
                     continue
             if column.type.root in _ORDERED and values.null_count < len(values):
                 low, high = internals(pa.array(_ends(values), values.type), column.type)
-                parts.append(Comparison(name, CompareOp.GE, low))
-                parts.append(Comparison(name, CompareOp.LE, high))
-        return all_of(parts)
+                parts.append(pred.Comparison(name, pred.CompareOp.GE, low))
+                parts.append(pred.Comparison(name, pred.CompareOp.LE, high))
+        return pred.all_of(parts)
 
     def bounds(self, rows: pa.Table) -> pa.Table:
         """Return a few rows that have the same `predicate`, and like them null where all are."""

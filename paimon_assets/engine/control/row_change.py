@@ -38,19 +38,7 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Or,
-    Predicate,
-    StartsWith,
-    all_of,
-    any_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.data_types import TypeRoot
 
@@ -154,36 +142,36 @@ def _refuse(store: FileStore, verb: str, reason: str) -> NoReturn:
 _HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
-def complement(predicate: Predicate, schema: TableSchema) -> Predicate | None:
+def complement(predicate: pred.Predicate, schema: TableSchema) -> pred.Predicate | None:
     """Return a bound predicate that is true wherever `predicate` is not.
 
     None if there is no such predicate: of a prefix, a pattern or a function, of a comparison with
     null, and of comparisons of floating point, because NaN is in no statistics.
     """
     match predicate:
-        case And(children=children):
+        case pred.And(children=children):
             parts = _all(children, schema)
-            return None if parts is None else any_of(parts)
-        case Or(children=children):
+            return None if parts is None else pred.any_of(parts)
+        case pred.Or(children=children):
             parts = _all(children, schema)
-            return None if parts is None else all_of(parts)
-        case IsNull(field=name, negated=negated):
-            return IsNull(name, negated=not negated)
-        case StartsWith() | Like() | Applied():
+            return None if parts is None else pred.all_of(parts)
+        case pred.IsNull(field=name, negated=negated):
+            return pred.IsNull(name, negated=not negated)
+        case pred.StartsWith() | pred.Like() | pred.Applied():
             return None
-        case Comparison(field=name, op=op, literal=literal):
+        case pred.Comparison(field=name, op=op, literal=literal):
             if literal is None or schema.column(name).type.root in _HAS_NAN:
                 return None
-            return Or((Comparison(name, op.negated, literal), IsNull(name)))
-        case In(field=name, literals=literals, negated=negated):
+            return pred.Or((pred.Comparison(name, op.negated, literal), pred.IsNull(name)))
+        case pred.In(field=name, literals=literals, negated=negated):
             if None in literals or schema.column(name).type.root in _HAS_NAN:
                 return None
-            return Or((In(name, literals, negated=not negated), IsNull(name)))
+            return pred.Or((pred.In(name, literals, negated=not negated), pred.IsNull(name)))
         case _:
             assert_never(predicate)
 
 
-def _all(children: Iterable[Predicate], schema: TableSchema) -> list[Predicate] | None:
+def _all(children: Iterable[pred.Predicate], schema: TableSchema) -> list[pred.Predicate] | None:
     parts = [complement(child, schema) for child in children]
     known = [part for part in parts if part is not None]
     return known if len(known) == len(parts) else None
@@ -213,7 +201,7 @@ class RowChangePlan:
 
 
 def plan_row_change(
-    store: FileStore, snapshot: Snapshot, predicate: Predicate | None, *, deletes: bool
+    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, deletes: bool
 ) -> RowChangePlan:
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
@@ -256,7 +244,9 @@ def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None
         check_row_changes(store, FileStoreScan(store).live_files(snapshot), operation)
 
 
-def _plan_keyed(store: FileStore, snapshot: Snapshot, predicate: Predicate | None) -> RowChangePlan:
+def _plan_keyed(
+    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None
+) -> RowChangePlan:
     check_settled(store, snapshot)
     # Rows of a fallback branch are none of this table's.
     own = store.with_options({opt.SCAN_FALLBACK_BRANCH.key: ""})

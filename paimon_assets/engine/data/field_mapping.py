@@ -20,18 +20,7 @@ from paimon_assets.engine.data.casting.casting import CastSettings, cast_column,
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-    all_of,
-    conjuncts,
-    rename,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import (
     SEQUENCE_NUMBER,
     VALUE_KIND,
@@ -147,7 +136,7 @@ class FieldMapping:
         """The file's columns to decode, as its schema declares them."""
         return tuple({source.name: source for source in self.sources if source}.values())
 
-    def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
+    def file_predicate(self, predicate: pred.Predicate | None) -> pred.Predicate | None:
         """Weaken a predicate on `fields` to one on the file's own columns and types.
 
         Conjuncts on columns that the file lacks or has in another type are left out. Only widened
@@ -159,9 +148,9 @@ class FieldMapping:
             for target, source in zip(self.fields, self.sources, strict=True)
             if source is not None and not (self.cuts_times and target.type.root in TIMESTAMP_ROOTS)
         }
-        pushed = all_of(part for part in conjuncts(predicate) if _is_pushable(part, held))
+        pushed = pred.all_of(part for part in pred.conjuncts(predicate) if _is_pushable(part, held))
         names = {name: source.name for name, (source, _) in held.items()}
-        return None if pushed is None else rename(pushed, names)
+        return None if pushed is None else pred.rename(pushed, names)
 
     def check_columns(self, present: Collection[str]) -> None:
         """Check that the file has every column of its schema."""
@@ -302,11 +291,11 @@ def _coarsen(column: Any, arrow_type: Any) -> Any:
 _UNIT_NAMES: Mapping[str, Any] = {"s": "second", "ms": "millisecond", "us": "microsecond"}
 
 
-def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]]) -> bool:
+def _is_pushable(part: pred.Predicate, held: Mapping[str, tuple[DataField, DataField]]) -> bool:
     """Whether a part of a predicate passes the same rows before the file's columns are cast."""
-    if isinstance(part, And | Or):
+    if isinstance(part, pred.And | pred.Or):
         return all(_is_pushable(child, held) for child in part.children)
-    if isinstance(part, Applied) or part.field not in held:
+    if isinstance(part, pred.Applied) or part.field not in held:
         return False
     source, target = (column.type for column in held[part.field])
     if same_type(source, target):
@@ -314,11 +303,11 @@ def _is_pushable(part: Predicate, held: Mapping[str, tuple[DataField, DataField]
     if not is_widened_integer(source, target):
         return False
     match part:
-        case IsNull():
+        case pred.IsNull():
             return True
-        case Comparison(literal=literal):
+        case pred.Comparison(literal=literal):
             return holds_integer(source, literal)
-        case In(literals=literals):
+        case pred.In(literals=literals):
             return all(holds_integer(source, literal) for literal in literals)
         case _:
             return False

@@ -55,16 +55,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
-from paimon_assets.engine.spec.predicate.predicate import (
-    Assignment,
-    ColumnValue,
-    Expression,
-    LiteralValue,
-    Operation,
-    Operator,
-    SourceValue,
-    fields_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 Longs = npt.NDArray[np.int64]
@@ -72,11 +63,11 @@ Flags = npt.NDArray[np.bool_]
 
 _ROWS_AT_ONCE = 131_072
 """Rows to look up at once, at least; more if there are more source rows."""
-_CHECKED: Mapping[Operator, Callable[[Any, Any], Any]] = {
-    Operator.ADD: pc.add_checked,
-    Operator.SUBTRACT: pc.subtract_checked,
-    Operator.MULTIPLY: pc.multiply_checked,
-    Operator.DIVIDE: pc.divide_checked,
+_CHECKED: Mapping[pred.Operator, Callable[[Any, Any], Any]] = {
+    pred.Operator.ADD: pc.add_checked,
+    pred.Operator.SUBTRACT: pc.subtract_checked,
+    pred.Operator.MULTIPLY: pc.multiply_checked,
+    pred.Operator.DIVIDE: pc.divide_checked,
 }
 
 
@@ -106,7 +97,7 @@ class _Matcher:
 
     def __init__(self, change: RowChange) -> None:
         self._change = change
-        self.columns = fields_of(change.read.predicate) | set(change.on)
+        self.columns = pred.fields_of(change.read.predicate) | set(change.on)
         """The columns by which rows match."""
         self.source: pa.RecordBatch | None = None
         """The source rows; None if a predicate alone decides."""
@@ -206,7 +197,7 @@ def match_keys(
 class _Update:
     """The assignments of an update or merge."""
 
-    def __init__(self, change: RowChange, assignments: Sequence[Assignment]) -> None:
+    def __init__(self, change: RowChange, assignments: Sequence[pred.Assignment]) -> None:
         self._table, self._schema = change.read.table, change.write.schema
         self._assignments = assignments
         new = frozenset(each.column for each in assignments)
@@ -231,10 +222,10 @@ class _Update:
         return result
 
     def _values(
-        self, assignment: Assignment, rows: pa.RecordBatch, source: pa.RecordBatch | None
+        self, assignment: pred.Assignment, rows: pa.RecordBatch, source: pa.RecordBatch | None
     ) -> Any:
         target, expression = self._schema.column(assignment.column), assignment.expression
-        if isinstance(expression, LiteralValue):
+        if isinstance(expression, pred.LiteralValue):
             arrow_type = to_arrow_type(target.type)
             value: Any = expression.value
             scalar: Any = pa.scalar(None, arrow_type)
@@ -256,40 +247,42 @@ class _Update:
             ) from error
 
 
-def _evaluate(expression: Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> Any:
+def _evaluate(
+    expression: pred.Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None
+) -> Any:
     """Return the values of an expression, as an Arrow array or, for a constant, a scalar."""
     match expression:
-        case ColumnValue(name=name):
+        case pred.ColumnValue(name=name):
             return rows.column(name)
-        case SourceValue(name=name):
+        case pred.SourceValue(name=name):
             if source is None:
                 raise ValueError(f"there is no source with a column '{name}'")
             return source.column(name)
-        case LiteralValue(value=value):
+        case pred.LiteralValue(value=value):
             constant: Any = value
             return pa.scalar(constant)
-        case Operation(operator=operator, operands=operands):
+        case pred.Operation(operator=operator, operands=operands):
             values = [_evaluate(each, rows, source) for each in operands]
             return _apply(operator, values, operands)
         case _:
             assert_never(expression)
 
 
-def _apply(operator: Operator, values: list[Any], operands: Sequence[Expression]) -> Any:
-    if operator is Operator.ROUND:
+def _apply(operator: pred.Operator, values: list[Any], operands: Sequence[pred.Expression]) -> Any:
+    if operator is pred.Operator.ROUND:
         digits = values[1].as_py() if len(values) > 1 else 0
         return pc.round(values[0], ndigits=digits, round_mode="half_towards_infinity")
     pairs = list(zip(values, operands, strict=True))
-    types = [value.type for value, operand in pairs if not isinstance(operand, LiteralValue)]
+    types = [value.type for value, operand in pairs if not isinstance(operand, pred.LiteralValue)]
     if types:
         target = next(filter(pat.is_floating, types), types[0])
         values = [_typed_operand(value, operand, target) for value, operand in pairs]
     match operator:
-        case Operator.CONCAT:
+        case pred.Operator.CONCAT:
             return pc.binary_join_element_wise(*values, "")
-        case Operator.COALESCE:
+        case pred.Operator.COALESCE:
             return pc.coalesce(*values)
-        case Operator.DIVIDE if all(pat.is_integer(value.type) for value in values):
+        case pred.Operator.DIVIDE if all(pat.is_integer(value.type) for value in values):
             values = [value.cast(pa.float64()) for value in values]
         case _:
             pass
@@ -299,9 +292,9 @@ def _apply(operator: Operator, values: list[Any], operands: Sequence[Expression]
     return result
 
 
-def _typed_operand(value: Any, operand: Expression, target: Any) -> Any:
+def _typed_operand(value: Any, operand: pred.Expression, target: Any) -> Any:
     """Cast a literal to the type of the other operands, as far as nothing relevant is lost."""
-    if not isinstance(operand, LiteralValue):
+    if not isinstance(operand, pred.LiteralValue):
         return value
     literal: Any = operand.value
     if literal is None:

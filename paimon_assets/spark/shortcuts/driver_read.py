@@ -25,14 +25,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS, parse_memory
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    Predicate,
-    conjuncts,
-    only_on,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.python_rows import is_large_to_spark, row_bytes
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
@@ -69,7 +62,7 @@ def read_on_driver(
         rows = sum(split.row_count for split in splits)
         if rows * row_bytes(context.fields) > _HELD_BYTES:
             return None
-    elif not any(map(_is_lookup, conjuncts(context.predicate))):
+    elif not any(map(_is_lookup, pred.conjuncts(context.predicate))):
         return None
     if not is_driver_read(session, context, splits):
         return None
@@ -91,7 +84,7 @@ def read_keys_on_driver(
     """
     schema, keys = to_spark_schema(context.fields), context.schema.trimmed_primary_keys
     if (
-        only_on(context.predicate, keys) is None
+        pred.only_on(context.predicate, keys) is None
         or is_connect(session)
         or any(
             scheme_of(split.path_of(file)) != "file"
@@ -133,11 +126,11 @@ def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) ->
     return pa.Table.from_batches(few, schema)
 
 
-def _is_lookup(part: Predicate) -> bool:
+def _is_lookup(part: pred.Predicate) -> bool:
     """Whether a filter looks for single values, which few rows have, and not for a range."""
-    if isinstance(part, Comparison):
-        return part.op is CompareOp.EQ
-    return isinstance(part, In) and not part.negated
+    if isinstance(part, pred.Comparison):
+        return part.op is pred.CompareOp.EQ
+    return isinstance(part, pred.In) and not part.negated
 
 
 def _is_flat(arrow_type: pa.DataType) -> bool:

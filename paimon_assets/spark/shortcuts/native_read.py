@@ -49,19 +49,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.partition import unescape
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    Comparison,
-    In,
-    IsNull,
-    Leaf,
-    Like,
-    Or,
-    Predicate,
-    StartsWith,
-    fields_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -169,7 +157,7 @@ def read_natively(
 def columns_fit(context: ReadContext) -> bool:
     """Whether both readers give the read's columns the same values."""
     schema = context.schema
-    asked = {*context.columns, *fields_of(context.predicate)}
+    asked = {*context.columns, *pred.fields_of(context.predicate)}
     if not context.columns or not asked <= schema.by_name.keys():
         return False
     needed = _needed_fields(context)
@@ -213,7 +201,7 @@ def _is_fine(leaf: DataType) -> bool:
 
 def _needed_fields(context: ReadContext) -> tuple[DataField, ...]:
     """Return the columns a read returns or filters by, in the order of the read first."""
-    filtered = sorted(fields_of(context.predicate) - set(context.columns))
+    filtered = sorted(pred.fields_of(context.predicate) - set(context.columns))
     return context.schema.columns((*context.columns, *filtered))
 
 
@@ -603,17 +591,17 @@ _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
 _LONG_BITS = 63
 
 
-def to_condition(predicate: Predicate, schema: TableSchema) -> str | None:
+def to_condition(predicate: pred.Predicate, schema: TableSchema) -> str | None:
     """Return Spark's SQL that is true for exactly the rows of a bound predicate, None if none is.
 
     What is not certain to agree for every value has none (`compares_as_spark`). It is one text: a
     column put together in Python asks the JVM a dozen times for each comparison.
     """
     match predicate:
-        case And(children=children) | Or(children=children):
+        case pred.And(children=children) | pred.Or(children=children):
             if len(children) > _MOST_PARTS:
                 return None
-            join = " AND " if isinstance(predicate, And) else " OR "
+            join = " AND " if isinstance(predicate, pred.And) else " OR "
             return _join([to_condition(child, schema) for child in children], join)
         case _:
             data_type = schema.column(predicate.field).type
@@ -625,22 +613,22 @@ def _join(parts: Sequence[str | None], separator: str) -> str | None:
     return f"({separator.join(known)})" if known and len(known) == len(parts) else None
 
 
-def _leaf(predicate: Leaf, data_type: DataType) -> str | None:
+def _leaf(predicate: pred.Leaf, data_type: DataType) -> str | None:
     column = quoted(predicate.field)
     match predicate:
-        case IsNull(negated=negated):
+        case pred.IsNull(negated=negated):
             return f"{column} IS NOT NULL" if negated else f"{column} IS NULL"
-        case StartsWith(prefix=prefix):
+        case pred.StartsWith(prefix=prefix):
             return f"startswith({column}, {_string(prefix)})"
-        case Like(pattern=pattern, negated=negated):
+        case pred.Like(pattern=pattern, negated=negated):
             return f"{column} {'NOT ' if negated else ''}LIKE {_string(pattern)}"
-        case Comparison(op=op, literal=literal):
+        case pred.Comparison(op=op, literal=literal):
             value = _literal(literal, data_type)
             return None if value is None else f"{column} {op.value} {value}"
-        case In(literals=literals, negated=negated):
+        case pred.In(literals=literals, negated=negated):
             values = _join([_literal(literal, data_type) for literal in literals], ", ")
             return None if values is None else f"{column} {'NOT IN' if negated else 'IN'} {values}"
-        case Applied():
+        case pred.Applied():
             return None
         case _:
             assert_never(predicate)

@@ -31,16 +31,7 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Leaf,
-    Or,
-    Predicate,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
 MAGIC = 1_493_475_289_347_502
@@ -113,7 +104,7 @@ def damaged_index(path: str, what: str) -> FormatError:
 
 
 def passing_rows(
-    data: bytes, predicate: Predicate, fields: Mapping[str, DataField], path: str
+    data: bytes, predicate: pred.Predicate, fields: Mapping[str, DataField], path: str
 ) -> BitMap | None:
     """Return the rows of a file that may pass; None if the index rules nothing out."""
     indexes = decode_file_index(data, path)
@@ -124,7 +115,7 @@ def passing_rows(
 
 
 def has_passing_rows(
-    data: bytes, predicate: Predicate, fields: Mapping[str, DataField], path: str
+    data: bytes, predicate: pred.Predicate, fields: Mapping[str, DataField], path: str
 ) -> bool:
     """Whether some row of a file may pass; arguments and errors as `passing_rows`."""
     rows = passing_rows(data, predicate, fields, path)
@@ -132,15 +123,15 @@ def has_passing_rows(
 
 
 def _passing(
-    predicate: Predicate, indexes: Indexes, fields: Mapping[str, DataField]
+    predicate: pred.Predicate, indexes: Indexes, fields: Mapping[str, DataField]
 ) -> BitMap | None:
     match predicate:
-        case And(children=children):
+        case pred.And(children=children):
             known = [
                 rows for child in children if (rows := _passing(child, indexes, fields)) is not None
             ]
             return reduce(BitMap.intersection, known) if known else None
-        case Or(children=children):
+        case pred.Or(children=children):
             union = BitMap()
             for child in children:
                 rows = _passing(child, indexes, fields)
@@ -160,7 +151,7 @@ def _passing(
             return reduce(BitMap.intersection, known) if known else None
 
 
-def _by_index(leaf: Leaf, index_type: str, data: bytes, data_type: DataType) -> BitMap | None:
+def _by_index(leaf: pred.Leaf, index_type: str, data: bytes, data_type: DataType) -> BitMap | None:
     """Ask one index; those of types that are not known here say nothing."""
     wanted = _wanted(leaf)
     match index_type:
@@ -172,14 +163,14 @@ def _by_index(leaf: Leaf, index_type: str, data: bytes, data_type: DataType) -> 
             index = BitmapIndex.of(data, data_type)
         case _:
             return None
-    if isinstance(leaf, IsNull):
+    if isinstance(leaf, pred.IsNull):
         return index.present if leaf.negated else index.nulls
     if wanted is not None:
         return index.holding(wanted)
     match leaf:
-        case Comparison(op=CompareOp.NE, literal=literal):
+        case pred.Comparison(op=pred.CompareOp.NE, literal=literal):
             unwanted: tuple[Any, ...] = (literal,)
-        case In(literals=literals, negated=True):
+        case pred.In(literals=literals, negated=True):
             unwanted = literals
         case _:
             return None
@@ -189,12 +180,12 @@ def _by_index(leaf: Leaf, index_type: str, data: bytes, data_type: DataType) -> 
     return None if held is None else index.present - held
 
 
-def _wanted(leaf: Leaf) -> tuple[Any, ...] | None:
+def _wanted(leaf: pred.Leaf) -> tuple[Any, ...] | None:
     """Return the literals of which a row must equal one; None if there is no such rule."""
     match leaf:
-        case Comparison(op=CompareOp.EQ, literal=literal):
+        case pred.Comparison(op=pred.CompareOp.EQ, literal=literal):
             return () if literal is None else (literal,)
-        case In(literals=literals, negated=False):
+        case pred.In(literals=literals, negated=False):
             return tuple(literal for literal in literals if literal is not None)
         case _:
             return None

@@ -37,17 +37,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
 )
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    Or,
-    Predicate,
-    fields_of,
-    only_on,
-    rename,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
@@ -72,14 +62,14 @@ class FilePruning:
     def __init__(
         self,
         schema: TableSchema,
-        predicate: Predicate | None,
+        predicate: pred.Predicate | None,
         schema_of: Callable[[int], TableSchema | None],
     ) -> None:
         self._schema = schema
         self._schema_of = schema_of
         self._partitions = PartitionValues(schema)
         self._predicate = predicate
-        self._key_predicate = only_on(predicate, schema.trimmed_primary_keys)
+        self._key_predicate = pred.only_on(predicate, schema.trimmed_primary_keys)
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[Any, ...], _StatsLayout] = {}
@@ -99,7 +89,7 @@ class FilePruning:
                 if entry.file.file_name in joined or self._value_may_match(entry)
             ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
-        if not fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
+        if not pred.fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
             return list(entries)
         buckets = by_bucket(entries).values()
         needed = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
@@ -126,7 +116,9 @@ class FilePruning:
     def shows_match(self, file: DataFileMeta) -> bool:
         """Whether statistics say that a row may pass; False if they say nothing of a column."""
         bounds = self._value_bounds(file)
-        if any(bounds.get(name, UNKNOWN).minimum is None for name in fields_of(self._predicate)):
+        if any(
+            bounds.get(name, UNKNOWN).minimum is None for name in pred.fields_of(self._predicate)
+        ):
             return False
         return may_match(self._predicate, lambda column: bounds[column])
 
@@ -153,10 +145,10 @@ class FilePruning:
             and column.id in source.by_id
             and same_type(source.by_id[column.id].type, column.type)
         }
-        predicate = only_on(self._predicate, held)
+        predicate = pred.only_on(self._predicate, held)
         if predicate is None:
             return True
-        predicate = rename(predicate, {name: field.name for name, field in held.items()})
+        predicate = pred.rename(predicate, {name: field.name for name, field in held.items()})
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:
@@ -223,13 +215,17 @@ def _sort(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _columns_where_nan_passes(predicate: Predicate | None, schema: TableSchema) -> frozenset[str]:
+def _columns_where_nan_passes(
+    predicate: pred.Predicate | None, schema: TableSchema
+) -> frozenset[str]:
     """Return the float columns compared by <> or NOT IN: NaN passes but is in no statistics."""
     match predicate:
-        case And(children=children) | Or(children=children):
+        case pred.And(children=children) | pred.Or(children=children):
             parts = (_columns_where_nan_passes(child, schema) for child in children)
             return frozenset().union(*parts)
-        case Comparison(field=field, op=CompareOp.NE) | In(field=field, negated=True):
+        case (
+            pred.Comparison(field=field, op=pred.CompareOp.NE) | pred.In(field=field, negated=True)
+        ):
             is_float = schema.column(field).type.root in _HAS_NAN
             return frozenset({field}) if is_float else frozenset()
         case _:

@@ -34,14 +34,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import BUCKET_FUNCTION
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    Predicate,
-    conjuncts,
-    only_on,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import TypeRoot
@@ -76,7 +69,7 @@ _TWO_ZEROS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 class BucketPruning:
     """Decides by (bucket, total buckets); without a usable predicate everything passes."""
 
-    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+    def __init__(self, schema: TableSchema, predicate: pred.Predicate | None) -> None:
         self._function = schema.typed_options.get(BUCKET_FUNCTION)
         self._keys = _bucket_keys(schema, predicate)
         self._types = [field.type for field in schema.columns(schema.bucket_keys)]
@@ -102,7 +95,9 @@ class BucketPruning:
         return bucket in self._buckets[total_buckets]
 
 
-def _bucket_keys(schema: TableSchema, predicate: Predicate | None) -> list[tuple[Any, ...]] | None:
+def _bucket_keys(
+    schema: TableSchema, predicate: pred.Predicate | None
+) -> list[tuple[Any, ...]] | None:
     """Return the bucket keys a row must have one of, None if they are not known."""
     names = schema.bucket_keys
     if predicate is None or not names or schema.bucket_mode is not BucketMode.HASH_FIXED:
@@ -110,11 +105,11 @@ def _bucket_keys(schema: TableSchema, predicate: Predicate | None) -> list[tuple
     if any(field.type.root in _TWO_ZEROS for field in schema.columns(names)):
         return None
     choices: dict[str, tuple[Any, ...]] = {}
-    for part in conjuncts(predicate):
+    for part in pred.conjuncts(predicate):
         match part:
-            case Comparison(field=field, op=CompareOp.EQ, literal=literal):
+            case pred.Comparison(field=field, op=pred.CompareOp.EQ, literal=literal):
                 choices[field] = (literal,)
-            case In(field=field, literals=literals, negated=False):
+            case pred.In(field=field, literals=literals, negated=False):
                 choices.setdefault(field, literals)
             case _:
                 continue
@@ -144,7 +139,7 @@ class FileStoreScan:
     def needed_files(
         self,
         snapshot: Snapshot,
-        predicate: Predicate | None = None,
+        predicate: pred.Predicate | None = None,
         *,
         min_level: int = 0,
         merges_partitions: bool = False,
@@ -163,7 +158,7 @@ class FileStoreScan:
         return self._needed(seen, predicate, merges_partitions=merges_partitions)
 
     def added_files(
-        self, manifest_lists: Iterable[str], predicate: Predicate | None = None
+        self, manifest_lists: Iterable[str], predicate: pred.Predicate | None = None
     ) -> list[ManifestEntry]:
         """Return the files that lists of single snapshots add, in order, even if deleted since."""
         check_readable(self._store.label, self._store.schema)
@@ -174,7 +169,7 @@ class FileStoreScan:
     def _needed(
         self,
         entries: list[ManifestEntry],
-        predicate: Predicate | None,
+        predicate: pred.Predicate | None,
         *,
         merges_partitions: bool = False,
     ) -> list[ManifestEntry]:
@@ -185,25 +180,25 @@ class FileStoreScan:
             store.refuse_retyped("read", schema_ids)
         elif store.retyped_schemas(schema_ids):
             # A newer row of a key may lie in another bucket, so no value rules a file out.
-            predicate = only_on(predicate, store.schema.trimmed_primary_keys)
+            predicate = pred.only_on(predicate, store.schema.trimmed_primary_keys)
         return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
 
     def partitions(
-        self, snapshot: Snapshot, predicate: Predicate | None = None
+        self, snapshot: Snapshot, predicate: pred.Predicate | None = None
     ) -> frozenset[bytes]:
         """Return the partitions that hold files and may match."""
-        on_partition = only_on(predicate, self._store.schema.partition_keys)
+        on_partition = pred.only_on(predicate, self._store.schema.partition_keys)
         metas = self._store.manifests.manifests_of(snapshot)
         live = self._filtered_entries(metas, on_partition)
         return frozenset(entry.partition for entry in live)
 
     def _filtered_entries(
-        self, metas: Iterable[ManifestFileMeta], predicate: Predicate | None
+        self, metas: Iterable[ManifestFileMeta], predicate: pred.Predicate | None
     ) -> list[ManifestEntry]:
         """Return the live entries of partitions and buckets that may match."""
         store = self._store
         partitions = store.partitions
-        on_partition = only_on(predicate, store.schema.partition_keys)
+        on_partition = pred.only_on(predicate, store.schema.partition_keys)
         partition_may_match = cache(partial(partitions.may_match, on_partition))
         buckets = BucketPruning(store.schema, predicate)
         if buckets.is_active and store.schema.id > 0:

@@ -19,14 +19,7 @@ from typing import NoReturn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    Or,
-    Predicate,
-    bind,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
@@ -344,7 +337,7 @@ _FIRST_MILLIS = 1_000_000_000_000
 """A BIGINT from here on counts milliseconds, below seconds."""
 
 
-def expired_rows(schema: TableSchema, now_ms: int) -> Predicate | None:
+def expired_rows(schema: TableSchema, now_ms: int) -> pred.Predicate | None:
     """Return the (bound) predicate of the rows that are too old, None if rows never are.
 
     `now_ms` is in UTC. Java drops such rows in every compaction; here only those to the top level
@@ -361,25 +354,25 @@ def expired_rows(schema: TableSchema, now_ms: int) -> Predicate | None:
         _refuse_expiry("needs", f"'{time}', the column of the rows' time")
     if name not in schema.by_name:
         _refuse_expiry("is by", f"column '{name}', which the table does not have")
-    return bind(_below(schema.by_name[name], now_ms // 1000 - age_ms // 1000), schema)
+    return pred.bind(_below(schema.by_name[name], now_ms // 1000 - age_ms // 1000), schema)
 
 
-def _below(column: DataField, oldest: int) -> Predicate:
+def _below(column: DataField, oldest: int) -> pred.Predicate:
     """Return the predicate of times before `oldest`, in seconds since 1970."""
     name = column.name
     root = column.type.root
     if root is TypeRoot.INT:
-        return Comparison(name, CompareOp.LT, oldest)
+        return pred.Comparison(name, pred.CompareOp.LT, oldest)
     if root is TypeRoot.BIGINT:
         in_millis = (
-            Comparison(name, CompareOp.GE, _FIRST_MILLIS),
-            Comparison(name, CompareOp.LT, oldest * 1000),
+            pred.Comparison(name, pred.CompareOp.GE, _FIRST_MILLIS),
+            pred.Comparison(name, pred.CompareOp.LT, oldest * 1000),
         )
-        return Or((Comparison(name, CompareOp.LT, oldest), And(in_millis)))
+        return pred.Or((pred.Comparison(name, pred.CompareOp.LT, oldest), pred.And(in_millis)))
     if root in TIMESTAMP_ROOTS:
         zone = None if root is TypeRoot.TIMESTAMP else dt.UTC  # Java takes both for UTC
         instant = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(seconds=oldest)
-        return Comparison(name, CompareOp.LT, instant)
+        return pred.Comparison(name, pred.CompareOp.LT, instant)
     return _refuse_expiry(
         "is by", f"column '{name}' of type {column.type}, not INT, BIGINT or TIMESTAMP"
     )

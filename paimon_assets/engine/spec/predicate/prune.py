@@ -8,20 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Or,
-    Predicate,
-    StartsWith,
-    like_prefix,
-    like_regex,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +44,31 @@ def exactly(value: Any) -> Bounds:
     return Bounds(minimum=value, maximum=value, null_count=0, row_count=1, is_exact=True)
 
 
-def may_match(predicate: Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
+def may_match(predicate: pred.Predicate | None, bounds_of: Callable[[str], Bounds]) -> bool:
     """Whether some row within the bounds might pass a bound predicate."""
     match predicate:
-        case None | Applied():  # a function may return anything
+        case None | pred.Applied():  # a function may return anything
             return True
-        case And(children=children):
+        case pred.And(children=children):
             return all(may_match(child, bounds_of) for child in children)
-        case Or(children=children):
+        case pred.Or(children=children):
             return any(may_match(child, bounds_of) for child in children)
-        case IsNull(field=field, negated=negated):
+        case pred.IsNull(field=field, negated=negated):
             bounds = bounds_of(field)
             return not bounds.all_null if negated else not bounds.no_null
-        case Comparison(field=field, op=op, literal=literal):
+        case pred.Comparison(field=field, op=op, literal=literal):
             return _comparison_may_match(op, literal, bounds_of(field))
-        case In(field=field, literals=literals, negated=negated):
+        case pred.In(field=field, literals=literals, negated=negated):
             return _in_may_match(literals, bounds_of(field), negated=negated)
-        case StartsWith(field=field, prefix=prefix):
+        case pred.StartsWith(field=field, prefix=prefix):
             return _prefix_may_match(prefix, bounds_of(field))
-        case Like(field=field, pattern=pattern, negated=negated):
+        case pred.Like(field=field, pattern=pattern, negated=negated):
             bounds = bounds_of(field)
             if bounds.is_exact and not bounds.all_null:
-                return (like_regex(pattern).fullmatch(bounds.minimum) is None) is negated
+                return (pred.like_regex(pattern).fullmatch(bounds.minimum) is None) is negated
             if negated:
                 return not bounds.all_null
-            return _prefix_may_match(like_prefix(pattern), bounds)
+            return _prefix_may_match(pred.like_prefix(pattern), bounds)
         case _:
             assert_never(predicate)
 
@@ -94,7 +81,7 @@ def _prefix_may_match(prefix: str, bounds: Bounds) -> bool:
     return above and below
 
 
-def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
+def _comparison_may_match(op: pred.CompareOp, literal: Any, bounds: Bounds) -> bool:
     if bounds.all_null or literal is None:
         return False
     low, high = bounds.minimum, bounds.maximum
@@ -107,17 +94,17 @@ def _comparison_may_match(op: CompareOp, literal: Any, bounds: Bounds) -> bool:
         # Bounds neither distinguish the zeros, nor count NaN, which is unlike itself.
         return True
     match op:
-        case CompareOp.EQ:
+        case pred.CompareOp.EQ:
             return (low is None or low <= literal) and (high is None or high >= literal)
-        case CompareOp.NE:
+        case pred.CompareOp.NE:
             return not (low is not None and low == high == literal)
-        case CompareOp.LT:
+        case pred.CompareOp.LT:
             return low is None or low < literal
-        case CompareOp.LE:
+        case pred.CompareOp.LE:
             return low is None or low <= literal
-        case CompareOp.GT:
+        case pred.CompareOp.GT:
             return high is None or high > literal
-        case CompareOp.GE:
+        case pred.CompareOp.GE:
             return high is None or high >= literal
         case _:
             assert_never(op)
@@ -136,7 +123,9 @@ def _in_may_match(literals: tuple[Any, ...], bounds: Bounds, *, negated: bool) -
     if bounds.all_null:
         return False
     if not negated:
-        return any(_comparison_may_match(CompareOp.EQ, literal, bounds) for literal in literals)
+        return any(
+            _comparison_may_match(pred.CompareOp.EQ, literal, bounds) for literal in literals
+        )
     if any(literal is None for literal in literals):
         return False
     low = bounds.minimum

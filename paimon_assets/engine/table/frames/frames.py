@@ -24,15 +24,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.contract.executor import Executor, TakingExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Predicate,
-    all_of,
-    any_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.words import printable, sample
 from paimon_assets.engine.table.frames.arrow_filter import is_comparable
@@ -47,15 +39,15 @@ from paimon_assets.engine.table.frames.object_columns import (
 from paimon_assets.lazy_door import FRAME_MODULES
 
 
-def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
+def weaker_filter(polars: Any, expression: Any) -> pred.Predicate | None:
     """Return a filter that is true wherever a polars Expr is; None if there is none."""
     parts = expression.meta.pop()[::-1]
     match parts:
         case [left, right] if expression.meta.eq(left & right):
-            return all_of(weaker_filter(polars, side) for side in parts)
+            return pred.all_of(weaker_filter(polars, side) for side in parts)
         case [left, right] if expression.meta.eq(left | right):
             sides = [weaker_filter(polars, side) for side in parts]
-            return any_of([side for side in sides if side]) if None not in sides else None
+            return pred.any_of([side for side in sides if side]) if None not in sides else None
         case [left, right] if left.meta.is_column() and right.meta.is_literal():
             return _comparison(polars, expression, left, right, is_mirrored=False)
         case [left, right] if left.meta.is_literal() and right.meta.is_column():
@@ -63,15 +55,19 @@ def weaker_filter(polars: Any, expression: Any) -> Predicate | None:
         case [column] if column.meta.is_column():
             name = column.meta.output_name()
             if expression.meta.eq(column.is_null()):
-                return IsNull(name)
-            return IsNull(name, negated=True) if expression.meta.eq(column.is_not_null()) else None
+                return pred.IsNull(name)
+            return (
+                pred.IsNull(name, negated=True)
+                if expression.meta.eq(column.is_not_null())
+                else None
+            )
         case _:
             return None
 
 
 def _comparison(
     polars: Any, expression: Any, column: Any, literal: Any, *, is_mirrored: bool
-) -> Predicate | None:
+) -> pred.Predicate | None:
     name, value = column.meta.output_name(), polars.select(literal).to_series()
     values = value.to_list()
     if len(values) == 1 and isinstance(values[0], list):
@@ -79,11 +75,11 @@ def _comparison(
     if not all(one is not None and is_comparable(one) for one in values):
         return None
     if not is_mirrored and expression.meta.eq(column.is_in(literal)):
-        return In(name, tuple(values))
+        return pred.In(name, tuple(values))
     sides = (literal, column) if is_mirrored else (column, literal)
-    for op in CompareOp:
+    for op in pred.CompareOp:
         if len(values) == 1 and expression.meta.eq(op.compare(*sides)):
-            return Comparison(name, op.mirrored if is_mirrored else op, values[0])
+            return pred.Comparison(name, op.mirrored if is_mirrored else op, values[0])
     return None
 
 
@@ -123,7 +119,7 @@ def frame_kind(annotation: object) -> FrameKind:
     )
 
 
-Batches = Callable[[Sequence[str] | None, Predicate | None], pa.RecordBatchReader]
+Batches = Callable[[Sequence[str] | None, pred.Predicate | None], pa.RecordBatchReader]
 """Reads columns by name (all for None) of at least the rows for which a filter is true (all for
 None); may be called again."""
 
@@ -431,7 +427,7 @@ class FrameReads(FrameResults):
     def narrowed(
         self,
         columns: Sequence[str] | None,
-        predicate: Predicate | None,
+        predicate: pred.Predicate | None,
         executor: Executor[Any] | None = None,
     ) -> pa.RecordBatchReader:
         """Read some columns, and at least the rows for which a filter is true."""

@@ -12,12 +12,7 @@ import pyarrow as pa
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.predicate.predicate import (
-    Expression,
-    Predicate,
-    bind,
-    bind_assignments,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_sql import (
@@ -188,13 +183,13 @@ class Runner:
 
 def plain_change(
     schema: TableSchema, statement: Delete | Update
-) -> tuple[Predicate | None, Mapping[str, Expression]]:
+) -> tuple[pred.Predicate | None, Mapping[str, pred.Expression]]:
     """Return the predicate and the values of a change, if this engine computes them."""
     own = qualifiers(statement.table, statement.alias)
     where = None
     if statement.where is not None:
         where = parse_where(without_qualifiers(statement.where, own), SparkSql)
-        bind(where, schema)
+        pred.bind(where, schema)
     values = {}
     for path, text in statement.assignments if isinstance(statement, Update) else ():
         if len(path) > 1 and path[:-1] not in own:
@@ -202,7 +197,7 @@ def plain_change(
         if path[-1] in values:
             raise InvalidInputError(f"Column '{path[-1]}' is set twice.", kind="statement")
         values[path[-1]] = parse_expression(without_qualifiers(text, own), SparkSql)
-    bind_assignments(values, schema)
+    pred.bind_assignments(values, schema)
     return where, values
 
 
