@@ -44,9 +44,8 @@ MANIFESTS = columns(
 )
 PARTITIONS = columns(
     "partition STRING, record_count BIGINT, file_size_in_bytes BIGINT, file_count BIGINT, "
-    "last_update_time TIMESTAMP(3), created_at TIMESTAMP(3), created_by STRING, "
-    "updated_by STRING, options STRING, total_buckets INT, done BOOLEAN, "
-    "deleted_record_count BIGINT"
+    "last_update_time TIMESTAMP(3), created_at TIMESTAMP(3), created_by STRING, updated_by STRING, "
+    "options STRING, total_buckets INT, done BOOLEAN, deleted_record_count BIGINT"
 )
 BUCKETS = columns(
     "partition STRING, bucket INT, record_count BIGINT, file_size_in_bytes BIGINT, "
