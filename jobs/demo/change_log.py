@@ -113,14 +113,7 @@ def derive_changes(flights: pd.DataFrame) -> pa.Table:
 
 
 def split_into_files(changes: pa.Table, files: int) -> Iterator[pa.Table]:
-    """Cut the log into equal files, in the order in which the files arrive.
-
-    A file may overtake up to three that were written before it.
-
-    Args:
-        changes: As `derive_changes` returns them.
-        files: How many; the last may be shorter.
-    """
+    """Cut the log into files in order of arrival; one may overtake three written before it."""
     random = np.random.default_rng(SEED)
     size = -(-changes.num_rows // files)
     places = np.arange(files) + random.uniform(0, 4, files)

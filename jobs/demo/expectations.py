@@ -77,13 +77,7 @@ def without_padding(files: Sequence[Path]) -> int:
 
 
 def difference(actual: pa.Table, expected: pd.DataFrame, key: Sequence[str] = KEY) -> str | None:
-    """Say how a table differs from what is expected; None where every row and column agrees.
-
-    Args:
-        actual: What a reader returned, in any order.
-        expected: The same columns in any order.
-        key: The columns that identify a row.
-    """
+    """Say how a table differs from what is expected; None where every row and column agrees."""
     got = actual.to_pandas(date_as_object=False)
     if set(got.columns) != set(expected.columns):
         return f"columns differ: {sorted(set(got.columns) ^ set(expected.columns))}"

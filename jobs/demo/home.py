@@ -22,13 +22,7 @@ SAMPLE_DAGSTER_YAML = ROOT / "resources" / "dagster.yaml"
 
 
 def prepare_dagster_home() -> Path:
-    """Create the demo's DAGSTER_HOME where it is missing and point this process at it.
-
-    A `dagster.yaml` that is there already is left alone: it may be edited.
-
-    Returns:
-        The directory.
-    """
+    """Create the demo's DAGSTER_HOME where it is missing, point this process at it, return it."""
     DAGSTER_HOME.mkdir(parents=True, exist_ok=True)
     settings = DAGSTER_HOME / "dagster.yaml"
     if not settings.exists():

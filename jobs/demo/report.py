@@ -69,14 +69,7 @@ def compare_tables(
     *,
     every: int,
 ) -> list[Compared]:
-    """Read the tables that a run wrote, in this process, and judge them.
-
-    Args:
-        catalog: The catalog of the tables.
-        result: The result of the run.
-        seconds: Step key → how long it took; tables without a step are left out.
-        every: The scale of the run.
-    """
+    """Judge the tables that a run wrote; `seconds` has each step's time, `every` the scale."""
     return [
         _compare(catalog.get_table(f"demo.{name}"), _rows_in(result, step), seconds[step], how)
         for name, how in comparisons(every).items()

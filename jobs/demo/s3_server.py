@@ -29,11 +29,7 @@ def serve() -> None:
 
 @contextmanager
 def s3_server(bucket: str) -> Iterator[dict[str, str]]:
-    """Run a server with one empty bucket, and yield the catalog options to reach it.
-
-    Raises:
-        StorageError: The server did not start.
-    """
+    """Run a server with one empty bucket, and yield the catalog options to reach it."""
     with subprocess.Popen(  # noqa: S603 - our own
         [sys.executable, "-m", __name__],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -18,11 +18,7 @@ COMPACTED = "demo.flights"
 
 
 def keep_up(run_job: RunJob) -> Iterator[str]:
-    """Compact the flights fully and maintain all tables; yield what happened.
-
-    Args:
-        run_job: Runs a job of this deployment.
-    """
+    """Compact the flights fully and maintain all tables; yield what happened."""
     config = CompactionConfig(tables=[COMPACTED], strategy=StrategyChoice.full)
     compacted = run_job("compaction_job", dg.RunConfig(ops={"compact": config}))
     yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _reported)}"

@@ -213,11 +213,7 @@ def materialization_of(
 def state_of(
     table: Table, snapshot: Snapshot | None, *, is_new: bool = True, rows_shown: int = 0
 ) -> tuple[Metadata, dg.DataVersion | None]:
-    """Return the metadata and the data version of a table at a snapshot, None before the first.
-
-    Cost:
-        As `snapshot_metadata` and, for `rows_shown`, `preview_metadata`.
-    """
+    """Return the metadata and the data version of a table at a snapshot, None before the first."""
     if snapshot is None:
         return table_metadata(table), None
     metadata = snapshot_metadata(table, snapshot, is_new=is_new)
@@ -265,11 +261,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
 
 
 def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
-    """Return the size of a snapshot: bytes and files, and rows where no file must be read.
-
-    Cost:
-        The snapshot's manifests.
-    """
+    """Return bytes and files of a snapshot, and rows where its manifests have them."""
     live = table.state.live_files(snapshot)
     counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
     metadata = _sizes(table, snapshot, live)
@@ -352,11 +344,7 @@ def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
 
 
 def newest_data(table: Table, newest: Snapshot) -> Snapshot | None:
-    """Return the snapshot that last changed a row, at or before `newest`; None if it expired.
-
-    Cost:
-        As `Table.state.data_version`, and one snapshot.
-    """
+    """Return the snapshot that last changed a row, at or before `newest`; None if it expired."""
     number = int(table.state.data_version(newest).partition("-")[0])
     return newest if number == newest.id else snapshot_or_none(table, number)
 
@@ -422,10 +410,7 @@ STORED_ROWS = (
 
 
 def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
-    """Return the effect of a change: the diff, and the fate of stored values.
-
-    Files are named below `root`.
-    """
+    """Return a change's effect: the diff, and the fate of values; files are named below `root`."""
     casts: dict[int | None, str] = {column.field_id: column.cast for column in plan.columns}
     diff = {DIFF: diff_table(plan.differences, casts)} if plan.differences else {}
     return {

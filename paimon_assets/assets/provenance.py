@@ -152,11 +152,7 @@ def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
 
 
 def step_of_asset(context: dg.AssetExecutionContext) -> Step:
-    """Return the step of an asset, which may have several assets.
-
-    Raises:
-        InvalidInputError: Another asset of the code location writes the same table.
-    """
+    """Return the step of an asset; refuses a table that another asset here writes."""
     with suppress(CheckError):  # a run by `dg.materialize` has no code location
         refuse_shared_tables(context.repository_def.assets_defs_by_key.values())
     partition_keys: tuple[str, ...] = ()

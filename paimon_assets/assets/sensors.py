@@ -148,10 +148,7 @@ def visit_tables(
     *,
     max_seconds: float = SECONDS_PER_TICK,
 ) -> tuple[dict[Identifier, PaimonError], str]:
-    """Visit tables in turn, from the one where the last tick stopped, until the time is over.
-
-    Return the tables that could not be read, and the table where the next tick begins.
-    """
+    """Visit tables in turn until the time is over; return errors, and the table to go on with."""
     names = [str(table) for table in tables]
     start = names.index(first) if first in names else 0
     problems: dict[Identifier, PaimonError] = {}

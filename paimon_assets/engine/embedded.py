@@ -210,11 +210,7 @@ class EmbeddedExecutor:
 
 
 def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of `rows`, and an empty one if there is none: it carries the schema.
-
-    Raises:
-        InvalidInputError: Kind `input-rows`; they are not Arrow's.
-    """
+    """Yield the batches of `rows`, or an empty one for the schema; refuses other rows."""
     if not isinstance(rows, ArrowRows):
         raise InvalidInputError(
             "Rows are written from a pyarrow Table or RecordBatchReader, not from a"

@@ -21,10 +21,7 @@ ARCHIVE = f"{PACKAGE}-{{digest}}.zip"
 
 
 def digest_of(root: Path) -> str:
-    """Return a digest of all sources of a package, in 16 digits.
-
-    Cost: reads some megabytes.
-    """
+    """Return a digest of all sources of a package, in 16 digits. Cost: reads some megabytes."""
     digest = sha256()
     for source in sorted(root.rglob("*.py")):
         content = source.read_bytes()

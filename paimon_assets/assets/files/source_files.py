@@ -79,11 +79,7 @@ class FileSource:
     default all names are kept."""
 
     def __post_init__(self) -> None:
-        """Check format, options and choices.
-
-        Raises:
-            InvalidInputError: A format, an option or a choice that is none, or no number of files.
-        """
+        """Check format, options and choices."""
         _ = self.kind
         for name, choices in (("on_changed", OnChanged), ("on_bad_file", OnBadFile)):
             value = getattr(self, name)

@@ -357,11 +357,7 @@ def build_compaction_job(
 def chosen_tables(
     config: CompactionConfig, declared: DeclaredTables, catalog: TableCatalog
 ) -> tuple[list[DeclaredTable], list[DeclaredTable]]:
-    """Return the tables that a config names: declared ones, and others.
-
-    Raises:
-        InvalidInputError: The form names no table, or a pattern that fits none.
-    """
+    """Return (declared tables, others) that a form names; InvalidInputError if it names none."""
     config.check()
     if not config.tables and not declared.tables:
         raise _refused("the form names no table: fill in 'tables' as database.table")
@@ -568,10 +564,7 @@ Levels = Mapping[int, Sequence[RunShape]]
 
 
 def picture(panels: Mapping[str, TableShape]) -> dg.MarkdownMetadataValue:
-    """Return shapes beside each other as an image: runs by level, and a histogram of file sizes.
-
-    Each has its title, such as before and after a compaction.
-    """
+    """Return shapes beside each other as an image: runs by level, and a histogram of file sizes."""
     data = base64.b64encode(svg(panels).encode()).decode()
     return dg.MetadataValue.md(f"![{', '.join(panels)}](data:image/svg+xml;base64,{data})")
 

@@ -174,11 +174,7 @@ class _Run:
     errors: list[tuple[PaimonError, Identifier]] = field(default_factory=list)
 
     def run(self) -> None:
-        """Maintain all tables.
-
-        Raises:
-            Failure: At the end, if something was wrong with a table.
-        """
+        """Maintain all tables; raises Failure at the end, if something was wrong with one."""
         try:
             self.config.check()
             targets = self.declared.chosen(self.config.tables, self.paimon.catalog())

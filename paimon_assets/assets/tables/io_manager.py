@@ -169,10 +169,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             _report(context, materialized)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
-        """Drop a table that was made for rows it refused, unless another writer used it.
-
-        A concurrent write fails to commit: its schema is gone.
-        """
+        """Drop a table that was made for rows it refused, unless another writer used it."""
         catalog = self.paimon.catalog()
         with suppress(PaimonError):
             table = catalog.get_table(identifier)

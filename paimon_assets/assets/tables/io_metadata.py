@@ -190,10 +190,7 @@ def _check_input(options: InputOptions) -> None:
 
 
 def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
-    """Refuse unknown keys that begin with `paimon/`.
-
-    `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
-    """
+    """Refuse unknown keys that begin with `paimon/`; `known` are `OUTPUT_KEYS` or `INPUT_KEYS`."""
     ours = [key for key in metadata if key.startswith(_PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 

@@ -366,10 +366,7 @@ Run = Callable[
 def _compute(
     run: Run, parameters: Sequence[inspect.Parameter], *, catalog: str, form: type[dg.Config]
 ) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Return a compute function that Dagster calls with parameters, a context, catalog and config.
-
-    A parameter that the function has itself is not added.
-    """
+    """Return a compute function with parameters for Dagster; its own ones are not added."""
     own = {item.name for item in parameters}
 
     def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:

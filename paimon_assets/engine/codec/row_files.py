@@ -59,11 +59,7 @@ def open_rows(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> RowFile:
-    """Open a file of rows.
-
-    Cost:
-        A footer, or the first block of a text file; then one batch in memory.
-    """
+    """Open a file of rows: a footer or first block is read, then a batch at a time."""
     source: Any = file  # the stubs do not know that pyarrow takes its own files
     wanted = columns if columns is not None else pa.schema([])
     match row_format:

@@ -64,10 +64,7 @@ class TaskRunner(Protocol):
 
 
 def as_ended(futures: Collection[Future[T]]) -> Iterator[Future[T]]:
-    """Yield futures as they end, those that were cancelled too.
-
-    `as_completed` waits for ever for futures that the shutdown of their pool cancelled.
-    """
+    """Yield futures as they end, cancelled ones too: `as_completed` waits for these for ever."""
     ended: SimpleQueue[Future[T]] = SimpleQueue()
     for future in futures:
         future.add_done_callback(ended.put)

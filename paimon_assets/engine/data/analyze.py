@@ -187,11 +187,7 @@ _HASHES = 2**31 - 1
 def repeated_keys(
     read: Callable[[], Iterable[pa.RecordBatch]], key: Sequence[DataField], most_rows: int
 ) -> RepeatedKeys:
-    """Return the keys that several rows share; nulls count as equal.
-
-    Cost:
-        At most 4 bytes a row of `ROWS_A_PASS` rows, and the rows that share a hash.
-    """
+    """Return the keys that several rows share; nulls count as equal. Cost: 4 bytes a row."""
     names, types = [column.name for column in key], [column.type for column in key]
     passes = -(-most_rows // ROWS_A_PASS) or 1
 
@@ -317,11 +313,7 @@ class Losses:
 def losses_of(
     array: Array, source: DataType, target: DataType, settings: CastSettings | None = None
 ) -> Losses:
-    """Cast a column and return its losses.
-
-    Cost:
-        Two or three casts of the column; more only if values fail.
-    """
+    """Cast a column and return its losses. Cost: two or three casts; more if values fail."""
     settings = settings or CastSettings()
 
     def cast(part: Array) -> Array:

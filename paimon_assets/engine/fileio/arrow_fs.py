@@ -300,11 +300,7 @@ class ArrowFileIO(FileIO):
             self._filesystem.delete_dir(inner)
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory if it is empty; return whether it is gone by this call.
-
-        HDFS through pyarrow deletes directories with their content, so an empty one is moved aside
-        and looked at again.
-        """
+        """Delete an empty directory, moved aside first: HDFS deletes those with content too."""
         if not self.exists(path) or self.list_directory(path):
             return False
         base = path.rstrip("/")

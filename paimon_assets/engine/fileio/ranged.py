@@ -115,10 +115,7 @@ class RangedFile(io.RawIOBase):
         self._block_bytes = _LEAST_BLOCK
 
     def plan(self, ranges: Iterable[tuple[int, int]], most_bytes: int = _MOST_BLOCK) -> None:
-        """Say which ranges `(start, end)` will be read, each once.
-
-        Near ones are fetched together, long ones in pieces of `most_bytes`.
-        """
+        """Say which ranges will be read, each once; near ones are fetched together."""
         planned = sorted(ranges), most_bytes
         if planned == self._sent_plan:
             self._sent_plan = None

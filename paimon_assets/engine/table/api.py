@@ -63,12 +63,7 @@ class Database:
 
     @classmethod
     def of(cls, catalog: Catalog, name: str) -> Database:
-        """Ask a catalog for a database.
-
-        Raises:
-            NotFoundError: There is no such database.
-            UnsupportedFeatureError: As `with_properties`.
-        """
+        """Ask a catalog for a database; NotFoundError, or as `with_properties`."""
         database = with_properties(catalog).get_database(name)
         return cls(
             name=name,

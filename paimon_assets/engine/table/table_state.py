@@ -139,11 +139,7 @@ class TableState:
 
     @property
     def created_ms(self) -> int:
-        """The creation time of the table, epoch milliseconds; another one if created again.
-
-        Cost:
-            One small read, unless its schema was never changed.
-        """
+        """The creation time of the table, epoch milliseconds; another one if created again."""
         return self._store.created_ms
 
     @property
@@ -169,10 +165,7 @@ class TableState:
         return [] if chosen is None else readable_files(self._store, chosen)
 
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
-        """Return the rows of a snapshot before merging, segments of all formats among them.
-
-        Snapshots themselves do not count segments of text formats, which no manifest holds.
-        """
+        """Return the rows of a snapshot before merging, segments of all formats among them."""
         from paimon_assets.engine.control.scan.segment_scan import physical_rows
 
         chosen = snapshot or self._store.snapshots.latest()
@@ -221,11 +214,7 @@ class TableState:
         return list(drop_rejected(self._store, before_millis=before_millis).branches)
 
     def pointed_ledger(self, key: str) -> str | None:
-        """Return the ledger that counts if no snapshot names one; see `control.ledgers`.
-
-        Raises:
-            FormatError: The pointer is damaged; names the file.
-        """
+        """Return the ledger that counts if no snapshot names one; see `control.ledgers`."""
         from paimon_assets.engine.control.ledgers import pointed_ledger
 
         return pointed_ledger(self._store, key)

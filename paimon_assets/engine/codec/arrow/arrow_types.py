@@ -275,11 +275,7 @@ def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
 
 
 def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
-    """Return the type of a column that is made for values of an Arrow type.
-
-    Raises:
-        InvalidInputError: There is none, or a struct names a field twice.
-    """
+    """Return the type of a column made for values of an Arrow type; refuses what none holds."""
     return _writable(from_arrow_type(arrow_type, nullable=nullable))
 
 

@@ -86,10 +86,7 @@ def _scalar(value: Any, arrow_type: Any) -> "pa.Scalar[Any]":
 
 
 def internals(column: Any, data_type: DataType) -> list[Internal]:
-    """Return the values of an Array or ChunkedArray as internal values.
-
-    For few rows (partition values, minimum and maximum keys): one Python object a row.
-    """
+    """Return the internal values of a column, for few rows: one Python object a row."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.DictionaryArray):
@@ -141,11 +138,7 @@ def total_order_words(values: npt.NDArray[Any]) -> Words:
 
 
 def first_failing(column: Any, kernel: Callable[[Any], object]) -> int:
-    """Return the position of the first value for which `kernel` raises an error of Arrow.
-
-    Cost:
-        As much as two calls with the whole column.
-    """
+    """Return the first position for which `kernel` raises. Cost: two calls on the column."""
     start, rows = 0, len(column)
     while rows > 1:
         half = rows // 2

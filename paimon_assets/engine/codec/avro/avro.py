@@ -87,11 +87,7 @@ def read_container(data: bytes, path: str) -> Iterator[Record]:
 
 
 def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
-    """Yield the records of an Avro file as the values of their fields; arrays are tuples.
-
-    Cost:
-        About half of `read_container`.
-    """
+    """Yield records as values of their fields. Cost: half of `read_container`."""
     with _naming(path):
         blocks = _Blocks.of(io.BytesIO(data), len(data))
         read = _row_reader(blocks.schema, wanted.text)

@@ -30,10 +30,7 @@ _VALUE_BRANCH = 2
 
 
 def compile_reader(written: Any, wanted: Any) -> ReadValue:
-    """Return the function that reads a value of a schema.
-
-    Records become tuples of their values, arrays tuples of their items.
-    """
+    """Return what reads a value of a schema; records and arrays become tuples."""
     names: dict[str, Any] = {"long": _long, "damaged": _damaged, "numbers": _NUMBERS}
     try:
         body = "\n".join(_indent(_Source().value(written, wanted, "found")))

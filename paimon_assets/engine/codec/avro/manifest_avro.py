@@ -158,11 +158,7 @@ KeepEntry = Callable[[FileKind, bytes, int, int], bool]
 
 
 def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list[ManifestEntry]:
-    """Read a manifest.
-
-    Cost:
-        About 10 µs an entry.
-    """
+    """Read a manifest. Cost: about 10 µs an entry."""
     entries = []
     try:
         rows = manifest_rows(data, path, MANIFEST_SCHEMA)

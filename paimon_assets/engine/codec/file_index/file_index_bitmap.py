@@ -68,10 +68,7 @@ def is_indexed_by_bitmap(data_type: DataType) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class BitmapBuilder:
-    """Collects the values of one file's column.
-
-    Memory: 12 bytes a row, or 4 and each distinct text once for each call of `add`.
-    """
+    """Collects one file's column. Memory: 12 bytes a row, or 4 and each distinct text."""
 
     data_type: DataType
     version: int = BLOCK_VERSION

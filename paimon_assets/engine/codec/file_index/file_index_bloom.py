@@ -61,10 +61,7 @@ def is_indexed_by_bloom(data_type: DataType) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class BloomBuilder:
-    """Collects the values of one file's column.
-
-    Memory: a byte for each bit of the filter, some 5 MB with the defaults.
-    """
+    """Collects one file's column. Memory: a byte a bit of the filter, 5 MB with the defaults."""
 
     data_type: DataType
     items: int = BLOOM_ITEMS.default

@@ -77,11 +77,7 @@ def bucket_of(
     total_buckets: int,
     function: BucketFunctionType = BucketFunctionType.DEFAULT,
 ) -> int:
-    """Return the bucket of one bucket key given as internal values; for pruning.
-
-    Cost:
-        About 10 µs with the default function.
-    """
+    """Return the bucket of one key of internal values; for pruning. Cost: 10 µs."""
     _check(types, total_buckets, function)
     row = row_bytes(values, types)
     if function is BucketFunctionType.DEFAULT:

@@ -28,11 +28,7 @@ _SEEDS = ((_PRIMES[0] + _PRIMES[1]) & _MASK, _PRIMES[1], 0, -_PRIMES[0] & _MASK)
 
 
 def xxhash64(values: Any) -> Longs:
-    """Return the hash of each value.
-
-    Cost:
-        O(bytes), in O(longest value) steps of numpy.
-    """
+    """Return the hash of each value. Cost: O(bytes), in O(longest value) steps of numpy."""
     plain = values.cast(pa.large_binary())
     _, offsets, content = plain.buffers()
     ends = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]

@@ -297,10 +297,7 @@ def _bytes_at(data: bytes, at: int) -> bytes:
 
 
 def serialize_columns(columns: Sequence[Any], types: Sequence[DataType]) -> list[bytes]:
-    """Encode Arrow columns of equal length into one serialized row per Arrow row.
-
-    For few rows (partition values, minimum and maximum keys): about 5 µs a row.
-    """
+    """Encode Arrow columns as serialized rows, for a few: about 5 µs a row."""
     values = [
         internals(column, data_type) for column, data_type in zip(columns, types, strict=True)
     ]

@@ -106,10 +106,7 @@ def shows_rows_later(schema: TableSchema) -> bool:
 
 
 def top_level(schema: TableSchema) -> int:
-    """Return the lowest level whose files can be read without merging.
-
-    Source: `org.apache.paimon.table.system.ReadOptimizedTable`.
-    """
+    """Return the lowest level whose files can be read without merging."""
     if not schema.has_primary_key:
         return 0
     if settles_keys(schema):

@@ -183,11 +183,7 @@ def _powers(dtype: np.dtype[Any]) -> Numbers:
 
 
 def real_to_text(array: Array, cast: Cast) -> Array:
-    """Write numbers as Java does, or as Arrow does for C++.
-
-    Cost:
-        Most of it Arrow's search for the shortest digits.
-    """
+    """Write numbers as Java does, or as Arrow does for C++; most of it is Arrow's search."""
     if not cast.is_java:
         return array.cast(pa.string())
     values = with_nulls_as(values_of(array), array, 0)

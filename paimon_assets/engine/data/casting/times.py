@@ -270,10 +270,7 @@ def _with_four_digit_years(array: Array, per_day: int, cast: Cast) -> Array:
 
 
 def timestamp_to_text(array: Array, cast: Cast) -> Array:
-    """Write `yyyy-mm-dd hh:mm:ss` and the fraction.
-
-    Java writes as many digits as the source has, C++ as the Arrow type has.
-    """
+    """Write a timestamp: the source's digits of the fraction in Java, Arrow's in C++."""
     local = _local(array, cast)
     if not cast.is_java:
         return local.cast(pa.string())

@@ -278,10 +278,7 @@ class _KeyedCompaction:
 
 
 class RecordOutput:
-    """Sorted files of one bucket, each key once.
-
-    Rows are collected to row groups; one of the threads encodes them.
-    """
+    """Sorted files of one bucket, each key once; one of the threads encodes row groups."""
 
     def __init__(self, factory: FileFactory, bucket_path: str, threads: Threads) -> None:
         self.factory, self._threads = factory, threads

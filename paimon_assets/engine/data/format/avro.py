@@ -75,11 +75,7 @@ class Cells:
 
 
 def encode_rows(columns: Sequence[Any], record: Json) -> bytes:
-    """Return the rows of an Avro block.
-
-    Cost:
-        Some 20 bytes of memory for each one encoded.
-    """
+    """Return the rows of an Avro block. Cost: some 20 bytes of memory for each one encoded."""
     cells = []
     for column, field in zip(columns, record["fields"], strict=True):
         try:

@@ -140,11 +140,7 @@ class FormatReader(ABC):
 
     @abstractmethod
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
-        """Return which rows `batches` yields under a predicate.
-
-        Returns:
-            Positions `[start, stop)` in the file, ascending; together as many as the rows.
-        """
+        """Return which positions `[start, stop)` `batches` yields under a predicate, ascending."""
 
     def column_bounds(self, name: str) -> Bounds:
         """Return the file's statistics of one column."""

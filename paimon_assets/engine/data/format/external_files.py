@@ -80,11 +80,7 @@ class FileKind:
 def open_external_file(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
 ) -> Iterator[RowFile]:
-    """Open a file in a `with` block; read its batches inside.
-
-    Cost:
-        A footer, or the first block of a text file; then one batch in memory.
-    """
+    """Open a file in a `with` block: a footer or first block, then a batch at a time."""
     _refuse_compressed(file_io, path, kind)
     if kind.format in ("avro", "json") or kind.options:
         declared = None

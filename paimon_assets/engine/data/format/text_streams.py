@@ -39,11 +39,7 @@ def open_text_stream(file_io: FileIO, path: str, options: TextOptions) -> Any:
 
 
 def check_width(stream: Any, delimiter: str) -> None:
-    """Refuse a CSV whose first line names too many columns, before it is parsed.
-
-    Cost:
-        The first line, 64 KiB at a time.
-    """
+    """Refuse a CSV whose first line names too many columns, before it is parsed."""
     columns, mark = 1, delimiter.encode()
     while columns <= _MAX_COLUMNS and (block := bytes(stream.read(_HEADER_BYTES))):
         line, end, _ = block.replace(b"\r", b"\n").partition(b"\n")
@@ -112,10 +108,7 @@ def _whole_lines(stream: Any) -> Iterator[bytes]:
 
 
 def without_array(stream: Any) -> Iterator[bytes]:
-    """Yield JSON in one array as objects one after another; other JSON stays unchanged.
-
-    The brackets of the outer array become blanks, its commas ends of lines.
-    """
+    """Yield JSON in one array as objects one after another; other JSON stays unchanged."""
     in_text, escapes, depth, is_array = 0, 0, 0, None
     while block := stream.read(BLOCK_BYTES):
         data = np.frombuffer(block, dtype=np.uint8).copy()

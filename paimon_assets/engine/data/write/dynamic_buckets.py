@@ -114,10 +114,7 @@ class BucketRule:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionIndex:
-    """The hashes of one assigner in one partition.
-
-    Memory: 6 bytes a hash.
-    """
+    """The hashes of one assigner in one partition. Memory: 6 bytes a hash."""
 
     rule: BucketRule
     assigner: int

@@ -526,10 +526,7 @@ def parse_kinds(column: Any, name: str) -> Kinds:
 def without_ignored(
     batch: pa.RecordBatch, schema: TableSchema
 ) -> tuple[pa.RecordBatch, Kinds | None]:
-    """Return rows and their kinds without those that the table ignores.
-
-    They are ignored by `ignore-delete` and `ignore-update-before`.
-    """
+    """Return rows and kinds without those that `ignore-delete` and its like leave out."""
     kinds, options = row_kinds(batch, schema), schema.typed_options
     if kinds is None:
         return batch, None

@@ -165,10 +165,7 @@ class Reconciliation:
 
 
 def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation:
-    """Return the changes that lead from the stored schema to the declared one.
-
-    Options that the table has beyond the declared ones stay.
-    """
+    """Return the changes from the stored schema to the declared one; more options stay."""
     draft = _Draft.of(stored, declared)
     for old, new in _renames(stored, draft.target):
         draft.take(rename_column(old, new))

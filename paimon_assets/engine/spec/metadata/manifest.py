@@ -67,13 +67,7 @@ class ManifestFileMeta:
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the ADD entries that no DELETE names, in order.
-
-    A DELETE anywhere kills all equal ADDs; the order of entries does not matter.
-
-    Cost:
-        O(n) for n entries.
-    """
+    """Return the ADD entries that no DELETE, before or after, names, in order. Cost: O(n)."""
     added: list[ManifestEntry] = []
     deleted: set[FileIdentifier] = set()
     for entry in entries:
@@ -146,10 +140,7 @@ class IndexManifestEntry:
 
 
 def live_index_entries(entries: Iterable[IndexManifestEntry]) -> list[IndexManifestEntry]:
-    """Return the ADD entries that no DELETE names, in order.
-
-    Index manifests are written whole, so a DELETE in them is rare; names are unique over time.
-    """
+    """Return the ADD entries that no DELETE names, in order; names are unique over time."""
     listed = list(entries)
     deleted = {entry.file.file_name for entry in listed if entry.kind is FileKind.DELETE}
     return [

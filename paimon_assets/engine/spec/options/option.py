@@ -75,11 +75,7 @@ class Options:
         return self.text(option) is not None
 
     def get(self, option: Option[T]) -> T:
-        """Return the value of `option`, or its default.
-
-        Raises:
-            InvalidInputError: The stored text does not parse; names the option and the text.
-        """
+        """Return the value of `option`, or its default; InvalidInputError if it does not parse."""
         text = self.text(option)
         if text is None:
             return option.default

@@ -223,11 +223,7 @@ class TableSchema:
         return tuple(column.name for column in self.fields)
 
     def column(self, name: str) -> DataField:
-        """Return the column called `name`.
-
-        Raises:
-            NotFoundError: No such column; the message lists those there are.
-        """
+        """Return the column called `name`; NotFoundError lists those there are."""
         found = self.by_name.get(name)
         if found is None:
             raise column_not_found(name, self.field_names)

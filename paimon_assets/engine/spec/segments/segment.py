@@ -429,10 +429,7 @@ def _type_difference(wanted: DataField, found: FileColumn) -> str | None:
 
 
 def same_kind(found: DataType, wanted: DataType) -> bool:
-    """Whether files hold a type as the table declares it.
-
-    Lengths of texts and bytes, precision of times, nullability and ids do not count.
-    """
+    """Whether files hold a type as declared, but for lengths, precision, nullability and ids."""
     match found, wanted:
         case (ArrayType(element=a), ArrayType(element=b)):
             return same_kind(a, b)

@@ -318,10 +318,7 @@ def _lists(values: Objects, target: Any) -> Any:
 
 
 def _elements(values: Objects, present: list[bool], target: Any) -> tuple[list[int], Any]:
-    """Return where the elements of each list begin, and all of them.
-
-    Numpy arrays of one type are joined without a look at each element.
-    """
+    """Return where the elements of each list begin, and all of them."""
     lists: list[Any] = [
         value if is_there else () for value, is_there in zip(values, present, strict=True)
     ]

@@ -12,11 +12,7 @@ from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 @contextmanager
 def explaining(store: FileStore, snapshot: Snapshot | None) -> Iterator[None]:
-    """Turn a missing file of a snapshot into an error with the cause.
-
-    Raises:
-        NotFoundError: Kind `snapshot-expired` if the snapshot is gone, else `file-not-found`.
-    """
+    """Turn a missing file into an error with its cause: `snapshot-expired`, or `file-not-found`."""
     try:
         yield
     except NotFoundError as error:

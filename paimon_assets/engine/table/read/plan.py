@@ -160,11 +160,7 @@ class CountPlan:
         return sum(split.row_count for split in self.splits)
 
     def count(self, executor: CountingExecutor[Any]) -> int:
-        """Return the exact number of rows; bounded memory, on Spark by Spark's tasks.
-
-        Raises:
-            PaimonError: As the executor.
-        """
+        """Return the exact number of rows; bounded memory, on Spark by Spark's tasks."""
         if not self.to_read:
             return self.known_rows
         return self.known_rows + executor.count_rows(self.context, self.to_read)

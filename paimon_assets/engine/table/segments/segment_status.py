@@ -34,20 +34,13 @@ from paimon_assets.engine.spec.segments.segment import (
 
 
 def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
-    """Return segments with the status that the newest snapshot gives them.
-
-    Cost:
-        The manifests of the newest snapshot.
-    """
+    """Return segments with the status in the newest snapshot, whose manifests are read."""
     items = all_now(store, SegmentList(segments=tuple(segments)))
     return [item for item in items if isinstance(item, Segment)]
 
 
 def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
-    """Return segments and loads by id, as `segments_now`.
-
-    All snapshots in the list must be older than this call.
-    """
+    """Return segments and loads by id, as `segments_now`; listed snapshots are older."""
     # Commands in progress first: their commits must not be newer than the newest snapshot.
     settled = resolve(store, listed.segments)
     latest = store.snapshots.latest() if settled or listed.loads else None
@@ -111,10 +104,7 @@ def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | L
 def additions(
     segments: Iterable[Segment], footers: Mapping[str, FileFooter], clock: Clock
 ) -> list[CommitMessage]:
-    """Return the messages that add the files of segments; none for text formats.
-
-    `footers` has the plain paths of their files as keys.
-    """
+    """Return messages that add files of segments, none for texts; footers by plain path."""
     created = wall_clock_ms(clock.now_millis())
     return [
         CommitMessage(
@@ -207,13 +197,7 @@ SHOW_SEGMENTS = pa.schema({name: pa.string() for name in _COLUMNS.split(", ")})
 def show_segments(
     segments: Sequence[Segment | Load], *, limit: int | None = None, history: bool = False
 ) -> pa.Table:
-    """Return the words of SHOW SEGMENTS, newest id first: its columns, then path and options.
-
-    Args:
-        segments: The segments of one table, by id; loads of its own among them.
-        limit: Only the largest ids.
-        history: Add the columns of SHOW HISTORY SEGMENTS.
-    """
+    """Return the words of SHOW [HISTORY] SEGMENTS, the newest id first; `limit` of them."""
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
     schema, rows = SHOW_SEGMENTS, [_shown_row(segment) for segment in newest]
     if history:

@@ -123,10 +123,7 @@ class Segments:
         return show_segments(self.listed(), limit=limit, history=history)
 
     def live(self) -> list[Segment]:
-        """Return the segments whose rows a read returns, by id; no loads.
-
-        Cost: the registry, and the manifests of the newest snapshot.
-        """
+        """Return the segments whose rows a read returns, by id; no loads."""
         now = segments_now(self.store, self.registry.load().segments)
         return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
 

@@ -126,11 +126,7 @@ class TableShape:
 
 
 def table_shape(store: FileStore, snapshot: Snapshot | None) -> TableShape:
-    """Return the shape of a snapshot; of a table without one it is empty.
-
-    Cost:
-        Reads the snapshot's manifests and its index manifest.
-    """
+    """Return the shape of a snapshot, empty for None. Cost: its manifests and index manifest."""
     return shape_of_entries(
         store, snapshot, () if snapshot is None else FileStoreScan(store).live_files(snapshot)
     )

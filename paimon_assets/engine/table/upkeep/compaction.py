@@ -335,12 +335,7 @@ class CompactionBuilder(CommitBuilder):
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(plan, on_progress)
 
     def scope(self) -> CompactScope:
-        """Return the scope, bound to the table's schema.
-
-        Raises:
-            NotFoundError: The filter names a column that does not exist.
-            InvalidInputError: A value of the filter does not fit its column.
-        """
+        """Return the scope, bound to the table's schema; refuses a filter that does not fit it."""
         schema = self.store.schema
         return CompactScope(
             strategy=self.strategy,

@@ -127,10 +127,7 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
 
 
 def unstage(store: FileStore, batch: StagedBatch) -> None:
-    """Drop the branch of a batch, and the files written for the branch alone.
-
-    Files that cannot be deleted are left for an orphan cleaning.
-    """
+    """Drop the branch of a batch and its own files; what cannot be deleted becomes orphans."""
     manifests, snapshot = batch.store.manifests, batch.snapshot
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     try:
