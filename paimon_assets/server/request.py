@@ -146,11 +146,7 @@ class Request:
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
 
     def require_rename(self, source: Identifier, target: Identifier, *, noun: str) -> None:
-        """Refuse a rename without the rights on both names, or that would give more rights.
-
-        Raises:
-            Refusal: 403, be there such things or not.
-        """
+        """Refuse a rename without rights on both names, or that would give more rights."""
         self.require(Action.ALTER, source.database, source.table, noun=noun)
         self.require(Action.CREATE, target.database, target.table, noun=noun)
         for action in set(Action) - {Action.CREATE}:

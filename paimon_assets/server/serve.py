@@ -63,7 +63,7 @@ class SoleWriterFileIO(DelegatingFileIO):
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file if there is none of that name, while no other thread publishes beside it.
 
-        Where the storage itself refuses a name that is taken, it is cycle to all the same.
+        Where the storage itself refuses a name that is taken, it is asked to, all the same.
         """
         with self._locks[hash(path.rpartition("/")[0]) % _STRIPES]:
             if self._inner.exists(path):
@@ -168,11 +168,7 @@ class PunctualProtocol(H11Protocol):
             self._late = self.loop.call_later(self.head_seconds, self.transport.close)
 
     def _make_room(self) -> None:
-        """Close one that waits if there are too many; of one client, its idlest or this one.
-
-        Of all: those that cycle nothing yet, then of the client that has the most, those without
-        a request before those whose body does not come.
-        """
+        """Of too many, close one without a request, or whose body does not come."""
         everyone = [
             each
             for each in self.connections

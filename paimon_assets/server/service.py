@@ -170,11 +170,7 @@ class Service:
     def check_place(
         self, path: str, principal: Principal, *, own: Identifier | None = None, option: str = PATH
     ) -> None:
-        """Refuse a folder for a table that is not the principal's to give, or another table's.
-
-        Cost:
-            A listing of the databases, and a document of each.
-        """
+        """Refuse a folder for a table that is not the principal's to give, or another table's."""
         roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
         folder = self._allowed(path, option, roots)
         for name, place in self._outside():
@@ -187,11 +183,7 @@ class Service:
                 )
 
     def check_options(self, options: Mapping[str, str], principal: Principal | None = None) -> None:
-        """Refuse options of a storage, and places that are not the principal's to give.
-
-        Cost:
-            None without such options; without a principal, of a stored schema, never a request.
-        """
+        """Refuse options of a storage, and places that are not the principal's to give."""
         for option, place in places_of(options):
             if principal is None:
                 self._allowed(place, option, [self.roots])
@@ -272,11 +264,7 @@ class Service:
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
-        """Open a table or a branch; a table without an id gets one if `identifies` says so.
-
-        Cost:
-            Two reads and a listing.
-        """
+        """Open a table or branch; a table without an id gets one if `identifies` says so."""
         path = self.catalog.get_table_location(identifier)
         table = self._open(identifier, path, is_external=False, identifies=identifies)
         if table is None:
@@ -354,11 +342,7 @@ class Service:
         self.file_io.delete_file(self._hint(table_id))
 
     def of_id(self, table_id: str) -> Identifier:
-        """Return the name of the table of an id.
-
-        Cost:
-            Two reads; if it is not where it was last, as much as opening all tables.
-        """
+        """Return the table of an id: two reads, or all tables if it is not where it was."""
         missing = NotFoundError(
             "There is no table of this id.", kind="table-not-found", details={"table": table_id}
         )
@@ -385,11 +369,7 @@ class Service:
         return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/ids/{table_id}"
 
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
-        """Yield the names of a database's tables, also of those outside the warehouse, sorted.
-
-        Cost:
-            A listing and a document, and one listing of each table that is yielded.
-        """
+        """Yield the names of a database's tables, also outside the warehouse, sorted."""
         until, inside = self._listings.get(database, (0.0, []))
         if not after or time.monotonic() >= until:
             inside = self.catalog.directory_names(database)

@@ -32,11 +32,7 @@ _SEED = 1
 
 
 def in_order(frame: DataFrame, order: ClusterOrder, *, parts: int) -> DataFrame:
-    """Return the rows of a partition, each Spark partition a range of the columns, and sorted.
-
-    Cost:
-        One shuffle of the rows.
-    """
+    """Return rows sorted, each Spark partition a range of the columns. Cost: a shuffle."""
     columns = [quoted(name) for name in order.columns]
     return frame.repartitionByRange(parts, *columns).sortWithinPartitions(*columns)
 

@@ -90,12 +90,7 @@ def error_inside(failure: BaseException) -> PaimonError | None:
 
 
 def times_error(column: str, path: str) -> UnsupportedFeatureError:
-    """Return the error of timestamps that Spark's type does not hold.
-
-    Args:
-        column: Its name in quotes, if it is known.
-        path: Where the rows lie; empty is unknown.
-    """
+    """Return the error of timestamps that Spark's type does not hold; `path` may be empty."""
     place = f" of '{path}'" if path else ""
     return UnsupportedFeatureError(
         f"{column}{place} has timestamps that Spark does not hold: its have 6 digits and lie within"

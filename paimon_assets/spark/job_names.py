@@ -33,10 +33,7 @@ ReturnedT = TypeVar("ReturnedT")
 
 @contextmanager
 def named_jobs(session: SparkSession, name: str) -> Iterator[None]:
-    """Call the jobs that this thread starts meanwhile `name`, with the thread's group behind it.
-
-    Over Connect, whose client names no jobs, it is a tag of theirs.
-    """
+    """Call the jobs that this thread starts meanwhile `name`; over Connect by a tag."""
     if is_connect(session):
         tag = tag_of(name)
         if tag in session.getTags():

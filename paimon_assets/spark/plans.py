@@ -30,11 +30,7 @@ def items(sequence: Any) -> Iterator[Any]:
 def column_origins(
     frame: DataFrame, inputs: Sequence[DataFrame]
 ) -> dict[str, frozenset[Origin] | None]:
-    """Return for each column the columns of inputs it is made of; None is not known.
-
-    Cost:
-        Some calls into the JVM for each column of each node; nothing is executed.
-    """
+    """Return for each column the columns of inputs it is made of; None is not known."""
     plan = _analyze(frame)
     if plan is None or "subquery#" in plan.toString():
         return {}

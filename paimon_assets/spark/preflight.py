@@ -113,11 +113,7 @@ class _Known:
 def check_workers(
     session: SparkSession, file_io: FileIOSpec | None = None, path: str | None = None
 ) -> None:
-    """Check the workers of a session once, and send them this package if they need it.
-
-    Cost:
-        A small job or two once a session, and one for each scheme; none on a local master.
-    """
+    """Check a session's workers once, by a job or two, and send them this package if needed."""
     if is_connect(session):
         remote: Any = session
         name = str(remote.session_id)

@@ -127,10 +127,7 @@ def tasks_by_bytes(sizes: Sequence[int], limit_bytes: int) -> list[int]:
 
 
 def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
-    """Number the tasks of splits: neighbours share one, of about Spark's 128 MB or a core's share.
-
-    Opening a file counts as bytes, too.
-    """
+    """Number the tasks of splits: neighbours share one of 128 MB or a core's share."""
     costs = [split.file_bytes + _OPEN_FILE_BYTES * len(split.data_files) for split in splits]
     total = max(1, sum(costs))
     count = max(cores, -(-total // _TASK_BYTES))

@@ -39,11 +39,7 @@ def spark_hash(values: Slots) -> Slots:
 
 @lru_cache(maxsize=32)
 def partition_slots(count: int) -> tuple[int, ...]:
-    """Return `count` numbers, the i-th of which `repartition(count, number)` sends to partition i.
-
-    Cost:
-        About `count · ln(count)` hashes; 10 ms for a thousand partitions.
-    """
+    """Return numbers of which `repartition(count, number)` sends the i-th to partition i."""
     slots = np.full(count, -1, dtype=np.int64)
     start, step = 0, max(1024, 4 * count)
     while (slots < 0).any():

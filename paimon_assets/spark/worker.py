@@ -177,10 +177,7 @@ def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Pa
 def _distribute(
     rows: pa.RecordBatch, positions: Positions, places: RowBuckets, routing: Routing
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows by (partition, bucket), one Spark row for each piece, for the task of each.
-
-    Rows of a group keep their order.
-    """
+    """Yield rows by (partition, bucket) for their tasks, one Spark row a piece, in order."""
     partitions, partition_ids, buckets = places
     if not len(buckets):
         return
@@ -264,10 +261,7 @@ def _sort(
 def write_routed(
     context_bytes: bytes, source: RowSource, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of `route_rows`, one bucket after another.
-
-    They come sorted by (partition, bucket, position).
-    """
+    """Write the rows of `route_rows`, sorted by (partition, bucket, position)."""
 
     def results() -> Iterator[WriteResult]:
         context = load(WriteContext, context_bytes)
@@ -404,10 +398,7 @@ def one_row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
 def read_packed(
     context_bytes: bytes, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read splits into packed batches of the plan's own Arrow types; errors come as answers.
-
-    Behind the batches of each split comes an empty answer.
-    """
+    """Read splits into packed batches, behind each an empty answer; errors are answers."""
 
     def answers() -> Iterator[pa.RecordBatch]:
         for split in _read(batches, context_bytes):

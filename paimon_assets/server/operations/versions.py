@@ -435,11 +435,7 @@ def _name(table: ServedTable, spec: Spec) -> str:
 
 
 def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
-    """Return the numbers of a table as of a snapshot.
-
-    Cost:
-        The manifests of the last commit, if those of the one before were counted; else all.
-    """
+    """Return the numbers of a snapshot: of the last commit, if the one before was counted."""
     path = store.paths.snapshot_directory
     with _lock:
         known = _newest.get(path)
@@ -465,11 +461,7 @@ def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
 
 
 def partition_sums(store: FileStore, snapshot: Snapshot) -> list[PartitionStatistics]:
-    """Return the numbers of the partitions that hold files.
-
-    Cost:
-        All manifests of the snapshot, as far as this process has not decoded them before.
-    """
+    """Return the numbers of the partitions that hold files. Cost: all manifests."""
     parts = _sums(store, store.manifests.manifests_of(snapshot))
     return [part for part in parts if part.file_count > 0]
 

@@ -140,11 +140,7 @@ def _is_flat(arrow_type: pa.DataType) -> bool:
 def is_driver_read(
     session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
 ) -> bool:
-    """Whether so few bytes of files are decoded that this process does it.
-
-    Cost:
-        If there is a filter, the footers of up to 16 files.
-    """
+    """Whether so few bytes of files are decoded, as footers say, that this process does it."""
     text = str(session.conf.get(READ_HERE, _DEFAULT))
     try:
         limit = parse_memory(text)

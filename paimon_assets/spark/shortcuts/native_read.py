@@ -345,14 +345,7 @@ def _is_external(file: DataFileMeta) -> bool:
 def _has_plain_times(
     file_io: FileIO, path: str, file: DataFileMeta, timestamps: Mapping[str, DataType]
 ) -> bool:
-    """Whether a file's footer says so; no, if it differs from the manifest: the engine reports it.
-
-    Args:
-        file_io: The file's storage.
-        path: The file.
-        file: As the manifest has it.
-        timestamps: The columns to read, by their names in the file.
-    """
+    """Whether a file's footer says so; no, if it differs from the manifest."""
     try:
         footer = footer_of(file_io, path, file.file_size)
     except PaimonError:
@@ -399,10 +392,7 @@ class Scan:
 def plan_scans(
     context: ReadContext, splits: Sequence[DataSplit]
 ) -> dict[Scan, list[tuple[DataSplit, DataFileMeta]]]:
-    """Group the files of splits into at most `MAX_SCANS` scans, the fullest ones.
-
-    A split is left out if one of its files is.
-    """
+    """Group files into the `MAX_SCANS` fullest scans; a split goes with all files or none."""
     fields = context.schema.partition_fields
     needs_partition = not set(fields).isdisjoint(_needed_fields(context))
     is_readable = all(field.type.root in _LITERAL_ROOTS for field in fields)

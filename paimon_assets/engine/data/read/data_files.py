@@ -126,10 +126,7 @@ class FileRead:
             yield from mapped(mapping, decoded, self.threads)
 
     def prepare(self, files: Sequence[DataFileMeta]) -> None:
-        """Open files that are read soon, and let an object store send their first chunks.
-
-        Memory: as many bytes as `_PREPARED_BYTES`.
-        """
+        """Open files that are read soon; an object store sends their first chunks."""
         sum_bytes = 0
         for file in files[:_PREPARED]:
             path = self.split.path_of(file)

@@ -165,11 +165,7 @@ _BY_ID = frozenset({"parquet", "orc"})
 
 
 def with_file_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -> ReadContext:
-    """Add the schemas that the plan lacks, as the split's files describe them.
-
-    Cost:
-        Nothing where the plan has all schemas; else a footer for each that it lacks.
-    """
+    """Add the schemas that the plan lacks, by the footers of the split's files."""
     fields: dict[int, dict[int, DataField]] = {}
     layouts = set()
     for file in (*split.before_files, *split.data_files):
@@ -245,11 +241,7 @@ def read_split(
 
 
 def bytes_to_decode(context: ReadContext, split: DataSplit, file_io: FileIO) -> int:
-    """Estimate the bytes of files that `read_split` decodes, for any columns.
-
-    Cost:
-        The footer and the file index of each file, if the read has a predicate.
-    """
+    """Estimate the bytes of files that `read_split` decodes, by footers and file indexes."""
     context = context.of(split)
     predicate = context.predicate
     if not _is_raw(context, split):

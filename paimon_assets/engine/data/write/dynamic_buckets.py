@@ -141,11 +141,7 @@ class PartitionIndex:
         return index
 
     def assign(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.int64]]:
-        """Return the bucket of each hash, and the positions of new hashes.
-
-        Cost:
-            A sort of the hashes; about 10 million/s.
-        """
+        """Return the bucket of each hash, and the positions of new hashes."""
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         buckets = np.full(len(distinct), UNKNOWN, dtype=np.int32)
         for run, run_buckets in self._runs:
@@ -220,10 +216,7 @@ def _by_hash(
 
 
 def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
-    """Return the hash of each row's key as Java's signed integer.
-
-    The key is the trimmed primary key; where keys may change partition, the whole one.
-    """
+    """Return Java's hash of each trimmed primary key, or of the whole one across partitions."""
     fields = schema.columns(schema.lookup_keys)
     columns: list[Any] = [rows.column(field.name) for field in fields]
     hashes: Hashes = row_hashes(columns, [field.type for field in fields]).view(np.int32)
@@ -374,10 +367,7 @@ class KeyPositions:
 
 @dataclass(slots=True)
 class KeyIndex:
-    """Keys with their partition and bucket, as small numbers.
-
-    Memory: the keys, and 12 bytes for each.
-    """
+    """Keys with their partition and bucket, as small numbers of 12 bytes for each."""
 
     total_bytes: int = 0
     _runs: list[_Run] = field(default_factory=list)

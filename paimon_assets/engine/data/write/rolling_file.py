@@ -124,10 +124,7 @@ def parse_stats_mode(text: str) -> StatsMode:
 def stats_modes(
     fields: Sequence[DataField], options: opt.Options, level: int = 0
 ) -> tuple[StatsMode, ...]:
-    """Return the mode of each column: its own option, else the level's, else the table's.
-
-    Source: `org.apache.paimon.utils.StatsCollectorFactories`.
-    """
+    """Return the mode of each column: its own option, else the level's, else the table's."""
     per_level = options.get(opt.STATS_MODE_PER_LEVEL)
     default = parse_stats_mode(per_level.get(level, options.get(opt.STATS_MODE)))
     first = options.get(opt.STATS_KEEP_FIRST_COLUMNS)

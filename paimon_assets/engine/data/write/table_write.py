@@ -167,10 +167,7 @@ class _Router:
     def route(
         self, rows: pa.RecordBatch, kinds: Kinds | None
     ) -> tuple[pa.RecordBatch, Kinds | None, RowBuckets | None]:
-        """Return rows, kinds and buckets (None: the only one) for a batch of at least one row.
-
-        Rows of one key stay in order.
-        """
+        """Return rows, kinds and buckets (None: the only one), in order; at least one row."""
         if self._keys is not None:
             return self._keys.assign(rows, kinds)
         row_buckets = None
