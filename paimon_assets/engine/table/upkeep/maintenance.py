@@ -35,7 +35,11 @@ from paimon_assets.engine.control.maintenance.orphan_files import (
     drop_rejected,
 )
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.tag_files import create_auto_tags, expire_tags
+from paimon_assets.engine.control.maintenance.tag_files import (
+    DeletedTag,
+    create_auto_tags,
+    expire_tags,
+)
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
@@ -163,7 +167,7 @@ CHEAP_TASKS = tuple(task for task in MaintenanceTask if task is not MaintenanceT
 """The tasks that read no rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MaintenanceReport:
     """The report of a task, or of its dry run."""
 
@@ -178,6 +182,10 @@ class MaintenanceReport:
     """For people; empty if there is nothing to add."""
     is_complete: bool = True
     """False if the time ended before the work."""
+
+
+_Report = Callable[..., MaintenanceReport]
+"""Makes the report of a task of its numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,18 +225,18 @@ class Maintenance:
             UnsupportedFeatureError: The task commits, and this engine cannot write the table.
             FormatError: A metadata file is damaged; names it.
         """
-        tasks: dict[MaintenanceTask, Callable[[], MaintenanceReport]] = {
+        tasks: dict[MaintenanceTask, Callable[[_Report], MaintenanceReport]] = {
             MaintenanceTask.EXPIRE_PARTITIONS: self._expire_partitions,
             MaintenanceTask.COMPACT_MANIFESTS: self._compact_manifests,
             MaintenanceTask.CREATE_TAGS: self._create_tags,
             MaintenanceTask.ANALYZE: self._analyze,
             MaintenanceTask.EXPIRE_TAGS: self._expire_tags,
             MaintenanceTask.EXPIRE_SNAPSHOTS: self._expire_snapshots,
-            MaintenanceTask.EXPIRE_CHANGELOGS: lambda: self._in_pieces(task, expire_changelogs),
+            MaintenanceTask.EXPIRE_CHANGELOGS: partial(self._in_pieces, expire_changelogs),
             MaintenanceTask.DROP_REFUSED: self._drop_rejected,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
         }
-        report = tasks[task]()
+        report = tasks[task](partial(MaintenanceReport, task))
         logger.debug("table %s: %s", self.store.label, report)
         return report
 
@@ -237,70 +245,49 @@ class Maintenance:
         """Whether no further piece may begin."""
         return self.until_ms is not None and self.clock.now_millis() >= self.until_ms
 
-    def _expire_partitions(self) -> MaintenanceReport:
+    def _expire_partitions(self, report: _Report) -> MaintenanceReport:
+        user = f"{self.commit_user}:partitions"
         expired = expire_partitions(
-            self.store,
-            commit_user=f"{self.commit_user}:partitions",
-            clock=self.clock,
-            dry_run=self.dry_run,
+            self.store, commit_user=user, clock=self.clock, dry_run=self.dry_run
         )
-        return MaintenanceReport(
-            task=MaintenanceTask.EXPIRE_PARTITIONS,
-            count=len(expired.partitions),
-            files=expired.files,
-            total_bytes=expired.total_bytes,
-            note=", ".join(expired.partitions),
-        )
+        names = expired.partitions
+        return report(len(names), expired.files, expired.total_bytes, ", ".join(names))
 
-    def _compact_manifests(self) -> MaintenanceReport:
-        manifests = compact_manifests(
-            self.store, commit_user=f"{self.commit_user}:manifests", dry_run=self.dry_run
-        )
-        return MaintenanceReport(
-            task=MaintenanceTask.COMPACT_MANIFESTS,
-            count=manifests.before - manifests.after,
-            note=f"{manifests.before} manifests to {manifests.after}" if manifests.snapshot else "",
-        )
+    def _compact_manifests(self, report: _Report) -> MaintenanceReport:
+        user = f"{self.commit_user}:manifests"
+        manifests = compact_manifests(self.store, commit_user=user, dry_run=self.dry_run)
+        note = f"{manifests.before} manifests to {manifests.after}" if manifests.snapshot else ""
+        return report(manifests.before - manifests.after, note=note)
 
-    def _create_tags(self) -> MaintenanceReport:
+    def _create_tags(self, report: _Report) -> MaintenanceReport:
         tags = create_auto_tags(self.store, dry_run=self.dry_run)
-        deleted = [tag.tag.name for tag in tags.deleted]
-        return MaintenanceReport(
-            task=MaintenanceTask.CREATE_TAGS,
-            count=len(tags.created),
-            files=sum(tag.data_files + tag.metadata_files for tag in tags.deleted),
-            total_bytes=sum(tag.data_bytes for tag in tags.deleted),
-            note="; ".join(
-                f"{verb} {', '.join(names)}"
-                for verb, names in (("created", tags.created), ("deleted", deleted))
-                if names
-            ),
-        )
+        names = {"created": tags.created, "deleted": [tag.tag.name for tag in tags.deleted]}
+        note = "; ".join(f"{verb} {', '.join(each)}" for verb, each in names.items() if each)
+        return report(len(tags.created), *_sizes(tags.deleted), note)
 
-    def _analyze(self) -> MaintenanceReport:
+    def _analyze(self, report: _Report) -> MaintenanceReport:
         if self.dry_run:
-            note = "a dry run reads no rows"
-            return MaintenanceReport(task=MaintenanceTask.ANALYZE, note=note)
+            return report(note="a dry run reads no rows")
         user = f"{self.commit_user}:analyze"
         statistics = analyze(self.store, executor=self.executor, commit_user=user).statistics
-        rows = (statistics.merged_record_count or 0) if statistics else 0
-        note = counted(rows, "row") if statistics else ""
-        return MaintenanceReport(task=MaintenanceTask.ANALYZE, count=rows, note=note)
+        if statistics is None:
+            return report()
+        rows = statistics.merged_record_count or 0
+        return report(rows, note=counted(rows, "row"))
 
-    def _expire_snapshots(self) -> MaintenanceReport:
+    def _expire_snapshots(self, report: _Report) -> MaintenanceReport:
         retention = Retention.of_snapshots(self.store.schema.typed_options)
         retention = replace(retention, before=self.expire_before)
-        piece = partial(expire_snapshots, retention=retention)
-        report = self._in_pieces(MaintenanceTask.EXPIRE_SNAPSHOTS, piece)
-        if not report.is_complete:
-            return report
+        expired = self._in_pieces(partial(expire_snapshots, retention=retention), report)
+        if not expired.is_complete:
+            return expired
         segments = forget_removed(self.store, dry_run=self.dry_run)
-        notes = (report.note, f"segments over: {segments}" if segments.count else "")
+        notes = (expired.note, f"segments over: {segments}" if segments.count else "")
         note = "; ".join(filter(None, notes))
-        return replace(report, files=report.files + segments.files, note=note)
+        return replace(expired, files=expired.files + segments.files, note=note)
 
     def _in_pieces(
-        self, task: MaintenanceTask, piece: Callable[..., ExpiredSnapshots]
+        self, piece: Callable[..., ExpiredSnapshots], report: _Report
     ) -> MaintenanceReport:
         """Expire as often as `snapshot.expire.limit` needs; a dry run reports the first piece."""
         count = files = total_bytes = 0
@@ -313,49 +300,30 @@ class Maintenance:
             if is_complete or self.is_time_over:
                 break
         note = f"held by {expired.held_by}" if expired.held_by else ""
-        return MaintenanceReport(
-            task=task,
-            count=count,
-            files=files,
-            total_bytes=total_bytes,
-            note=note,
-            is_complete=is_complete,
-        )
+        return report(count, files, total_bytes, note, is_complete)
 
-    def _expire_tags(self) -> MaintenanceReport:
+    def _expire_tags(self, report: _Report) -> MaintenanceReport:
         tags = expire_tags(self.store, clock=self.clock, dry_run=self.dry_run)
-        return MaintenanceReport(
-            task=MaintenanceTask.EXPIRE_TAGS,
-            count=len(tags),
-            files=sum(tag.data_files + tag.metadata_files for tag in tags),
-            total_bytes=sum(tag.data_bytes for tag in tags),
-            note=", ".join(tag.tag.name for tag in tags),
-        )
+        return report(len(tags), *_sizes(tags), ", ".join(tag.tag.name for tag in tags))
 
-    def _drop_rejected(self) -> MaintenanceReport:
-        batches = drop_rejected(
-            self.store,
-            before_millis=self.clock.now_millis() - self.refused_older_than_ms,
-            dry_run=self.dry_run,
-        )
-        return MaintenanceReport(
-            task=MaintenanceTask.DROP_REFUSED,
-            count=len(batches.branches),
-            files=batches.files,
-            total_bytes=batches.data_bytes,
-            note=", ".join(batches.branches),
-        )
+    def _drop_rejected(self, report: _Report) -> MaintenanceReport:
+        before_millis = self.clock.now_millis() - self.refused_older_than_ms
+        batches = drop_rejected(self.store, before_millis=before_millis, dry_run=self.dry_run)
+        names = batches.branches
+        return report(len(names), batches.files, batches.data_bytes, ", ".join(names))
 
-    def _clean_orphans(self) -> MaintenanceReport:
+    def _clean_orphans(self, report: _Report) -> MaintenanceReport:
         orphans = clean_orphan_files(
             self.store,
             older_than_ms=self.orphans_older_than_ms,
             dry_run=self.dry_run,
             clock=self.clock,
         )
-        return MaintenanceReport(
-            task=MaintenanceTask.CLEAN_ORPHANS,
-            count=len(orphans.files),
-            files=len(orphans.files),
-            total_bytes=orphans.total_bytes,
-        )
+        count = len(orphans.files)
+        return report(count, count, orphans.total_bytes)
+
+
+def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:
+    """Return (files, bytes of data files) that went with tags."""
+    files = sum(tag.data_files + tag.metadata_files for tag in tags)
+    return files, sum(tag.data_bytes for tag in tags)
