@@ -16,17 +16,9 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 
+from paimon_assets.assets import translator
 from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    RESOURCE_KEY,
-    STORAGE_KIND,
-    STORAGE_KIND_KEY,
-    TABLE_NAME,
-    URI,
-    uri_of,
-)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.contract.commit_message import WriteReport
@@ -164,21 +156,24 @@ def spec_metadata(
     table: Identifier, schema: Schema | None, *, warehouse: str | None, resource: str
 ) -> Metadata:
     """Return the metadata of a table's definition, as far as it is known without the catalog."""
-    metadata: Metadata = {TABLE_NAME: str(table), STORAGE_KIND_KEY: STORAGE_KIND}
+    metadata: Metadata = {
+        translator.TABLE_NAME: str(table),
+        translator.STORAGE_KIND_KEY: translator.STORAGE_KIND,
+    }
     if schema is not None:
         metadata |= declared_columns(schema)
-    if resource != DEFAULT_RESOURCE_KEY:
-        metadata[RESOURCE_KEY] = resource
+    if resource != translator.DEFAULT_RESOURCE_KEY:
+        metadata[translator.RESOURCE_KEY] = resource
     if warehouse is not None:
-        metadata[URI] = uri_of(warehouse, table)
+        metadata[translator.URI] = translator.uri_of(warehouse, table)
     return metadata
 
 
 def table_metadata(table: Table) -> Metadata:
     """Return metadata of a table that does not depend on its snapshot."""
     return {
-        TABLE_NAME: table.name,
-        URI: table.path,
+        translator.TABLE_NAME: table.name,
+        translator.URI: table.path,
         COLUMN_SCHEMA: column_schema(table.schema),
         "paimon/schema_id": table.schema.id,
     }

@@ -16,6 +16,7 @@ import click
 import pyarrow as pa
 from rich.table import Table as Grid
 
+from paimon_assets.cli import output
 from paimon_assets.cli.commands import (
     Arguments,
     choice,
@@ -26,19 +27,6 @@ from paimon_assets.cli.commands import (
     pairs,
     root_option,
     spark_session,
-)
-from paimon_assets.cli.output import (
-    OUTPUT_FORMATS,
-    counting,
-    is_json,
-    print_batches,
-    print_grid,
-    print_json,
-    print_json_rows,
-    print_rows_of,
-    progress,
-    table_rows,
-    write_file,
 )
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
@@ -80,7 +68,7 @@ def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(OUTPUT_FORMATS),
+    type=click.Choice(output.OUTPUT_FORMATS),
     help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
 )
 @_reading_options
@@ -107,7 +95,7 @@ def read(args: Arguments) -> None:
         reader, total = system.to_reader(executor), None
     else:
         limit: int | None = args.limit
-        if args.out is None and not is_json():  # one row more says that there are more
+        if args.out is None and not output.is_json():  # one row more says that there are more
             limit = 1 + (_TERMINAL_ROWS if limit is None else limit)
         builder = _reading(args.table(), args).with_limit(limit)
         splits = args.splits
@@ -122,16 +110,18 @@ def _put(
 ) -> None:
     """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
     out, limit = args.out, args.limit
-    if out is None and not is_json():
+    if out is None and not output.is_json():
         most = _TERMINAL_ROWS if limit is None else limit
-        print_batches(reader.schema, first_rows(iter(reader), most + 1), most)
+        output.print_batches(reader.schema, first_rows(iter(reader), most + 1), most)
         return
     rows = iter(reader) if limit is None else first_rows(iter(reader), limit)
     if out is None:
-        print_json_rows(rows, is_system=is_system)
+        output.print_json_rows(rows, is_system=is_system)
         return
-    with progress("reading", total) as advance:
-        count = write_file(out, reader.schema, counting(rows, advance), args.file_format)
+    with output.progress("reading", total) as advance:
+        count = output.write_file(
+            out, reader.schema, output.counting(rows, advance), args.file_format
+        )
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
@@ -193,9 +183,11 @@ def plan(args: Arguments) -> None:
         }
         for split in planned.splits
     ]
-    if is_json():
+    if output.is_json():
         snapshot = planned.snapshot
-        print_json({"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines})
+        output.print_json(
+            {"snapshot_id": None if snapshot is None else snapshot.id, "splits": lines}
+        )
         return
     grid = Grid(title=planned.context.table)
     for heading in ("split", "bucket", "files", "rows", "bytes", "merge"):
@@ -206,7 +198,7 @@ def plan(args: Arguments) -> None:
             *(str(number), line["bucket"], str(len(line["files"]))),
             *(str(line["rows"]), str(line["bytes"]), merge),
         )
-    print_grid(grid)
+    output.print_grid(grid)
     count = sum(len(line["files"]) for line in lines)
     shown = "no snapshot" if planned.snapshot is None else f"snapshot {planned.snapshot.id}"
     click.echo(
@@ -234,7 +226,10 @@ def _loss(text: str, database: str | None) -> str | None:
     help="Of a query: file ending in .parquet, .arrow, .csv or .json; - is the standard output.",
 )
 @click.option(
-    "--format", "file_format", type=click.Choice(OUTPUT_FORMATS), help="Of --out, as in read."
+    "--format",
+    "file_format",
+    type=click.Choice(output.OUTPUT_FORMATS),
+    help="Of --out, as in read.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @root_option
@@ -305,7 +300,7 @@ def _run_statement(args: Arguments, catalog: TableCatalog, statement: str) -> No
     else:
         roots = args.roots or None
         shown = catalog.execute(statement, executor, roots=roots, database=database)
-        rows = table_rows(shown)
-        if len(rows) == 1 and not is_json():
+        rows = output.table_rows(shown)
+        if len(rows) == 1 and not output.is_json():
             rows = [{name: value for name, value in rows[0].items() if value is not None}]
-        print_rows_of(rows)
+        output.print_rows_of(rows)

@@ -7,6 +7,7 @@ from threading import Event
 import click
 import pyarrow as pa
 
+from paimon_assets.cli import output
 from paimon_assets.cli.commands import (
     Arguments,
     choice,
@@ -16,16 +17,6 @@ from paimon_assets.cli.commands import (
     integer,
     names,
     texts,
-)
-from paimon_assets.cli.output import (
-    counting,
-    is_json,
-    json_text,
-    progress,
-    read_files,
-    say,
-    with_standard_input,
-    working,
 )
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
@@ -62,10 +53,12 @@ def write(args: Arguments) -> None:
         args.confirm(f"{what} of {table.name} are replaced.")
         builder = builder.with_overwrite()
     columns = to_arrow_schema(table.schema.fields)
-    with with_standard_input(args.files, args.file_format) as files:
-        reader = read_files(files, args.file_format, columns)
-        with progress("writing", None) as advance:
-            rows = pa.RecordBatchReader.from_batches(reader.schema, counting(reader, advance))
+    with output.with_standard_input(args.files, args.file_format) as files:
+        reader = output.read_files(files, args.file_format, columns)
+        with output.progress("writing", None) as advance:
+            rows = pa.RecordBatchReader.from_batches(
+                reader.schema, output.counting(reader, advance)
+            )
             outcome = builder.write(rows, args.new_executor())
     report, snapshot = outcome.report, outcome.snapshot
     if outcome.was_already_committed and snapshot is not None:
@@ -82,8 +75,8 @@ def write(args: Arguments) -> None:
         "already_committed": outcome.was_already_committed,
         **{name: getattr(report, name) for name in counts},
     }
-    say(line, facts)
-    if report.sequence_wraps and not is_json():
+    output.say(line, facts)
+    if report.sequence_wraps and not output.is_json():
         click.echo(
             f"warning: {counted(report.sequence_wraps, 'row')} wrapped the padded sequence",
             err=True,
@@ -114,13 +107,15 @@ def copy(args: Arguments) -> None:
     target = catalog.create_table(identifier, replace(declared, options=options))
     executor = args.new_executor()
     rows = read.read(plan, executor)
-    with progress("copying", sum(split.row_count for split in plan.splits)) as advance:
-        counted_rows = pa.RecordBatchReader.from_batches(rows.schema, counting(rows, advance))
+    with output.progress("copying", sum(split.row_count for split in plan.splits)) as advance:
+        counted_rows = pa.RecordBatchReader.from_batches(
+            rows.schema, output.counting(rows, advance)
+        )
         outcome = target.new_write_builder().write(counted_rows, executor)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     written = outcome.report.rows_written
     facts = {"table": target.name, "snapshot_id": snapshot, "rows_written": written}
-    say(f"{target.name} at {target.path}: {counted(written, 'row')} copied", facts)
+    output.say(f"{target.name} at {target.path}: {counted(written, 'row')} copied", facts)
 
 
 @command("TARGET", yes=True)
@@ -134,7 +129,7 @@ def delete(args: Arguments) -> None:
         args.confirm(
             f"{_rows_text(planned)} of {args.target}, for which {args.where}, will be deleted."
         )
-    with working("deleting"):
+    with output.working("deleting"):
         outcome = builder.delete(args.where)
     _show(outcome, "deleted")
 
@@ -157,7 +152,7 @@ def update(args: Arguments) -> None:
     if not args.dry_run:
         which = "" if args.where is None else f" for which {args.where}"
         args.confirm(f"Rows of {args.target}{which} change.")
-    with working("updating"):
+    with output.working("updating"):
         outcome = _changing(args).update(values, args.where)
     _show(outcome, "updated")
 
@@ -185,7 +180,7 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
         "files_deleted": outcome.files_deleted,
         "files_added": outcome.files_added,
     }
-    say(line, facts)
+    output.say(line, facts)
 
 
 @command("TARGET", executor=True, json=False)
@@ -220,7 +215,7 @@ def follow(args: Arguments) -> None:
             for batch in read.read(plan, executor):
                 # JSON lines have no columnar writer in Arrow; one Python object a row.
                 for row in batch.to_pylist(maps_as_pydicts="strict"):
-                    click.echo(json_text(row))
+                    click.echo(output.json_text(row))
             is_over = args.once and plan.next_snapshot == position
             position = plan.next_snapshot
             if consumer and position is not None:

@@ -9,6 +9,7 @@ import click
 from rich.table import Table as Grid
 from rich.text import Text
 
+from paimon_assets.cli import output
 from paimon_assets.cli.commands import (
     Arguments,
     any_option,
@@ -18,15 +19,6 @@ from paimon_assets.cli.commands import (
     names,
     pairs,
     texts,
-)
-from paimon_assets.cli.output import (
-    is_json,
-    print_grid,
-    print_json,
-    print_rows_grid,
-    read_files,
-    say,
-    working,
 )
 from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -64,7 +56,7 @@ def create(args: Arguments) -> None:
     table = catalog.create_table(identifier, schema, ignore_if_exists=args.if_not_exists)
     facts = {"table": table.name, "path": table.path, "schema_id": table.schema.id}
     made = f"; database {identifier.database} is new" if is_new else ""
-    say(
+    output.say(
         f"{table.name} at {table.path}, schema {table.schema.id}{made}",
         {**facts, "new_database": is_new},
     )
@@ -96,7 +88,7 @@ def _schema(args: Arguments) -> Schema:
 def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if like is not None:
-        columns |= infer_columns(read_files([like], None).schema)
+        columns |= infer_columns(output.read_files([like], None).schema)
     for text in declared:
         name, type_text = name_and_rest(text, "NAME TYPE")
         if name in columns:
@@ -116,12 +108,12 @@ def schema(args: Arguments) -> None:
     """
     table = args.table()
     shown = table.schemas() if args.is_all else [table.schema]
-    if is_json():
+    if output.is_json():
         documents = [
             {**json.loads(schema_to_json(each)), "options": shown_options(each.options)}
             for each in shown
         ]
-        print_json(documents if args.is_all else documents[0])
+        output.print_json(documents if args.is_all else documents[0])
         return
     for one in shown:
         _print_schema(table.name, one)
@@ -138,7 +130,7 @@ def _print_schema(table: str, shown: TableSchema) -> None:
         key = " ".join(part for part in (primary, partition) if part)
         cells = (str(field.id), field.name, str(field.type), key, field.description or "")
         grid.add_row(*map(Text, cells))
-    print_grid(grid)
+    output.print_grid(grid)
     if shown.comment:
         click.echo(f"comment = {shown.comment}")
     for option, value in sorted(shown_options(shown.options).items()):
@@ -199,7 +191,7 @@ def alter(args: Arguments) -> None:
             args.confirm(f"Stored values of {table.name} are lost as shown.")
 
     if args.dry_run:
-        with working("looking at values"):
+        with output.working("looking at values"):
             plan = table.plan_alter(changes, executor=args.new_executor)
         _show(plan)
         if not args.allow_loss:
@@ -209,7 +201,7 @@ def alter(args: Arguments) -> None:
     made = table.alter_checked(
         changes, on_overflow=overflow, executor=args.new_executor, judged=judged
     )
-    if not is_json():
+    if not output.is_json():
         done = f"schema {made.new.id}" if made.differences else f"stays at schema {made.base.id}"
         click.echo(f"{table.name}: {done}")
 
@@ -232,14 +224,14 @@ def _show(plan: SchemaChangePlan) -> None:
         }
         for report in plan.columns
     ]
-    if is_json():
+    if output.is_json():
         facts = {"schema_id": plan.new.id, "differences": lines, "values": reports}
-        print_json({**facts, "loses": plan.loses})
+        output.print_json({**facts, "loses": plan.loses})
         return
     if not lines:
         click.echo("nothing would change")
         return
-    print_rows_grid(lines)
+    output.print_rows_grid(lines)
     for report in plan.columns:
         click.echo(str(report))
         for example in report.examples:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from paimon_assets.cli import output
 from paimon_assets.cli.commands import (
     Arguments,
     choice,
@@ -19,15 +20,6 @@ from paimon_assets.cli.commands import (
     integer,
     names,
     pairs,
-)
-from paimon_assets.cli.output import (
-    is_json,
-    print_rows_grid,
-    print_rows_of,
-    progress,
-    say,
-    size_text,
-    working,
 )
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
@@ -82,12 +74,12 @@ def compact(args: Arguments) -> None:
     if args.dry_run:
         plan = builder.plan()
         count = sum(len(unit.task.split.data_files) for unit in plan.units)
-        say(
+        output.say(
             f"{counted(count, 'file')} of {counted(len(plan.units), 'bucket')} would go",
             {"units": len(plan.units), "files": count},
         )
         return
-    with progress("compacting", None, "bytes") as advance:
+    with output.progress("compacting", None, "bytes") as advance:
         done = 0
 
         def moved(now: CompactionProgress) -> None:
@@ -99,15 +91,15 @@ def compact(args: Arguments) -> None:
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     line = (
         f"snapshot {snapshot}: merged {counted(outcome.files_before, 'file')}"
-        f" ({size_text(outcome.bytes_before)}) into {outcome.files_after}"
-        f" ({size_text(outcome.bytes_after)})"
+        f" ({output.size_text(outcome.bytes_before)}) into {outcome.files_after}"
+        f" ({output.size_text(outcome.bytes_after)})"
     )
     counts = ("files_before", "files_after", "bytes_before", "bytes_after", "left_out")
     facts = {"snapshot_id": snapshot, **{name: getattr(outcome, name) for name in counts}}
     nothing = "nothing to compact"
     if args.strategy == CompactStrategy.MINOR:
         nothing = "nothing is due; --strategy full compacts all"
-    say(nothing if snapshot is None else line, facts)
+    output.say(nothing if snapshot is None else line, facts)
 
 
 @command("TARGET", yes=True)
@@ -163,11 +155,11 @@ def analyze(args: Arguments) -> None:
 
     Reads all rows. Query planners use the statistics.
     """
-    with working("analyzing"):
+    with output.working("analyzing"):
         outcome = args.table().analyze(columns=args.columns or None, executor=args.new_executor())
     snapshot = outcome.snapshot
     facts = {"snapshot_id": None if snapshot is None else snapshot.id}
-    say("nothing to analyze" if snapshot is None else f"snapshot {snapshot.id}", facts)
+    output.say("nothing to analyze" if snapshot is None else f"snapshot {snapshot.id}", facts)
 
 
 def _run_tasks(
@@ -176,16 +168,16 @@ def _run_tasks(
     """Print the plans of tasks, ask, and run them; with --dry-run only print."""
     planned = _reports(replace(maintenance, dry_run=True), tasks)
     if args.dry_run:
-        print_rows_of(planned)
+        output.print_rows_of(planned)
         return
-    args.confirm(f"This is done to {table.name}.", show=lambda: print_rows_grid(planned))
-    print_rows_of(_reports(maintenance, tasks))
+    args.confirm(f"This is done to {table.name}.", show=lambda: output.print_rows_grid(planned))
+    output.print_rows_of(_reports(maintenance, tasks))
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:
     what = "looking" if maintenance.dry_run else "expiring"
     lines = []
-    with progress(what, len(tasks), "tasks") as advance:
+    with output.progress(what, len(tasks), "tasks") as advance:
         for task in tasks:
             report = maintenance.run(task)
             advance(1, None)
@@ -214,7 +206,7 @@ def check(args: Arguments) -> None:
     if args.rows and not faults:
         faults += _row_faults(table, args.new_executor())
     lines = [*faults, f"{table.name}: {counted(len(faults), 'fault')}"]
-    say(lines, {"table": table.name, "faults": faults})
+    output.say(lines, {"table": table.name, "faults": faults})
     if faults:
         raise click.exceptions.Exit(1)
 
@@ -242,7 +234,7 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
         return None
 
     with (
-        progress("checking", len(sizes), "files") as advance,
+        output.progress("checking", len(sizes), "files") as advance,
         ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool,
     ):
         for fault in pool.map(look, sizes):
@@ -255,7 +247,7 @@ def _row_faults(table: Table, executor: Any) -> Iterator[str]:
     """Yield the faults of rows: unreadable, or a repeated key."""
     plan = table.new_read_builder().plan()
     try:
-        with progress("reading", sum(split.row_count for split in plan.splits)) as advance:
+        with output.progress("reading", sum(split.row_count for split in plan.splits)) as advance:
             for batch in executor.map_splits(plan.context, plan.splits):
                 advance(batch.num_rows, None)
         key = table.schema.primary_keys
@@ -293,7 +285,7 @@ def doctor(args: Arguments) -> None:
     """
     findings = [*_versions(), *_java(), *_storage(args)]
     names = ("checked", "state", "details")
-    print_rows_of([dict(zip(names, finding, strict=True)) for finding in findings])
+    output.print_rows_of([dict(zip(names, finding, strict=True)) for finding in findings])
     if any(state == _FAULT for _, state, _ in findings):
         raise click.exceptions.Exit(1)
 
@@ -372,10 +364,10 @@ def health(args: Arguments) -> None:
     rows = sorted(health.to_pylist(), key=lambda row: -1 if row["score"] is None else row["score"])
     if args.record:
         args.catalog.record_health(args.record, health)
-    for row in [] if is_json() else rows:
+    for row in [] if output.is_json() else rows:
         row["table"] = f"{row['database_name']}.{row['table_name']}"
         row["reason"] = "cannot be read" if row["score"] is None else row["reason"]
-    print_rows_of(
+    output.print_rows_of(
         rows,
         "table=table, score=score, files=file_count, size=total_bytes, snapshots=snapshot_count,"
         " reason=reason",

@@ -10,6 +10,7 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
+from paimon_assets.assets import translator
 from paimon_assets.assets.check_run import CheckOptions
 from paimon_assets.assets.components.catalog_components import (
     OF_THE_RESOURCE,
@@ -37,12 +38,6 @@ from paimon_assets.assets.table_checks import (
 )
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    RESOURCE_KEY,
-    TABLE_NAME,
-    asset_key_of,
-)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -177,13 +172,13 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
         default=None, description="Parts of the key; database and table by default."
     )
     checks: list[TableCheck] = Field(description="The checks.")
-    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
+    resource_key: str = Field(default=translator.DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the checks."""
         del context
-        key = dg.AssetKey(self.asset_key) if self.asset_key else asset_key_of(self.table)
-        metadata = {TABLE_NAME: self.table, RESOURCE_KEY: self.resource_key}
+        key = dg.AssetKey(self.asset_key) if self.asset_key else translator.asset_key_of(self.table)
+        metadata = {translator.TABLE_NAME: self.table, translator.RESOURCE_KEY: self.resource_key}
         # Says which table is meant; the asset itself is defined elsewhere.
         asset = dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
         return dg.Definitions(asset_checks=checks_of(self.checks, CheckedTable(asset=asset)))
@@ -221,7 +216,7 @@ class DeclaredTableModel(dg.Component, DescribedModel):
         default={}, description="group_name, owners, deps, tags, automation_condition ..."
     )
     checks: list[TableCheck] = Field(default=[], description="Checks of the table.")
-    resource_key: str = Field(default=DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
+    resource_key: str = Field(default=translator.DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def declared(self) -> Schema:
         """Return the schema."""

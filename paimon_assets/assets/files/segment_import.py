@@ -40,14 +40,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.segments.segment import (
-    Load,
-    Segment,
-    SegmentStatus,
-    is_within,
-    paths_of,
-    plain_path,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.segments.segment_import import ImportPlan, SegmentSource
 from paimon_assets.engine.table.segments.segments import SegmentOutcome
@@ -192,11 +185,11 @@ def _take_in(
 
 def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
     """Return the size of the folder's own segments: other folders may feed the table, too."""
-    root = plain_path(canonical_path(source.path or ""))
+    root = seg.plain_path(canonical_path(source.path or ""))
     own = [
         segment
         for segment in table.segments().live()
-        if is_within(plain_path(segment.folder), root)
+        if seg.is_within(seg.plain_path(segment.folder), root)
     ]
     return {
         "dagster/row_count": sum(segment.row_count for segment in own),
@@ -319,8 +312,8 @@ def build_new_segments_sensor(
         except NotFoundError as error:
             return dg.SkipReason(error.message)
         table = table_or_none(paimon, identifier)
-        live = () if table is None else paths_of(table.segments().live())
-        new = [file for file in files if f"{plain_path(root)}/{file.name}" not in live]
+        live = () if table is None else seg.paths_of(table.segments().live())
+        new = [file for file in files if f"{seg.plain_path(root)}/{file.name}" not in live]
         if not new:
             return dg.SkipReason(f"All {counted(len(files), 'file')} of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
@@ -405,14 +398,14 @@ def outcome_metadata(table: Table, outcome: SegmentOutcome) -> Metadata:
         "paimon/bytes_referenced": sum(segment.data_size for segment in outcome.segments),
     }
     listed = table.segments().listed()
-    live = [segment for segment in listed if segment.status is SegmentStatus.SUCCESS]
+    live = [segment for segment in listed if segment.status is seg.SegmentStatus.SUCCESS]
     metadata["paimon/segments_live"] = len(live)
     if listed:
         metadata["paimon/segments"] = grid(map(_record, reversed(listed[-_ROWS_SHOWN:])))
     return metadata
 
 
-def _record(segment: Segment | Load) -> Mapping[str, Any]:
+def _record(segment: seg.Segment | seg.Load) -> Mapping[str, Any]:
     return {
         "id": segment.id,
         "status": segment.status.value,
@@ -422,5 +415,5 @@ def _record(segment: Segment | Load) -> Mapping[str, Any]:
         "rows": segment.row_count,
         "bytes": segment.data_size,
         "readers": segment.readers,
-        "path": segment.folder if isinstance(segment, Segment) else "NA",
+        "path": segment.folder if isinstance(segment, seg.Segment) else "NA",
     }

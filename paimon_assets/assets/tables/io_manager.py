@@ -18,6 +18,7 @@ import pyarrow as pa
 from dagster._core.execution.plan.outputs import StepOutputHandle
 from pydantic import Field
 
+from paimon_assets.assets import translator
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
 from paimon_assets.assets.metadata import spec_metadata
 from paimon_assets.assets.partitions import (
@@ -29,6 +30,7 @@ from paimon_assets.assets.partitions import (
 )
 from paimon_assets.assets.provenance import step_of_output
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
+from paimon_assets.assets.tables import io_metadata
 from paimon_assets.assets.tables.audit import (
     AuditedFrame,
     BatchCheck,
@@ -48,22 +50,6 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.io_metadata import (
-    BRANCH,
-    COLUMNS,
-    CONSUMER,
-    EXECUTOR,
-    INPUT_KEYS,
-    MODE,
-    OUTPUT_KEYS,
-    SCHEMA_POLICY,
-    NestedColumns,
-    check_keys,
-    declared_schema,
-    described_read,
-    nested_columns,
-    view_rows,
-)
 from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (
     Materialized,
@@ -72,18 +58,6 @@ from paimon_assets.assets.tables.table_write import (
     WriteConfig,
     WriteMode,
     write_mode,
-)
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    STORAGE_KIND,
-    STORAGE_KIND_KEY,
-    TABLE_NAME,
-    PaimonTranslator,
-    identifier_of,
-    identifier_of_spec,
-    kinds_of,
-    pool_of,
-    refuse_shared_tables,
 )
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -148,7 +122,9 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         with dagster_failures(identifier, context), reporting_checks(context):
             has_key = context.has_asset_key
             key = context.asset_key.to_user_string() if has_key else context.name
-            check_keys(definition, OUTPUT_KEYS, f"{'asset' if has_key else 'output'} '{key}'")
+            io_metadata.check_keys(
+                definition, io_metadata.OUTPUT_KEYS, f"{'asset' if has_key else 'output'} '{key}'"
+            )
             lineage = lineage_of(context.run_id, context.step_key, audited.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
@@ -190,19 +166,21 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         identifier = self._identifier(upstream or context, metadata)
         with dagster_failures(identifier, context):
             own = context.definition_metadata
-            check_keys(own, INPUT_KEYS, f"input '{_input_name(context)}'")
+            io_metadata.check_keys(own, io_metadata.INPUT_KEYS, f"input '{_input_name(context)}'")
             kind = frame_kind(context.dagster_type.typing_type)
             try:
-                table = self._table_to_read(identifier, declared_schema(metadata))
+                table = self._table_to_read(identifier, io_metadata.declared_schema(metadata))
             except UnsupportedFeatureError as error:
                 if error.kind != "view":
                     raise
-                return view_rows(self.paimon, identifier, kind, own, error)
-            if BRANCH in own:
-                table = table.at_branch(own[BRANCH])
-            read = described_read(table.new_read_builder(), own)
-            names = own.get(COLUMNS)
-            nested = None if names is None else nested_columns(names, read.read_schema())
+                return io_metadata.view_rows(self.paimon, identifier, kind, own, error)
+            if io_metadata.BRANCH in own:
+                table = table.at_branch(own[io_metadata.BRANCH])
+            read = io_metadata.described_read(table.new_read_builder(), own)
+            names = own.get(io_metadata.COLUMNS)
+            nested = (
+                None if names is None else io_metadata.nested_columns(names, read.read_schema())
+            )
             read = read.with_columns(names if nested is None else nested.tops)
             consumed = self._consuming(context, table)
             if consumed is not None:
@@ -216,14 +194,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 consumed = replace(consumed, next_snapshot=plan.next_snapshot)
                 remember(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
-            frame = self._frame(kind, read, plan, nested, own.get(EXECUTOR))
+            frame = self._frame(kind, read, plan, nested, own.get(io_metadata.EXECUTOR))
             if upstream is not None and upstream.has_asset_key and step is not None:
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)
             return frame
 
     def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
         """Return the read of the input's consumer, None without one."""
-        consumer = context.definition_metadata.get(CONSUMER)
+        consumer = context.definition_metadata.get(io_metadata.CONSUMER)
         if consumer is None:
             return None
         output = _one_output(context)
@@ -241,8 +219,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
     ) -> Identifier:
-        if TABLE_NAME in metadata:
-            return identifier_of(_text(metadata[TABLE_NAME]))
+        if translator.TABLE_NAME in metadata:
+            return translator.identifier_of(_text(metadata[translator.TABLE_NAME]))
         return self._by_path(context.asset_key.path if context.has_asset_key else [context.name])
 
     def _by_path(self, path: Sequence[str]) -> Identifier:
@@ -254,8 +232,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         Raises:
             InvalidInputError: The metadata names none.
         """
-        if TABLE_NAME in spec.metadata or len(spec.key.path) > 1:
-            return identifier_of_spec(spec)
+        if translator.TABLE_NAME in spec.metadata or len(spec.key.path) > 1:
+            return translator.identifier_of_spec(spec)
         return self._by_path(spec.key.path)
 
     def warehouse_path(self) -> str | None:
@@ -269,12 +247,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Return the table, the frame (converted, if it makes the table), whether it is new."""
         catalog = self.paimon.catalog()
         metadata = context.definition_metadata
-        schema = declared_schema(metadata)
-        policy = schema_policy(metadata.get(SCHEMA_POLICY, SchemaPolicy.ERROR), str(identifier))
+        schema = io_metadata.declared_schema(metadata)
+        policy = schema_policy(
+            metadata.get(io_metadata.SCHEMA_POLICY, SchemaPolicy.ERROR), str(identifier)
+        )
         if schema is not None:
 
             def executor_of_change() -> CountingExecutor[Any]:
-                return self.paimon.new_executor(metadata.get(EXECUTOR))
+                return self.paimon.new_executor(metadata.get(io_metadata.EXECUTOR))
 
             ensured = ensure_table(catalog, identifier, schema, policy, executor_of_change)
             return ensured, frame, False
@@ -287,7 +267,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 raise
         else:
             return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
-        executor = self.paimon.new_executor(metadata.get(EXECUTOR))
+        executor = self.paimon.new_executor(metadata.get(io_metadata.EXECUTOR))
         rows = to_rows(frame, executor, NO_COLUMNS, show_values=self.paimon.show_values)
         columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
         schema = Schema.of(
@@ -306,7 +286,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             partitions = _partitions(step.partition_keys, definition, metadata, table)
         consumed = take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
-        if consumed and MODE not in metadata and mode is WriteMode.OVERWRITE:
+        if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
             raise InvalidInputError(
                 f"What is new in table '{consumed[0].table.name}' would replace all of table "
                 f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
@@ -319,7 +299,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             ensured=ensured,
             step=step,
             mode=mode,
-            executor=context.definition_metadata.get(EXECUTOR),
+            executor=context.definition_metadata.get(io_metadata.EXECUTOR),
             partitions=partitions,
             code_version=context.asset_spec.code_version if context.has_asset_key else None,
             checks=checks,
@@ -330,7 +310,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Return the mode of the Launchpad, else of the function, the definition, the manager."""
         chosen = (context.config or {}).get("mode")
         metadata = {**context.definition_metadata, **context.output_metadata}
-        return write_mode(_text(chosen or metadata.get(MODE, self.mode)), table)
+        return write_mode(_text(chosen or metadata.get(io_metadata.MODE, self.mode)), table)
 
     def _table_to_read(self, identifier: Identifier, schema: Schema | None) -> Table:
         catalog = self.paimon.catalog()
@@ -352,7 +332,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         kind: FrameKind,
         read: ReadBuilder,
         plan: Plan,
-        nested: NestedColumns | None,
+        nested: io_metadata.NestedColumns | None,
         executor: str | None,
     ) -> Frame:
         if kind is FrameKind.SPARK:
@@ -451,7 +431,7 @@ def as_table_assets(
     *,
     io_manager: PaimonIOManager,
     io_manager_key: str = "io_manager",
-    resource_key: str = DEFAULT_RESOURCE_KEY,
+    resource_key: str = translator.DEFAULT_RESOURCE_KEY,
 ) -> list[AssetT | dg.AssetsDefinition]:
     """Add the metadata and kinds of a `paimon_asset` to assets that the IO manager stores.
 
@@ -482,7 +462,7 @@ def as_table_assets(
             stored.append(_stored(asset, io_manager, io_manager_key, resource_key))
         else:
             stored.append(asset)
-    refuse_shared_tables(stored)
+    translator.refuse_shared_tables(stored)
     return stored
 
 
@@ -493,7 +473,7 @@ def _stored(
         spec.key: io_manager.identifier_of(spec)
         for spec in asset.specs
         if asset.get_io_manager_key_for_asset_key(spec.key) == io_manager_key
-        and spec.metadata.get(STORAGE_KIND_KEY) != STORAGE_KIND
+        and spec.metadata.get(translator.STORAGE_KIND_KEY) != translator.STORAGE_KIND
         and not _stores_nothing(asset, spec.key)
     }
     if not tables:
@@ -509,7 +489,7 @@ def _stored(
     if not isinstance(op, dg.OpDefinition) or op.pool is not None:
         return described
     [first, *others] = tables.values()
-    pool = f"paimon/{op.name}" if others else pool_of(first)
+    pool = f"paimon/{op.name}" if others else translator.pool_of(first)
     attributes = {**described.get_attributes_dict(), "node_def": _with_pool(op, pool)}
     return dg.AssetsDefinition.dagster_internal_init(**attributes)
 
@@ -523,19 +503,21 @@ def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
 def _table_spec(
     spec: dg.AssetSpec, identifier: Identifier, io_manager: PaimonIOManager, resource_key: str
 ) -> dg.AssetSpec:
-    check_keys(spec.metadata, OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'")
-    schema = declared_schema(spec.metadata)
+    io_metadata.check_keys(
+        spec.metadata, io_metadata.OUTPUT_KEYS, f"asset '{spec.key.to_user_string()}'"
+    )
+    schema = io_metadata.declared_schema(spec.metadata)
     metadata = spec_metadata(
         identifier, schema, warehouse=io_manager.warehouse_path(), resource=resource_key
     )
     tags = {key: value for key, value in spec.tags.items() if not key.startswith(_KIND_TAGS)}
-    executor = spec.metadata.get(EXECUTOR, io_manager.paimon.executor)
+    executor = spec.metadata.get(io_metadata.EXECUTOR, io_manager.paimon.executor)
     described: dg.AssetSpec = spec.replace_attributes(
         metadata={**metadata, **spec.metadata},
-        kinds={*spec.kinds, *kinds_of(executor)},
-        tags={STORAGE_KIND_KEY: STORAGE_KIND, **tags},
+        kinds={*spec.kinds, *translator.kinds_of(executor)},
+        tags={translator.STORAGE_KIND_KEY: translator.STORAGE_KIND, **tags},
         description=spec.description or (schema.comment if schema is not None else None),
-        group_name=PaimonTranslator().get_group_name(identifier)
+        group_name=translator.PaimonTranslator().get_group_name(identifier)
         if spec.group_name in (None, _NO_GROUP)
         else spec.group_name,
     )

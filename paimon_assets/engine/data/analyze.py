@@ -29,20 +29,9 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import EXAMPLES, ROWS, RepeatedKeys
-from paimon_assets.engine.contract.report_tasks import (
-    MOST_HASHES,
-    Bound,
-    CastColumn,
-    ColumnLosses,
-    ColumnSummary,
-    LostValue,
-    OverflowContext,
-    OverflowRequest,
-    OverflowResult,
-    RowSummary,
-)
 from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.data.casting.cast import CAST, Array, Mask, truth_of, valid_rows
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
@@ -101,7 +90,9 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
         rows += batch.num_rows
         for tally, values in zip(tallies, batch.columns, strict=True):
             tally.add(values)
-    summary = RowSummary(rows=rows, columns=tuple(tally.summary() for tally in tallies))
+    summary = report_tasks.RowSummary(
+        rows=rows, columns=tuple(tally.summary() for tally in tallies)
+    )
     return dump(summary)
 
 
@@ -109,8 +100,8 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
 class _Tally:
     column: DataField
     nulls: int = 0
-    minimum: Bound | None = None
-    maximum: Bound | None = None
+    minimum: report_tasks.Bound | None = None
+    maximum: report_tasks.Bound | None = None
     total_bytes: int = 0
     longest_bytes: int = 0
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -132,7 +123,7 @@ class _Tally:
             self.total_bytes += len(present) * self.longest_bytes
         distinct = pc.unique(present)
         hashes = np.concatenate([self.hashes, _hash(distinct, self.column)])
-        self.hashes = np.unique(hashes)[:MOST_HASHES]
+        self.hashes = np.unique(hashes)[: report_tasks.MOST_HASHES]
         if root in BINARY_ROOTS:
             return
         extremes = pc.min_max(distinct)
@@ -146,16 +137,16 @@ class _Tally:
         if self.maximum is None or larger > self.maximum[0]:
             self.maximum = high
 
-    def _bound_of(self, value: Any) -> Bound:
+    def _bound_of(self, value: Any) -> report_tasks.Bound:
         array = pa.repeat(value, 1)
         internal = internals(array, self.column.type)[0]
         if self.column.type.root in _AS_NUMBERS:
             return internal, str(internal)
         return internal, show(array, self.column.type)[0] or ""
 
-    def summary(self) -> ColumnSummary:
+    def summary(self) -> report_tasks.ColumnSummary:
         unordered = self.column.type.root in _WITHOUT_ORDER
-        return ColumnSummary(
+        return report_tasks.ColumnSummary(
             nulls=self.nulls,
             minimum=self.minimum,
             maximum=self.maximum,
@@ -226,7 +217,10 @@ def repeated_keys(
 
 def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     """Count the values that one file's columns would lose."""
-    context, request = load(OverflowContext, shared), load(OverflowRequest, payload)
+    context, request = (
+        load(report_tasks.OverflowContext, shared),
+        load(report_tasks.OverflowRequest, payload),
+    )
     tallies = [
         _LossTally(column=column, max_examples=context.examples) for column in request.columns
     ]
@@ -248,17 +242,17 @@ def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
         for batch in mapping.apply_all(rows, threads):
             for tally, column in zip(tallies, batch.columns, strict=True):
                 tally.add(column, settings)
-    return dump(OverflowResult(columns=tuple(tally.losses() for tally in tallies)))
+    return dump(report_tasks.OverflowResult(columns=tuple(tally.losses() for tally in tallies)))
 
 
 @dataclass(slots=True)
 class _LossTally:
-    column: CastColumn
+    column: report_tasks.CastColumn
     max_examples: int
     rows: int = 0
     unjudged: int = 0
     counts: Counter[Loss] = field(default_factory=Counter)
-    examples: list[LostValue] = field(default_factory=list)
+    examples: list[report_tasks.LostValue] = field(default_factory=list)
 
     def add(self, values: Array, settings: CastSettings) -> None:
         self.rows += len(values)
@@ -274,12 +268,12 @@ class _LossTally:
                 before = show(values.take(indices), self.column.held.type)
                 after = show(losses.result.take(indices), self.column.wanted.type)
                 self.examples += (
-                    LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes))
+                    report_tasks.LostValue(loss=loss, value=_cut(value), becomes=_cut(becomes))
                     for value, becomes in zip(before, after, strict=True)
                 )
 
-    def losses(self) -> ColumnLosses:
-        return ColumnLosses(
+    def losses(self) -> report_tasks.ColumnLosses:
+        return report_tasks.ColumnLosses(
             column=self.column.wanted.name,
             rows=self.rows,
             counts=dict(self.counts),

@@ -32,12 +32,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.predicate.prune import Bounds
-from paimon_assets.engine.spec.segments.segment import (
-    TIMESTAMP_OF_ANY_KIND,
-    FileColumn,
-    column_differences,
-    same_kind,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import text_options_of
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -60,7 +55,7 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)
     declared = DeclaredText(fields=context.schema.fields, options=text)
-    layouts: dict[tuple[FileColumn, ...], tuple[FileColumn, ...]] = {}
+    layouts: dict[tuple[seg.FileColumn, ...], tuple[seg.FileColumn, ...]] = {}
     footers = []
     for path, size in zip(request.paths, request.sizes, strict=True):
         with open_reader(
@@ -78,9 +73,9 @@ def _footer(
 ) -> FileFooter:
     vague, bounds_of = reader.vague_timestamps(), cache(reader.column_bounds)
     columns = tuple(
-        FileColumn(
+        seg.FileColumn(
             name=field.name,
-            type_text=TIMESTAMP_OF_ANY_KIND if field.name in vague else _type_text(field.type),
+            type_text=seg.TIMESTAMP_OF_ANY_KIND if field.name in vague else _type_text(field.type),
             may_be_null=field.nullable and not bounds_of(field.name).no_null,
         )
         for field in reader.schema
@@ -103,11 +98,11 @@ def _type_text(arrow_type: pa.DataType) -> str:
 
 
 def _count_rows(
-    context: FooterContext, reader: FormatReader, columns: tuple[FileColumn, ...]
+    context: FooterContext, reader: FormatReader, columns: tuple[seg.FileColumn, ...]
 ) -> int:
     """Read every value the table declares, so that no read fails later, and count the rows."""
     schema = context.schema
-    if column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
+    if seg.column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
         return 0  # the columns are the error to report
     held = {column.name for column in columns}
     stored = set(schema.field_names) - set(schema.partition_keys)
@@ -119,7 +114,7 @@ def _count_rows(
 def _statistics(
     context: FooterContext,
     modes: tuple[StatsMode, ...],
-    columns: tuple[FileColumn, ...],
+    columns: tuple[seg.FileColumn, ...],
     bounds_of: BoundsOf,
 ) -> tuple[tuple[str, ...], SimpleStats]:
     """Return the columns with a null count in the footer, and their statistics.
@@ -149,12 +144,12 @@ def _statistics(
 
 
 def _internal_bounds(
-    field: DataField, column: FileColumn, bounds: Bounds
+    field: DataField, column: seg.FileColumn, bounds: Bounds
 ) -> tuple[Internal, Internal]:
     """Return bounds as internal values of the table's type; None if the footer's are unsuitable."""
     file_type, low, high = column.type, bounds.minimum, bounds.maximum
     unknown = low is None or high is None or field.type.root in _UNORDERED
-    if unknown or file_type is None or not same_kind(file_type, field.type):
+    if unknown or file_type is None or not seg.same_kind(file_type, field.type):
         return None, None
     if field.type.root in TIMESTAMP_ROOTS and isinstance(field.type, AtomicType):
         # Reads cut values to the column's precision, so the bounds are cut, too.

@@ -22,25 +22,13 @@ from paimon_assets.engine.errors import AlreadyExistsError, CommitUnknownError, 
 from paimon_assets.engine.spec.options.all_options import WRITE_MERGE_SCHEMA
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.run import Runner
-from paimon_assets.engine.table.sql.statements import (
-    CATALOG_NAME,
-    CreateTable,
-    CreateView,
-    Delete,
-    Insert,
-    Merge,
-    Names,
-    Select,
-    Statement,
-    Update,
-    outcome,
-    view_exists,
-)
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import with_nulls_for_default
 from paimon_assets.engine.table.table import Table
+from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import typed_errors
@@ -48,12 +36,6 @@ from paimon_assets.spark.sql.assignment_casts import column_named, stored
 from paimon_assets.spark.sql.changes import change_rows
 from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.sql.merges import merge_rows
-from paimon_assets.spark.types import (
-    arrow_to_spark_schema,
-    from_spark_schema,
-    quoted,
-    to_spark_type,
-)
 
 _DIALECT = "spark"
 _MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -65,7 +47,7 @@ def spark_sql(
     text: str,
     *,
     database: str | None = None,
-    catalog_name: str = CATALOG_NAME,
+    catalog_name: str = st.CATALOG_NAME,
 ) -> DataFrame:
     """Run one statement over the tables of a catalog.
 
@@ -92,29 +74,29 @@ def spark_sql(
 
     >>> spark_sql(spark, catalog, "SELECT * FROM db.`t$snapshots`").show()       # doctest: +SKIP
     """
-    names = Names(catalog=catalog_name, database=database)
+    names = st.Names(catalog=catalog_name, database=database)
     statement = parse_sql(text, names)
     frames = Frames(session=session, catalog=catalog, names=names)
-    if isinstance(statement, Select):
+    if isinstance(statement, st.Select):
         return frames.query(statement.query)
     run = Runner(catalog=catalog, names=names, executor=SparkExecutor(session))
     with typed_errors():
         answer = _run(frames, run, statement)
-    schema = arrow_to_spark_schema(answer.schema)
+    schema = spark_types.arrow_to_spark_schema(answer.schema)
     return session.createDataFrame([tuple(row.values()) for row in answer.to_pylist()], schema)
 
 
-def _run(frames: Frames, runner: Runner, statement: Statement) -> pa.Table:
+def _run(frames: Frames, runner: Runner, statement: st.Statement) -> pa.Table:
     match statement:
-        case Insert():
+        case st.Insert():
             return _insert(frames, statement)
-        case CreateTable(query=str()):
+        case st.CreateTable(query=str()):
             return _create_table(frames, runner, statement)
-        case Delete() | Update():
+        case st.Delete() | st.Update():
             return change_rows(frames, runner, statement)
-        case Merge():
+        case st.Merge():
             return merge_rows(frames, statement)
-        case CreateView():
+        case st.CreateView():
             return _create_view(frames, statement)
         case _:
             return runner.run(statement)
@@ -143,7 +125,7 @@ def register_views(
     Cost:
         A plan of each table.
     """
-    frames = Frames(session=session, catalog=catalog, names=Names())
+    frames = Frames(session=session, catalog=catalog, names=st.Names())
     rows: dict[str, DataFrame] = {}
     for database in catalog.list_databases() if databases is None else databases:
         tables = catalog.list_tables(database)
@@ -155,10 +137,10 @@ def register_views(
                     " databases in sessions of their own.",
                     kind="name",
                 )
-            path = f"{quoted(database)}.{quoted(table)}"
+            path = f"{spark_types.quoted(database)}.{spark_types.quoted(table)}"
             rows[name] = frames.query(f"SELECT * FROM {path}")
     for name, frame in rows.items():
-        frame.createOrReplaceTempView(quoted(name))
+        frame.createOrReplaceTempView(spark_types.quoted(name))
     return sorted(rows)
 
 
@@ -192,7 +174,7 @@ def load_magic(
     shell.register_magic_function(run, magic_kind="line_cell", magic_name="paimon_sql")
 
 
-def _insert(frames: Frames, statement: Insert) -> pa.Table:
+def _insert(frames: Frames, statement: st.Insert) -> pa.Table:
     table = frames.catalog.get_table(statement.table)
     query = statement.query
     if query.lstrip("( ").upper().startswith("VALUES"):
@@ -207,16 +189,16 @@ def _insert(frames: Frames, statement: Insert) -> pa.Table:
         else:
             builder = builder.with_overwrite(dict(statement.fixed))
     written = write_dataframe(builder, rows)
-    return outcome(verb, table.name, written.snapshot, written=written.report.rows_written)
+    return st.outcome(verb, table.name, written.snapshot, written=written.report.rows_written)
 
 
-def _create_table(frames: Frames, runner: Runner, statement: CreateTable) -> pa.Table:
+def _create_table(frames: Frames, runner: Runner, statement: st.CreateTable) -> pa.Table:
     """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
     catalog, name = frames.catalog, statement.table
     if statement.if_not_exists and catalog.table_exists(name):
-        return outcome("CREATE TABLE", name)
+        return st.outcome("CREATE TABLE", name)
     rows = frames.query(statement.query or "")
-    columns = {field.name: field.type for field in from_spark_schema(rows.schema)}
+    columns = {field.name: field.type for field in spark_types.from_spark_schema(rows.schema)}
     if len(columns) != len(rows.columns):
         raise InvalidInputError(
             f"The query of table '{name}' has columns that occur twice.", kind="insert-columns"
@@ -230,10 +212,10 @@ def _create_table(frames: Frames, runner: Runner, statement: CreateTable) -> pa.
     except BaseException:
         catalog.drop_table(name, ignore_if_missing=True)
         raise
-    return outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
+    return st.outcome("CREATE TABLE", name, written.snapshot, written=written.report.rows_written)
 
 
-def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
+def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
     """Return the rows of a query as the table's columns."""
     schema, label = table.schema, table.name
     fixed = {column_named(schema, n, label).name: value for n, value in statement.fixed}
@@ -276,22 +258,22 @@ def _align(table: Table, statement: Insert, rows: DataFrame) -> DataFrame:
             columns.append(stored(placed, placed_as[field.name], field, label))
         else:
             value = fixed.get(field.name)
-            kind = to_spark_type(field.type, column=field.name)
+            kind = spark_types.to_spark_type(field.type, column=field.name)
             columns.append(sf.lit(value).cast(kind).alias(field.name))
     columns += [sf.col(placed_as[name]).alias(name) for name in new]
     return placed.select(*columns)
 
 
-def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
+def _create_view(frames: Frames, statement: st.CreateView) -> pa.Table:
     """Create a view; its query is analysed first, and says names with their database."""
     catalog, name = frames.catalog, statement.name
-    exists = view_exists(catalog, name)
+    exists = st.view_exists(catalog, name)
     if exists and statement.if_not_exists:
-        return outcome("CREATE VIEW", name)
+        return st.outcome("CREATE VIEW", name)
     if catalog.table_exists(name) or (exists and not statement.replaces):
         raise AlreadyExistsError(f"There is a table or view '{name}' already.", kind="view-exists")
     query = _qualify(frames, statement.query)
-    fields = from_spark_schema(frames.query(query).schema)
+    fields = spark_types.from_spark_schema(frames.query(query).schema)
     columns = statement.columns or tuple((field.name, None) for field in fields)
     if len(columns) != len(fields) or len({column for column, _ in columns}) != len(fields):
         raise InvalidInputError(
@@ -310,7 +292,7 @@ def _create_view(frames: Frames, statement: CreateView) -> pa.Table:
         comment=statement.comment,
         options=statement.options,
     )
-    return outcome("CREATE VIEW", name)
+    return st.outcome("CREATE VIEW", name)
 
 
 def _qualify(frames: Frames, query: str) -> str:
@@ -326,7 +308,7 @@ def _qualify(frames: Frames, query: str) -> str:
             target = f" VERSION AS OF '{use.version}'"
         elif use.timestamp is not None:
             target = f" TIMESTAMP AS OF {use.timestamp}"
-        return f"{quoted(database or '')}.{quoted(use.name[0])}{target}"
+        return f"{spark_types.quoted(database or '')}.{spark_types.quoted(use.name[0])}{target}"
 
     return find_tables(query).replaced(choose)
 

@@ -14,41 +14,29 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types.data_types import (
-    MAX_DECIMAL_PRECISION,
-    MAX_LENGTH,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
-)
+from paimon_assets.engine.spec.types import data_types as types
 
 ArrowType = pa.DataType
 _FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 LTZ_ZONE = "UTC"
 """Zone of the Arrow type of TIMESTAMP WITH LOCAL TIME ZONE: the values are instants."""
 
-_PLAIN: dict[TypeRoot, ArrowType] = {
-    TypeRoot.BOOLEAN: pa.bool_(),
-    TypeRoot.TINYINT: pa.int8(),
-    TypeRoot.SMALLINT: pa.int16(),
-    TypeRoot.INT: pa.int32(),
-    TypeRoot.BIGINT: pa.int64(),
-    TypeRoot.FLOAT: pa.float32(),
-    TypeRoot.DOUBLE: pa.float64(),
-    TypeRoot.CHAR: pa.string(),
-    TypeRoot.VARCHAR: pa.string(),
-    TypeRoot.BINARY: pa.binary(),
-    TypeRoot.VARBINARY: pa.binary(),
-    TypeRoot.DATE: pa.date32(),
-    TypeRoot.TIME: pa.time32("ms"),
-    TypeRoot.BLOB: pa.large_binary(),
-    TypeRoot.VARIANT: pa.struct(
+_PLAIN: dict[types.TypeRoot, ArrowType] = {
+    types.TypeRoot.BOOLEAN: pa.bool_(),
+    types.TypeRoot.TINYINT: pa.int8(),
+    types.TypeRoot.SMALLINT: pa.int16(),
+    types.TypeRoot.INT: pa.int32(),
+    types.TypeRoot.BIGINT: pa.int64(),
+    types.TypeRoot.FLOAT: pa.float32(),
+    types.TypeRoot.DOUBLE: pa.float64(),
+    types.TypeRoot.CHAR: pa.string(),
+    types.TypeRoot.VARCHAR: pa.string(),
+    types.TypeRoot.BINARY: pa.binary(),
+    types.TypeRoot.VARBINARY: pa.binary(),
+    types.TypeRoot.DATE: pa.date32(),
+    types.TypeRoot.TIME: pa.time32("ms"),
+    types.TypeRoot.BLOB: pa.large_binary(),
+    types.TypeRoot.VARIANT: pa.struct(
         [
             pa.field("value", pa.binary(), nullable=False),
             pa.field("metadata", pa.binary(), nullable=False),
@@ -57,7 +45,7 @@ _PLAIN: dict[TypeRoot, ArrowType] = {
 }
 
 
-def to_arrow_type(data_type: DataType) -> ArrowType:
+def to_arrow_type(data_type: types.DataType) -> ArrowType:
     """Return the Arrow type of a column of `data_type`.
 
     Nullability of the type itself belongs to the Arrow *field* (`to_arrow_field`); that of inner
@@ -68,32 +56,32 @@ def to_arrow_type(data_type: DataType) -> ArrowType:
     TimestampType(timestamp[ms, tz=UTC])
     """
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return pa.list_(_inner_field("element", element))
-        case MultisetType(element=element):
+        case types.MultisetType(element=element):
             return _map(element, pa.field("value", pa.int32(), nullable=False))
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return _map(key, _inner_field("value", value))
-        case VectorType(element=element, length=length):
+        case types.VectorType(element=element, length=length):
             return pa.list_(_inner_field("element", element), length)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return pa.struct([to_arrow_field(field) for field in fields])
-        case AtomicType(root=TypeRoot.DECIMAL):
+        case types.AtomicType(root=types.TypeRoot.DECIMAL):
             return pa.decimal128(data_type.precision or 0, data_type.scale or 0)
-        case AtomicType(root=TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ as root):
+        case types.AtomicType(root=types.TypeRoot.TIMESTAMP | types.TypeRoot.TIMESTAMP_LTZ as root):
             unit = timestamp_unit(data_type.precision or 0)
-            return timestamp_type(unit, None if root is TypeRoot.TIMESTAMP else LTZ_ZONE)
-        case AtomicType(root=root):
+            return timestamp_type(unit, None if root is types.TypeRoot.TIMESTAMP else LTZ_ZONE)
+        case types.AtomicType(root=root):
             return _PLAIN[root]
         case _:
             raise TypeError(f"not a complete data type: {data_type!r}")
 
 
-def _inner_field(name: str, data_type: DataType) -> "pa.Field[Any]":
+def _inner_field(name: str, data_type: types.DataType) -> "pa.Field[Any]":
     return pa.field(name, to_arrow_type(data_type), nullable=data_type.nullable)
 
 
-def _map(key: DataType, value_field: Any) -> ArrowType:
+def _map(key: types.DataType, value_field: Any) -> ArrowType:
     key_field: Any = pa.field("key", to_arrow_type(key), nullable=False)
     return cast("ArrowType", pa.map_(key_field, value_field))
 
@@ -108,16 +96,16 @@ def timestamp_type(unit: str, zone: str | None) -> ArrowType:
     return pa.timestamp(unit, tz=zone)  # type: ignore[call-overload,no-any-return]  # a unit
 
 
-def to_arrow_field(field: DataField) -> "pa.Field[Any]":
+def to_arrow_field(field: types.DataField) -> "pa.Field[Any]":
     """Return the Arrow field of a column: name, type and nullability."""
     return _inner_field(field.name, field.type)
 
 
-def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
+def to_arrow_schema(fields: Sequence[types.DataField]) -> pa.Schema:
     return pa.schema([to_arrow_field(field) for field in fields])
 
 
-def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> DataType:
+def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> types.DataType:
     """Return the Paimon type that holds every value of an Arrow type.
 
     For frames without a declared schema: unsigned integers widen, dictionaries count as their
@@ -137,61 +125,65 @@ def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> DataType
     return replace(found, nullable=nullable)
 
 
-_FROM_PLAIN: tuple[tuple[ArrowType, AtomicType], ...] = (
-    *((arrow, AtomicType(root=root)) for root, arrow in list(_PLAIN.items())[:7]),
-    (pa.uint8(), AtomicType(root=TypeRoot.SMALLINT)),
-    (pa.uint16(), AtomicType(root=TypeRoot.INT)),
-    (pa.uint32(), AtomicType(root=TypeRoot.BIGINT)),
-    (pa.uint64(), AtomicType(root=TypeRoot.DECIMAL, precision=20, scale=0)),
-    (pa.float16(), AtomicType(root=TypeRoot.FLOAT)),
-    (pa.date32(), AtomicType(root=TypeRoot.DATE)),
-    (pa.date64(), AtomicType(root=TypeRoot.DATE)),
+_FROM_PLAIN: tuple[tuple[ArrowType, types.AtomicType], ...] = (
+    *((arrow, types.AtomicType(root=root)) for root, arrow in list(_PLAIN.items())[:7]),
+    (pa.uint8(), types.AtomicType(root=types.TypeRoot.SMALLINT)),
+    (pa.uint16(), types.AtomicType(root=types.TypeRoot.INT)),
+    (pa.uint32(), types.AtomicType(root=types.TypeRoot.BIGINT)),
+    (pa.uint64(), types.AtomicType(root=types.TypeRoot.DECIMAL, precision=20, scale=0)),
+    (pa.float16(), types.AtomicType(root=types.TypeRoot.FLOAT)),
+    (pa.date32(), types.AtomicType(root=types.TypeRoot.DATE)),
+    (pa.date64(), types.AtomicType(root=types.TypeRoot.DATE)),
     *(
-        (arrow, AtomicType(root=TypeRoot.VARCHAR, length=MAX_LENGTH))
+        (arrow, types.AtomicType(root=types.TypeRoot.VARCHAR, length=types.MAX_LENGTH))
         for arrow in (pa.string(), pa.large_string(), pa.string_view())
     ),
     *(
-        (arrow, AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH))
+        (arrow, types.AtomicType(root=types.TypeRoot.VARBINARY, length=types.MAX_LENGTH))
         for arrow in (pa.binary(), pa.large_binary(), pa.binary_view())
     ),
 )
 
 
-def _from_parametrised(arrow_type: Any) -> AtomicType | None:
+def _from_parametrised(arrow_type: Any) -> types.AtomicType | None:
     if pat.is_timestamp(arrow_type):
-        root = TypeRoot.TIMESTAMP_LTZ if arrow_type.tz else TypeRoot.TIMESTAMP
-        return AtomicType(root=root, precision=_FRACTION_DIGITS[arrow_type.unit])
+        root = types.TypeRoot.TIMESTAMP_LTZ if arrow_type.tz else types.TypeRoot.TIMESTAMP
+        return types.AtomicType(root=root, precision=_FRACTION_DIGITS[arrow_type.unit])
     if pat.is_time(arrow_type):
-        return AtomicType(root=TypeRoot.TIME, precision=_FRACTION_DIGITS[arrow_type.unit])
+        return types.AtomicType(
+            root=types.TypeRoot.TIME, precision=_FRACTION_DIGITS[arrow_type.unit]
+        )
     if pat.is_fixed_size_binary(arrow_type):
-        return AtomicType(root=TypeRoot.BINARY, length=arrow_type.byte_width)
+        return types.AtomicType(root=types.TypeRoot.BINARY, length=arrow_type.byte_width)
     if pat.is_decimal(arrow_type):
         precision, scale = arrow_type.precision, arrow_type.scale
-        if 0 <= scale <= precision <= MAX_DECIMAL_PRECISION:
-            return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
+        if 0 <= scale <= precision <= types.MAX_DECIMAL_PRECISION:
+            return types.AtomicType(root=types.TypeRoot.DECIMAL, precision=precision, scale=scale)
     return None
 
 
-def _from_nested(arrow_type: Any) -> DataType | None:
+def _from_nested(arrow_type: Any) -> types.DataType | None:
     if pat.is_dictionary(arrow_type):
         return from_arrow_type(arrow_type.value_type)
     if pat.is_list(arrow_type) or pat.is_large_list(arrow_type):
-        return ArrayType(element=_from_field(arrow_type.value_field))
+        return types.ArrayType(element=_from_field(arrow_type.value_field))
     if pat.is_fixed_size_list(arrow_type):
-        return VectorType(element=_from_field(arrow_type.value_field), length=arrow_type.list_size)
+        return types.VectorType(
+            element=_from_field(arrow_type.value_field), length=arrow_type.list_size
+        )
     if pat.is_map(arrow_type):
         key = from_arrow_type(arrow_type.key_type, nullable=False)
-        return MapType(key=key, value=_from_field(arrow_type.item_field))
+        return types.MapType(key=key, value=_from_field(arrow_type.item_field))
     if pat.is_struct(arrow_type):
         fields = tuple(
-            DataField(id=position, name=field.name, type=_from_field(field))
+            types.DataField(id=position, name=field.name, type=_from_field(field))
             for position, field in enumerate(arrow_type)
         )
-        return RowType(fields=fields)
+        return types.RowType(fields=fields)
     return None
 
 
-def _from_field(field: "pa.Field[Any]") -> DataType:
+def _from_field(field: "pa.Field[Any]") -> types.DataType:
     return from_arrow_type(field.type, nullable=field.nullable)
 
 
@@ -244,7 +236,7 @@ _TIME_DIGITS = 3
 """The time digits of a second: no format keeps more of a TIME."""
 
 
-def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
+def infer_columns(schema: pa.Schema) -> dict[str, types.DataType]:
     """Return columns that hold rows of `schema` without loss, and can be written: name → type.
 
     Fixed-size lists become arrays, and times of a day TIME(3): rows with finer ones are refused
@@ -274,22 +266,22 @@ def infer_columns(schema: pa.Schema) -> dict[str, DataType]:
     return columns
 
 
-def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
+def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> types.DataType:
     """Return the type of a column made for values of an Arrow type; refuses what none holds."""
     return _writable(from_arrow_type(arrow_type, nullable=nullable))
 
 
-def _writable(data_type: DataType) -> DataType:
+def _writable(data_type: types.DataType) -> types.DataType:
     match data_type:
-        case AtomicType(root=TypeRoot.TIME):
+        case types.AtomicType(root=types.TypeRoot.TIME):
             return replace(data_type, precision=min(data_type.precision or 0, _TIME_DIGITS))
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return replace(data_type, element=_writable(element))
-        case VectorType(element=element):
-            return ArrayType(nullable=data_type.nullable, element=_writable(element))
-        case MapType(key=key, value=value):
+        case types.VectorType(element=element):
+            return types.ArrayType(nullable=data_type.nullable, element=_writable(element))
+        case types.MapType(key=key, value=value):
             return replace(data_type, key=_writable(key), value=_writable(value))
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             twice = _repeat([field.name for field in fields])
             if twice:
                 raise InvalidInputError(

@@ -16,14 +16,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    DataType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import Internal
 
 UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
@@ -51,7 +44,7 @@ def shown_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     ]
 
 
-def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
+def to_scalar(value: Internal, data_type: types.DataType) -> "pa.Scalar[Any]":
     """Return an internal value as an Arrow scalar, exactly.
 
     The scalar has the column's Arrow type wherever that holds the value. A literal that it does not
@@ -62,7 +55,7 @@ def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
     if value is None:
         return _scalar(None, arrow_type)
     try:
-        if data_type.root in TIMESTAMP_ROOTS:
+        if data_type.root in types.TIMESTAMP_ROOTS:
             nanos, coarsest = int(value), UNIT_NANOS[arrow_type.unit]
             units = (unit for unit in UNIT_NANOS.items() if unit[1] <= coarsest)
             unit, size = next(each for each in units if nanos % each[1] == 0)
@@ -70,7 +63,7 @@ def to_scalar(value: Internal, data_type: DataType) -> "pa.Scalar[Any]":
         try:
             return _scalar(value, arrow_type)
         except (pa.ArrowInvalid, OverflowError):
-            wider = {**dict.fromkeys(INTEGER_ROOTS, pa.int64()), TypeRoot.DECIMAL: None}
+            wider = {**dict.fromkeys(types.INTEGER_ROOTS, pa.int64()), types.TypeRoot.DECIMAL: None}
             if data_type.root not in wider:
                 raise
             return _scalar(value, wider[data_type.root])
@@ -85,7 +78,7 @@ def _scalar(value: Any, arrow_type: Any) -> "pa.Scalar[Any]":
     return scalar
 
 
-def internals(column: Any, data_type: DataType) -> list[Internal]:
+def internals(column: Any, data_type: types.DataType) -> list[Internal]:
     """Return the internal values of a column, for few rows: one Python object a row."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -95,25 +88,25 @@ def internals(column: Any, data_type: DataType) -> list[Internal]:
     same_family = _FAMILIES.get(root, target.equals)
     if not same_family(column.type):
         column = pc.cast(column, target)
-    if root in TIMESTAMP_ROOTS:
+    if root in types.TIMESTAMP_ROOTS:
         factor = UNIT_NANOS[column.type.unit]
         counts = column.cast(pa.int64()).to_pylist()
         return [None if count is None else count * factor for count in counts]
-    if root is TypeRoot.TIME:
+    if root is types.TypeRoot.TIME:
         column = column.cast(pa.time32("ms")).cast(pa.int32())
-    elif root is TypeRoot.DATE:
+    elif root is types.TypeRoot.DATE:
         column = column.cast(pa.date32()).cast(pa.int32())
     return column.to_pylist()  # type: ignore[no-any-return]  # the plain values are internal
 
 
-_FAMILIES: dict[TypeRoot, Callable[[Any], bool]] = {
-    **dict.fromkeys(INTEGER_ROOTS, pat.is_integer),
-    **dict.fromkeys(TIMESTAMP_ROOTS, pat.is_timestamp),
-    **dict.fromkeys(CHARACTER_ROOTS, lambda kind: kind in (pa.string(), pa.large_string())),
-    **dict.fromkeys(BINARY_ROOTS, lambda kind: kind in (pa.binary(), pa.large_binary())),
-    TypeRoot.DECIMAL: pat.is_decimal,
-    TypeRoot.DATE: pat.is_date,
-    TypeRoot.TIME: pat.is_time,
+_FAMILIES: dict[types.TypeRoot, Callable[[Any], bool]] = {
+    **dict.fromkeys(types.INTEGER_ROOTS, pat.is_integer),
+    **dict.fromkeys(types.TIMESTAMP_ROOTS, pat.is_timestamp),
+    **dict.fromkeys(types.CHARACTER_ROOTS, lambda kind: kind in (pa.string(), pa.large_string())),
+    **dict.fromkeys(types.BINARY_ROOTS, lambda kind: kind in (pa.binary(), pa.large_binary())),
+    types.TypeRoot.DECIMAL: pat.is_decimal,
+    types.TypeRoot.DATE: pat.is_date,
+    types.TypeRoot.TIME: pat.is_time,
 }
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
 

@@ -32,29 +32,24 @@ from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, smallest
 from paimon_assets.engine.codec.file_index.file_index_bloom import equal_longs, to_longs
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BITMAP_BLOCK_SIZE
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    TIMESTAMP_ROOTS,
-    DataType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 
 INDEX_TYPE = "bitmap"
 FLAT_VERSION = 1
 BLOCK_VERSION = 2
 _WIDTHS = {
-    TypeRoot.BOOLEAN: 1,
-    TypeRoot.TINYINT: 1,
-    TypeRoot.SMALLINT: 2,
-    TypeRoot.INT: 4,
-    TypeRoot.BIGINT: 8,
-    TypeRoot.FLOAT: 4,
-    TypeRoot.DOUBLE: 8,
-    TypeRoot.DATE: 4,
-    TypeRoot.TIME: 4,
-    **dict.fromkeys(TIMESTAMP_ROOTS, 8),
+    types.TypeRoot.BOOLEAN: 1,
+    types.TypeRoot.TINYINT: 1,
+    types.TypeRoot.SMALLINT: 2,
+    types.TypeRoot.INT: 4,
+    types.TypeRoot.BIGINT: 8,
+    types.TypeRoot.FLOAT: 4,
+    types.TypeRoot.DOUBLE: 8,
+    types.TypeRoot.DATE: 4,
+    types.TypeRoot.TIME: 4,
+    **dict.fromkeys(types.TIMESTAMP_ROOTS, 8),
 }
-_FLOATS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+_FLOATS = frozenset({types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE})
 _HEAD = struct.Struct(">bii?")
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
@@ -62,15 +57,15 @@ _PAIR = struct.Struct(">ii")
 Numbers = npt.NDArray[Any]
 
 
-def is_indexed_by_bitmap(data_type: DataType) -> bool:
-    return data_type.root in CHARACTER_ROOTS or data_type.root in _WIDTHS
+def is_indexed_by_bitmap(data_type: types.DataType) -> bool:
+    return data_type.root in types.CHARACTER_ROOTS or data_type.root in _WIDTHS
 
 
 @dataclass(slots=True, kw_only=True)
 class BitmapBuilder:
     """Collects one file's column. Memory: 12 bytes a row, or 4 and each distinct text."""
 
-    data_type: DataType
+    data_type: types.DataType
     version: int = BLOCK_VERSION
     block_bytes: int = BITMAP_BLOCK_SIZE.default
     _rows: int = 0
@@ -82,7 +77,7 @@ class BitmapBuilder:
         present = np.flatnonzero(to_numpy(values.is_valid())) + self._rows
         self._present.append(present.astype(np.uint32))
         plain = values.drop_null()
-        if self.data_type.root in CHARACTER_ROOTS:
+        if self.data_type.root in types.CHARACTER_ROOTS:
             self._values.append(plain.cast(pa.large_binary()).dictionary_encode())
         else:
             self._values.append(to_longs(plain, self.data_type))
@@ -111,7 +106,7 @@ class BitmapBuilder:
 
     def _keys(self) -> tuple[Any, Numbers, Numbers]:
         """Return the distinct keys ascending as bytes, their lengths, and the key of each row."""
-        if self.data_type.root in CHARACTER_ROOTS:
+        if self.data_type.root in types.CHARACTER_ROOTS:
             empty = pa.nulls(0, pa.large_binary()).dictionary_encode()
             joined: Any = pa.chunked_array([empty, *self._values]).unify_dictionaries()
             whole: Any = joined.combine_chunks()
@@ -149,11 +144,11 @@ class BitmapBuilder:
         yield from blocks
 
 
-def _in_order(longs: Numbers, data_type: DataType) -> Numbers:
+def _in_order(longs: Numbers, data_type: types.DataType) -> Numbers:
     """Return numbers that sort as Java sorts the values; for floats it is its own inverse."""
     if data_type.root not in _FLOATS:
         return longs
-    mask = np.int64(0x7FFFFFFF if data_type.root is TypeRoot.FLOAT else 2**63 - 1)
+    mask = np.int64(0x7FFFFFFF if data_type.root is types.TypeRoot.FLOAT else 2**63 - 1)
     return np.where(longs < 0, longs ^ mask, longs)
 
 
@@ -218,7 +213,7 @@ class BitmapIndex:
     """A bitmap index that was read; bitmaps are decoded when asked for."""
 
     data: bytes
-    data_type: DataType
+    data_type: types.DataType
     row_count: int
     null_offset: int | None
     block_keys: tuple[Any, ...] = ()
@@ -229,7 +224,7 @@ class BitmapIndex:
     body_start: int
 
     @staticmethod
-    def of(data: bytes, data_type: DataType) -> BitmapIndex:
+    def of(data: bytes, data_type: types.DataType) -> BitmapIndex:
         """Decode the head of an index."""
         try:
             return _open(data, data_type)
@@ -248,7 +243,7 @@ class BitmapIndex:
         """Return the rows whose value an index cannot distinguish from one of the literals."""
         found = BitMap()
         for literal in literals:
-            if self.data_type.root in CHARACTER_ROOTS:
+            if self.data_type.root in types.CHARACTER_ROOTS:
                 text = literal.encode()
                 keys = [_INT.pack(len(text)) + text]
             else:
@@ -285,7 +280,7 @@ class BitmapIndex:
         return bitmap
 
 
-def _open(data: bytes, data_type: DataType) -> BitmapIndex:
+def _open(data: bytes, data_type: types.DataType) -> BitmapIndex:
     version, rows, count, has_null = _HEAD.unpack_from(data)
     if version not in (FLAT_VERSION, BLOCK_VERSION):
         raise FormatError(f"a bitmap index of version {version}")
@@ -310,7 +305,7 @@ def _open(data: bytes, data_type: DataType) -> BitmapIndex:
 
 
 def _entries(
-    data: bytes, at: int, count: int, data_type: DataType, place: struct.Struct
+    data: bytes, at: int, count: int, data_type: types.DataType, place: struct.Struct
 ) -> tuple[dict[bytes, int], int]:
     """Return (key → offset, where the entries end). Cost: a step for each of `count` entries."""
     entries = {}
@@ -324,8 +319,8 @@ def _entries(
     return entries, at
 
 
-def _sort_key(key: bytes, data_type: DataType) -> Any:
-    if data_type.root in CHARACTER_ROOTS:
+def _sort_key(key: bytes, data_type: types.DataType) -> Any:
+    if data_type.root in types.CHARACTER_ROOTS:
         return key[_INT.size :]
     number = int.from_bytes(key, "big", signed=True)
     if data_type.root in _FLOATS and number < 0:

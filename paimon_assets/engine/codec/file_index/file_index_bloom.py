@@ -30,23 +30,15 @@ from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_num
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    AtomicType,
-    DataType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 
 INDEX_TYPE = "bloom-filter"
-_TEXTS = CHARACTER_ROOTS | BINARY_ROOTS
+_TEXTS = types.CHARACTER_ROOTS | types.BINARY_ROOTS
 _ROOTS = (
     _TEXTS
-    | INTEGER_ROOTS
-    | TIMESTAMP_ROOTS
-    | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.FLOAT, TypeRoot.DOUBLE}
+    | types.INTEGER_ROOTS
+    | types.TIMESTAMP_ROOTS
+    | {types.TypeRoot.DATE, types.TypeRoot.TIME, types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE}
 )
 _COUNT = struct.Struct(">i")
 _MOST_FUNCTIONS = 1024
@@ -55,7 +47,7 @@ _MOST_FUNCTIONS = 1024
 Longs = npt.NDArray[np.uint64]
 
 
-def is_indexed_by_bloom(data_type: DataType) -> bool:
+def is_indexed_by_bloom(data_type: types.DataType) -> bool:
     return data_type.root in _ROOTS
 
 
@@ -63,7 +55,7 @@ def is_indexed_by_bloom(data_type: DataType) -> bool:
 class BloomBuilder:
     """Collects one file's column. Memory: a byte a bit of the filter, 5 MB with the defaults."""
 
-    data_type: DataType
+    data_type: types.DataType
     items: int = BLOOM_ITEMS.default
     """Distinct values expected; the filter's size follows from it alone."""
     fpp: float = BLOOM_FPP.default
@@ -89,7 +81,7 @@ class BloomBuilder:
         return _COUNT.pack(self._functions) + np.packbits(self._bits, bitorder="little").tobytes()
 
 
-def may_hold(data: bytes, literal: Any, data_type: DataType) -> bool:
+def may_hold(data: bytes, literal: Any, data_type: types.DataType) -> bool:
     """Whether a column of the file may hold a value that equals a literal."""
     functions = _COUNT.unpack_from(data)[0] if len(data) > _COUNT.size else 0
     if not 0 < functions <= _MOST_FUNCTIONS:
@@ -131,30 +123,30 @@ def _positions(hashes: Longs, number: int, bit_count: int) -> npt.NDArray[np.int
 _MILLIS_PRECISION = 3
 _MICROS_PRECISION = 6
 _LONG_DIGITS = 18
-_DAYS_AND_MILLIS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
-_PLAIN_ROOTS = INTEGER_ROOTS | _DAYS_AND_MILLIS | {TypeRoot.BOOLEAN}
-_FLOATS = {TypeRoot.FLOAT: ("<f", "<i"), TypeRoot.DOUBLE: ("<d", "<q")}
+_DAYS_AND_MILLIS = frozenset({types.TypeRoot.DATE, types.TypeRoot.TIME})
+_PLAIN_ROOTS = types.INTEGER_ROOTS | _DAYS_AND_MILLIS | {types.TypeRoot.BOOLEAN}
+_FLOATS = {types.TypeRoot.FLOAT: ("<f", "<i"), types.TypeRoot.DOUBLE: ("<d", "<q")}
 
 
-def is_long_decimal(data_type: DataType) -> bool:
+def is_long_decimal(data_type: types.DataType) -> bool:
     """Whether the unscaled values of a DECIMAL may leave 64 bits."""
     return (
-        isinstance(data_type, AtomicType)
-        and data_type.root is TypeRoot.DECIMAL
+        isinstance(data_type, types.AtomicType)
+        and data_type.root is types.TypeRoot.DECIMAL
         and (data_type.precision or 0) > _LONG_DIGITS
     )
 
 
-def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
+def to_longs(values: Any, data_type: types.DataType) -> npt.NDArray[np.int64]:
     """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
-    if root in TIMESTAMP_ROOTS:
+    if root in types.TIMESTAMP_ROOTS:
         counts: Any = to_numpy(values.cast(pa.int64()))
         stored, wanted = UNIT_NANOS[values.type.unit], _unit_nanos(data_type)
         finer = stored >= wanted
         longs = counts * (stored // wanted) if finer else counts // (wanted // stored)
         return longs.astype(np.int64, copy=False)  # type: ignore[no-any-return]
-    if root is TypeRoot.DECIMAL:
+    if root is types.TypeRoot.DECIMAL:
         return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
         floats = to_numpy(values)
@@ -164,26 +156,26 @@ def to_longs(values: Any, data_type: DataType) -> npt.NDArray[np.int64]:
     return to_numpy(plain).astype(np.int64)
 
 
-def _unit_nanos(data_type: DataType) -> int:
-    precision = data_type.precision if isinstance(data_type, AtomicType) else None
+def _unit_nanos(data_type: types.DataType) -> int:
+    precision = data_type.precision if isinstance(data_type, types.AtomicType) else None
     coarse = precision is not None and precision <= _MILLIS_PRECISION
     return UNIT_NANOS["ms" if coarse else "us"]
 
 
-def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | None:
+def literal_as_long(literal: Any, data_type: types.DataType) -> tuple[int, bool] | None:
     """Return (indexed number of a literal, whether no other value has it).
 
     If it is not exact, the index's number is that of the value just below the literal, or of
     several values. None means that no number stands for the literal.
     """
     root = data_type.root
-    if root in TIMESTAMP_ROOTS:
+    if root in types.TIMESTAMP_ROOTS:
         whole, rest = divmod(int(literal), _unit_nanos(data_type))
-        precision = data_type.precision if isinstance(data_type, AtomicType) else None
+        precision = data_type.precision if isinstance(data_type, types.AtomicType) else None
         fine = precision is not None and precision > _MICROS_PRECISION
         return whole, not rest and not fine
-    if root is TypeRoot.DECIMAL:
-        scale = (data_type.scale or 0) if isinstance(data_type, AtomicType) else 0
+    if root is types.TypeRoot.DECIMAL:
+        scale = (data_type.scale or 0) if isinstance(data_type, types.AtomicType) else 0
         unscaled = Decimal(literal).scaleb(scale)
         return math.floor(unscaled), unscaled == math.floor(unscaled)
     if root in _FLOATS:
@@ -194,7 +186,7 @@ def literal_as_long(literal: Any, data_type: DataType) -> tuple[int, bool] | Non
     return (int(literal), True) if root in _PLAIN_ROOTS else None
 
 
-def equal_longs(literal: Any, data_type: DataType) -> tuple[int, ...] | None:
+def equal_longs(literal: Any, data_type: types.DataType) -> tuple[int, ...] | None:
     """Return every number an index may hold for values that equal a literal; None is unknown.
 
     Zero has two signs, which compare as equal and have bits of their own.

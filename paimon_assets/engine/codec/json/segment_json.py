@@ -17,14 +17,7 @@ from typing import Any
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.paths import plain_name, straight_path
-from paimon_assets.engine.spec.segments.segment import (
-    Load,
-    LoadFile,
-    Segment,
-    SegmentCommit,
-    SegmentFile,
-    SegmentStatus,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 
 _VERSION = 1
 
@@ -34,10 +27,10 @@ class SegmentList:
     """All segments a table has or had, by id."""
 
     next_id: int = 0
-    segments: tuple[Segment, ...] = ()
-    loads: tuple[Load, ...] = ()
+    segments: tuple[seg.Segment, ...] = ()
+    loads: tuple[seg.Load, ...] = ()
     """What the table's own snapshots brought, up to `mark`."""
-    mark: SegmentCommit | None = None
+    mark: seg.SegmentCommit | None = None
     """The newest snapshot that was looked at for loads."""
 
 
@@ -78,7 +71,7 @@ def _check_version(version: int) -> None:
         raise ValueError(f"version {version}")
 
 
-def _segment_json(segment: Segment) -> dict[str, Any]:
+def _segment_json(segment: seg.Segment) -> dict[str, Any]:
     return {
         "id": segment.id,
         "status": segment.status.value,
@@ -104,10 +97,10 @@ def _segment_json(segment: Segment) -> dict[str, Any]:
     }
 
 
-def _segment(item: dict[str, Any]) -> Segment:
-    return Segment(
+def _segment(item: dict[str, Any]) -> seg.Segment:
+    return seg.Segment(
         id=item["id"],
-        status=SegmentStatus(item["status"]),
+        status=seg.SegmentStatus(item["status"]),
         path=item["path"],
         folder=straight_path(item["folder"]),
         format=item["format"],
@@ -124,7 +117,7 @@ def _segment(item: dict[str, Any]) -> Segment:
         options=item["options"],
         roots=tuple(item.get("roots", ())),
         files=tuple(
-            SegmentFile(
+            seg.SegmentFile(
                 name=straight_path(name),
                 size=size,
                 modified_ms=modified_ms,
@@ -136,7 +129,7 @@ def _segment(item: dict[str, Any]) -> Segment:
     )
 
 
-def _load_json(load: Load) -> dict[str, Any]:
+def _load_json(load: seg.Load) -> dict[str, Any]:
     return {
         "id": load.id,
         "added": _commit_json(load.added),
@@ -152,8 +145,8 @@ def _load_json(load: Load) -> dict[str, Any]:
     }
 
 
-def _load(item: dict[str, Any]) -> Load:
-    return Load(
+def _load(item: dict[str, Any]) -> seg.Load:
+    return seg.Load(
         id=item["id"],
         added=_commit(item["added"]),
         partition_text=item["partitionSpec"],
@@ -164,15 +157,15 @@ def _load(item: dict[str, Any]) -> Load:
         load_end_ms=item["loadEndTime"],
         compacted_into=item["compactedInto"],
         removed_ms=item["removedTime"],
-        files=tuple(map(LoadFile._make, zip(*item["files"], strict=True))),
+        files=tuple(map(seg.LoadFile._make, zip(*item["files"], strict=True))),
     )
 
 
-def _commit_json(commit: SegmentCommit | None) -> list[Any] | None:
+def _commit_json(commit: seg.SegmentCommit | None) -> list[Any] | None:
     return None if commit is None else [commit.snapshot_id, commit.delta_manifest_list]
 
 
-def _commit(item: Sequence[Any] | None) -> SegmentCommit | None:
+def _commit(item: Sequence[Any] | None) -> seg.SegmentCommit | None:
     if item is None:
         return None
-    return SegmentCommit(snapshot_id=item[0], delta_manifest_list=item[1])
+    return seg.SegmentCommit(snapshot_id=item[0], delta_manifest_list=item[1])

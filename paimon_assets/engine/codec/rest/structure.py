@@ -22,14 +22,7 @@ from paimon_assets.engine.codec.json.metadata_json import (
     snapshot_members,
 )
 from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    DropPrimaryKey,
-    SchemaChange,
-    UpdateColumnDefaultValue,
-    UpdateColumnPosition,
-    change_from_json,
-    change_to_json,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -359,16 +352,16 @@ SNAPSHOT: Kind[Snapshot] = Kind(
 )
 
 
-def _dlf_change(change: SchemaChange) -> Json:
-    written = change_to_json(change)
+def _dlf_change(change: sc.SchemaChange) -> Json:
+    written = sc.change_to_json(change)
     action = written.pop("action")
-    if isinstance(change, UpdateColumnDefaultValue | DropPrimaryKey):
+    if isinstance(change, sc.UpdateColumnDefaultValue | sc.DropPrimaryKey):
         raise UnsupportedFeatureError(
             f"DLF has no schema change '{action}'.", kind="dlf-schema-change"
         )
-    if isinstance(change, UpdateColumnPosition):
+    if isinstance(change, sc.UpdateColumnPosition):
         return {"type": action, "fieldNames": [change.move.field_name], **written}
     return {"type": action, **written}
 
 
-SCHEMA_CHANGE: Kind[SchemaChange] = Kind(change_from_json, change_to_json, _dlf_change)
+SCHEMA_CHANGE: Kind[sc.SchemaChange] = Kind(sc.change_from_json, sc.change_to_json, _dlf_change)

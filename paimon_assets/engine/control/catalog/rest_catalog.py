@@ -38,19 +38,8 @@ from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
+from paimon_assets.engine.spec.options import catalog_options
 from paimon_assets.engine.spec.options.all_options import Options, parse_duration_ms
-from paimon_assets.engine.spec.options.catalog_options import (
-    DATA_TOKEN_ENABLED,
-    DLF_OSS_ENDPOINT,
-    DROPS_EMPTY,
-    HEADER_PREFIX,
-    METASTORE,
-    PREFIX,
-    TABLE_DEFAULT_PREFIX,
-    URI,
-    WAREHOUSE,
-    secret_values,
-)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, all_field_ids
 from paimon_assets.engine.spec.words import counted
@@ -109,7 +98,7 @@ class TableStorage:
         self._options = {
             key: value for key, value in storage_options(options).items() if key not in _CREDENTIALS
         }
-        self._endpoint = Options(options).get(DLF_OSS_ENDPOINT)
+        self._endpoint = Options(options).get(catalog_options.DLF_OSS_ENDPOINT)
         self._ask = ask
         self._clock = clock
         self._lock = threading.Lock()
@@ -163,9 +152,9 @@ def raced(identifier: Identifier, from_snapshot: int | None) -> CommitConflictEr
 
 def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     headers = {
-        key.removeprefix(HEADER_PREFIX): value
+        key.removeprefix(catalog_options.HEADER_PREFIX): value
         for key, value in options.items()
-        if key.startswith(HEADER_PREFIX)
+        if key.startswith(catalog_options.HEADER_PREFIX)
     }
     for name, value in headers.items():
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
@@ -260,9 +249,9 @@ class RestCatalog:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._clock = SystemClock()
         self._storages: dict[tuple[str, str], RenewedFileIO] = {}
-        own = {key: value for key, value in options.items() if key != METASTORE.key}
+        own = {key: value for key, value in options.items() if key != catalog_options.METASTORE.key}
         pace = Pace(clock=self._clock)
-        uri = Options(own).get(URI)
+        uri = Options(own).get(catalog_options.URI)
         if not uri:
             raise InvalidInputError(
                 "A REST catalog needs 'uri', such as https://host/catalog.", kind="rest-options"
@@ -272,12 +261,12 @@ class RestCatalog:
             uri,
             auth_of(own, self._clock, bare.fetch),
             headers=headers_of(own),
-            secrets=secret_values(own),
+            secrets=catalog_options.secret_values(own),
             pace=pace,
         )
-        config = RestApi(client).config(Options(own).get(WAREHOUSE))
+        config = RestApi(client).config(Options(own).get(catalog_options.WAREHOUSE))
         self._options = {**config.defaults, **own, **config.overrides}
-        prefix = Options(self._options).get(PREFIX)
+        prefix = Options(self._options).get(catalog_options.PREFIX)
         self._api = RestApi(client.with_headers(headers_of(self._options)), prefix)
         self._uri = client.uri
 
@@ -337,7 +326,7 @@ class RestCatalog:
                     details={"database": name},
                 )
         with naming(database=name):
-            takes = self._options.get(DROPS_EMPTY) == "true"
+            takes = self._options.get(catalog_options.DROPS_EMPTY) == "true"
             self._api.delete(("databases", name), {"cascade": "false"} if takes else None)
 
     def list_tables(self, database: str) -> list[str]:
@@ -375,9 +364,9 @@ class RestCatalog:
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
         defaults = {
-            key.removeprefix(TABLE_DEFAULT_PREFIX): value
+            key.removeprefix(catalog_options.TABLE_DEFAULT_PREFIX): value
             for key, value in self._options.items()
-            if key.startswith(TABLE_DEFAULT_PREFIX)
+            if key.startswith(catalog_options.TABLE_DEFAULT_PREFIX)
         }
         first = first_schema(schema, time_millis=self._clock.now_millis())
         asked = Schema(
@@ -593,7 +582,7 @@ class RestCatalog:
 
     def _file_io(self, identifier: Identifier, got: rest.TableResponse, path: str) -> FileIO:
         """Return a table's storage; tokens are kept while the table is the same."""
-        if got.is_external or not Options(self._options).get(DATA_TOKEN_ENABLED):
+        if got.is_external or not Options(self._options).get(catalog_options.DATA_TOKEN_ENABLED):
             return file_io_for(path, storage_options(self._options))
         key = (str(identifier.at_branch(MAIN_BRANCH)), got.id or "")
         file_io = self._storages.get(key)

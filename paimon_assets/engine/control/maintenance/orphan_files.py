@@ -21,21 +21,10 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
+from paimon_assets.engine.control.maintenance import references
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     delete_empty_partitions,
     delete_files,
-)
-from paimon_assets.engine.control.maintenance.references import (
-    Watch,
-    changelog_entries,
-    changelog_paths,
-    data_file_paths,
-    existing_changelogs,
-    existing_snapshots,
-    metadata_paths,
-    other_branches,
-    retained_changelog,
-    retained_changelog_paths,
 )
 from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -171,11 +160,11 @@ def _needed_by_all(
     """
     seen: set[str] = set()
     for _ in range(_MOST_LOOKS):
-        before, are_whole = Watch.of(store), True
-        for branch in (store, *other_branches(store)):
+        before, are_whole = references.Watch.of(store), True
+        for branch in (store, *references.other_branches(store)):
             if branch.paths.branch not in besides:
                 are_whole &= yield from _needed(branch, ledgers, seen)
-        if are_whole and before == Watch.of(store):
+        if are_whole and before == references.Watch.of(store):
             return
     raise CommitConflictError(
         f"Table '{store.label}': others changed its tags and branches, or let its newest snapshot "
@@ -188,7 +177,7 @@ def _needed_by_all(
 
 def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:
     """Yield the names of the files a branch needs, but for those that seen manifests name."""
-    snapshots = existing_snapshots(store)
+    snapshots = references.existing_snapshots(store)
     is_whole = True
     for snapshot in reversed(snapshots):
         try:
@@ -197,13 +186,13 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
             if store.snapshots.is_same(snapshot):
                 raise
             is_whole &= snapshot is not snapshots[-1]
-        yield from map(_name, changelog_paths(store, snapshot))
-        yield from _names(changelog_entries(store, snapshot))
+        yield from map(_name, references.changelog_paths(store, snapshot))
+        yield from _names(references.changelog_entries(store, snapshot))
         ledgers.update(ledgers_named(snapshot))
     # An expiration writes changelogs and pointers before the snapshot goes: they are read after.
-    for changelog in existing_changelogs(store):
-        yield from map(_name, retained_changelog_paths(store, changelog))
-        yield from _names(retained_changelog(store, changelog))
+    for changelog in references.existing_changelogs(store):
+        yield from map(_name, references.retained_changelog_paths(store, changelog))
+        yield from _names(references.retained_changelog(store, changelog))
     for tag in store.tags.list():
         try:
             yield from _needed_by(store, tag.snapshot, seen)
@@ -219,7 +208,7 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
 
 def _needed_by(store: FileStore, snapshot: Snapshot, seen: set[str]) -> Iterator[str]:
     """Yield the files of a snapshot, and all names in its manifests, live or not."""
-    yield from map(_name, metadata_paths(store, snapshot))
+    yield from map(_name, references.metadata_paths(store, snapshot))
     fresh = [m for m in store.manifests.manifests_of(snapshot) if m.file_name not in seen]
     yield from _names(store.manifests.read_all(fresh))
     seen.update(meta.file_name for meta in fresh)
@@ -270,14 +259,14 @@ def drop_rejected(
     data: dict[str, int] = {}
     metadata: set[str] = set()
     for branch in old.values():
-        for snapshot in existing_snapshots(branch):
+        for snapshot in references.existing_snapshots(branch):
             try:
-                metadata |= metadata_paths(branch, snapshot)
+                metadata |= references.metadata_paths(branch, snapshot)
                 entries = FileStoreScan(branch).live_files(snapshot)
             except NotFoundError:
                 continue  # half deleted before; the rest are orphans
             for entry in entries:
-                paths = data_file_paths(branch, entry)
+                paths = references.data_file_paths(branch, entry)
                 data |= {path: entry.file.file_size * (not n) for n, path in enumerate(paths)}
     names = frozenset(_name(path) for path in (*data, *metadata))
     needed = {name for name in _needed_by_all(store, set(), besides=old) if name in names}

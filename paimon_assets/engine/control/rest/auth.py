@@ -23,21 +23,8 @@ from uuid import uuid4
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.control.rest.encoding import form_encoded
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import catalog_options
 from paimon_assets.engine.spec.options.all_options import Options
-from paimon_assets.engine.spec.options.catalog_options import (
-    DLF_ACCESS_KEY_ID,
-    DLF_ACCESS_KEY_SECRET,
-    DLF_ECS_METADATA_URL,
-    DLF_ECS_ROLE_NAME,
-    DLF_REGION,
-    DLF_SECURITY_TOKEN,
-    DLF_SIGNING_ALGORITHM,
-    DLF_TOKEN_LOADER,
-    DLF_TOKEN_PATH,
-    TOKEN,
-    TOKEN_PROVIDER,
-    URI,
-)
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]
@@ -282,18 +269,19 @@ Auth = BearerAuth | DlfAuth
 def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth | None:
     """Return the authentication of a catalog; None sends no credentials."""
     typed = Options(options)
-    match typed.get(TOKEN_PROVIDER):
+    match typed.get(catalog_options.TOKEN_PROVIDER):
         case "bear" | "bearer":
-            return BearerAuth(_needed(typed.get(TOKEN), TOKEN.key))
+            return BearerAuth(_needed(typed.get(catalog_options.TOKEN), catalog_options.TOKEN.key))
         case "dlf":
             return DlfAuth(_signer(typed), _token_source(typed, clock, fetch), clock)
-        case "" if typed.get(TOKEN):
-            return BearerAuth(_needed(typed.get(TOKEN), TOKEN.key))
+        case "" if typed.get(catalog_options.TOKEN):
+            return BearerAuth(_needed(typed.get(catalog_options.TOKEN), catalog_options.TOKEN.key))
         case "":
             return None
         case unknown:
             raise InvalidInputError(
-                f"'{TOKEN_PROVIDER.key}' = {unknown} is not known; there are bear and dlf.",
+                f"'{catalog_options.TOKEN_PROVIDER.key}' = {unknown} is not known; there are bear"
+                " and dlf.",
                 kind="rest-options",
             )
 
@@ -310,50 +298,58 @@ def _needed(value: str, key: str) -> str:
 
 
 def _signer(options: Options) -> DlfSigner:
-    uri = options.get(URI)
-    algorithm = options.get(DLF_SIGNING_ALGORITHM)
+    uri = options.get(catalog_options.URI)
+    algorithm = options.get(catalog_options.DLF_SIGNING_ALGORITHM)
     match algorithm or ("openapi" if "dlfnext" in uri.lower() else "default"):
         case "openapi":
             return OpenApiSigner()
         case "default":
             host = _REGION.search(uri)
-            region = options.get(DLF_REGION) or (host[1] if host else "")
-            return DefaultSigner(_needed(region, DLF_REGION.key))
+            region = options.get(catalog_options.DLF_REGION) or (host[1] if host else "")
+            return DefaultSigner(_needed(region, catalog_options.DLF_REGION.key))
         case unknown:
             raise InvalidInputError(
-                f"'{DLF_SIGNING_ALGORITHM.key}' = {unknown} is not known; there are default and"
-                " openapi.",
+                f"'{catalog_options.DLF_SIGNING_ALGORITHM.key}' = {unknown} is not known; there"
+                " are default and openapi.",
                 kind="rest-options",
             )
 
 
 def _token_source(options: Options, clock: Clock, fetch: Fetch) -> TokenSource:
-    path = options.get(DLF_TOKEN_PATH)
-    match options.get(DLF_TOKEN_LOADER) or ("local_file" if path else ""):
+    path = options.get(catalog_options.DLF_TOKEN_PATH)
+    match options.get(catalog_options.DLF_TOKEN_LOADER) or ("local_file" if path else ""):
         case "local_file":
-            _needed(path, DLF_TOKEN_PATH.key)
+            _needed(path, catalog_options.DLF_TOKEN_PATH.key)
             return RenewedToken(lambda: read_token_file(path), clock)
         case "ecs":
             return RenewedToken(lambda: _token_of_role(options, fetch), clock)
         case "":
             token = DlfToken(
-                access_key_id=_needed(options.get(DLF_ACCESS_KEY_ID), DLF_ACCESS_KEY_ID.key),
-                access_key_secret=_needed(
-                    options.get(DLF_ACCESS_KEY_SECRET), DLF_ACCESS_KEY_SECRET.key
+                access_key_id=_needed(
+                    options.get(catalog_options.DLF_ACCESS_KEY_ID),
+                    catalog_options.DLF_ACCESS_KEY_ID.key,
                 ),
-                security_token=options.get(DLF_SECURITY_TOKEN) or None,
+                access_key_secret=_needed(
+                    options.get(catalog_options.DLF_ACCESS_KEY_SECRET),
+                    catalog_options.DLF_ACCESS_KEY_SECRET.key,
+                ),
+                security_token=options.get(catalog_options.DLF_SECURITY_TOKEN) or None,
             )
             return lambda: token
         case unknown:
             raise InvalidInputError(
-                f"'{DLF_TOKEN_LOADER.key}' = {unknown} is not known; there are local_file and ecs.",
+                f"'{catalog_options.DLF_TOKEN_LOADER.key}' = {unknown} is not known; there are"
+                " local_file and ecs.",
                 kind="rest-options",
             )
 
 
 def _token_of_role(options: Options, fetch: Fetch) -> DlfToken:
-    url = options.get(DLF_ECS_METADATA_URL)
-    role = options.get(DLF_ECS_ROLE_NAME) or fetch(url).decode(errors="replace").strip()
+    url = options.get(catalog_options.DLF_ECS_METADATA_URL)
+    role = (
+        options.get(catalog_options.DLF_ECS_ROLE_NAME)
+        or fetch(url).decode(errors="replace").strip()
+    )
     if not role or "/" in role or any(character.isspace() for character in role):
         raise InvalidInputError(
             "The machine has no role to get a DLF token from.", kind="dlf-token"

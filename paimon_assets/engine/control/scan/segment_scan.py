@@ -36,17 +36,7 @@ from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry,
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
-from paimon_assets.engine.spec.segments.segment import (
-    RETENTION_MS,
-    TEXT_FORMATS,
-    Load,
-    LoadFile,
-    Segment,
-    SegmentCommit,
-    SegmentFile,
-    is_external,
-    plain_path,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import TextOptions, text_options_of
 
 _LISTERS = 16
@@ -62,14 +52,14 @@ def text_entries(
 
 def text_segments(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None
-) -> list[Segment]:
+) -> list[seg.Segment]:
     """Return the segments of text formats that a snapshot has. Cost: a listing, for some tables."""
     return _matching(store, live_text_segments(store, snapshot), predicate)
 
 
 def _matching(
-    store: FileStore, segments: Iterable[Segment], predicate: Predicate | None
-) -> list[Segment]:
+    store: FileStore, segments: Iterable[seg.Segment], predicate: Predicate | None
+) -> list[seg.Segment]:
     on_partition = only_on(predicate, store.schema.partition_keys)
     may_match = partial(store.partitions.may_match, on_partition)
     return [segment for segment in segments if may_match(segment.partition)]
@@ -94,13 +84,13 @@ class TextChanges:
         segments = (segment for segment in self._segments if segment.removed == at)
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
-    def refreshed(self, steps: Iterable[Snapshot]) -> Segment | None:
+    def refreshed(self, steps: Iterable[Snapshot]) -> seg.Segment | None:
         """Return a segment that some snapshots in a row refreshed, and did not add."""
         commits = {commit_of(step) for step in steps}
         changed = (segment for segment in self._segments if segment.refreshed in commits)
         return next((segment for segment in changed if segment.added not in commits), None)
 
-    def refreshed_between(self, start: Snapshot | None, end: Snapshot) -> Segment | None:
+    def refreshed_between(self, start: Snapshot | None, end: Snapshot) -> seg.Segment | None:
         """Return a segment of `start` that a snapshot since then, up to `end`, refreshed."""
         return next(
             (s for s in self._segments if is_refreshed_between(self._store, s, start, end)), None
@@ -112,7 +102,7 @@ class TextChanges:
         return any(at in (segment.removed, segment.refreshed) for segment in self._segments)
 
 
-def how_written(store: FileStore, segment: Segment) -> TextOptions:
+def how_written(store: FileStore, segment: seg.Segment) -> TextOptions:
     """Return the format options of a text segment's files."""
     schema = store.schemas.schema(segment.schema_id)
     return text_options_of(segment.format, segment.reader_options, schema) or TextOptions()
@@ -129,7 +119,7 @@ def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
     return snapshot.total_record_count + sum(segment.row_count for segment in texts)
 
 
-def entries_of_segment(segment: Segment) -> Iterator[ManifestEntry]:
+def entries_of_segment(segment: seg.Segment) -> Iterator[ManifestEntry]:
     """Yield a segment's files without statistics, as a manifest would list them."""
     for file in segment.files:
         yield ManifestEntry(
@@ -160,16 +150,16 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     if not external:
         return
     known = {
-        plain_path(segment.path_of(file)): (segment, position)
+        seg.plain_path(segment.path_of(file)): (segment, position)
         for segment in SegmentRegistry(store=store).load().segments
         for position, file in enumerate(segment.files)
     }
     needed = {}
     for entry in external:
-        path = plain_path(entry.file.external_path or "")
+        path = seg.plain_path(entry.file.external_path or "")
         if path in known:
             needed[path] = known[path]
-        elif entry.file.file_format in TEXT_FORMATS:
+        elif entry.file.file_format in seg.TEXT_FORMATS:
             raise UnsupportedFeatureError(
                 f"Table {store.label} names '{path}' as a {entry.file.file_format} file, which is "
                 "no segment of the table; this engine reads text formats as segments only.",
@@ -179,7 +169,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
         folders = sorted({path.rpartition("/")[0] for path in needed})
         listings = pool.map(store.file_io.list_directory, folders)
-        found = {plain_path(status.path): status for listing in listings for status in listing}
+        found = {seg.plain_path(status.path): status for listing in listings for status in listing}
     for path in sorted(needed):
         segment, position = needed[path]
         if segment.roots:
@@ -195,7 +185,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
             )
 
 
-def _difference(known: SegmentFile, found: FileStatus | None) -> str | None:
+def _difference(known: seg.SegmentFile, found: FileStatus | None) -> str | None:
     if found is None or found.is_directory:
         return "is gone"
     if found.size != known.size:
@@ -257,7 +247,7 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
     registry = SegmentRegistry(store=store)
     if store.paths.branch != MAIN_BRANCH or not registry.is_kept:
         return
-    limit_ms = now_ms - RETENTION_MS
+    limit_ms = now_ms - seg.RETENTION_MS
 
     def known(listed: SegmentList) -> SegmentList:
         segments = tuple(settled(store, listed.segments))
@@ -278,7 +268,7 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
 
 
 def _seen(
-    store: FileStore, ids: Sequence[int], mark: SegmentCommit | None
+    store: FileStore, ids: Sequence[int], mark: seg.SegmentCommit | None
 ) -> Iterator[SnapshotFiles]:
     """Yield the changes of snapshots after a mark, in order; a few are read ahead."""
     previous = None if mark is None else mark.snapshot_id
@@ -302,12 +292,14 @@ def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotF
         delta = [
             entry
             for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
-            if not is_external(options, entry.file)
+            if not seg.is_external(options, entry.file)
         ]
         before: list[ManifestEntry] = []
         if whole:
             base = manifests.read_all(manifests.read_list(snapshot.base_manifest_list))
-            before = [entry for entry in live_entries(base) if not is_external(options, entry.file)]
+            before = [
+                entry for entry in live_entries(base) if not seg.is_external(options, entry.file)
+            ]
     come = {entry.file.file_name for entry in delta if entry.kind is FileKind.ADD}
     go = {entry.file.file_name for entry in delta if entry.kind is FileKind.DELETE}
     return SnapshotFiles(
@@ -322,7 +314,7 @@ def fold(
     listed: SegmentList, seen: Iterable[SnapshotFiles], store: FileStore, *, starts_over: bool
 ) -> SegmentList:
     """Return a list with the loads of further snapshots; nothing is read but `seen`."""
-    next_id, history = listed.next_id, list[SegmentCommit]()
+    next_id, history = listed.next_id, list[seg.SegmentCommit]()
     loads = {load.id: load for load in listed.loads}
     owners = {file.file_name: load.id for load in listed.loads for file in load.files}
     by_list = {
@@ -371,9 +363,9 @@ def _load(
     store: FileStore,
     number: int,
     entries: Sequence[ManifestEntry],
-    commit: SegmentCommit | None,
+    commit: seg.SegmentCommit | None,
     snapshot: Snapshot,
-) -> Load:
+) -> seg.Load:
     times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
     latest = snapshot.time_millis
     # Wall clock times, taken for this machine's.
@@ -381,13 +373,13 @@ def _load(
     start = min(times, default=latest)
     # The newest file says when older rows were complete.
     end = latest if commit is not None else max(times, default=start)
-    return Load(
+    return seg.Load(
         id=number,
         added=commit,
         partition_text=spec_text(store.partitions.spec(entries[0].partition)),
         partition_count=len({entry.partition for entry in entries}),
         files=tuple(
-            LoadFile(entry.file.file_name, entry.file.file_size, entry.file.row_count)
+            seg.LoadFile(entry.file.file_name, entry.file.file_size, entry.file.row_count)
             for entry in entries
         ),
         format=", ".join(sorted({entry.file.file_format for entry in entries})),

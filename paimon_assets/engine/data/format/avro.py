@@ -36,14 +36,7 @@ from paimon_assets.engine.codec.avro.avro import (
     encode_header,
     frame_block,
 )
-from paimon_assets.engine.data.format.base import (
-    FileFormat,
-    FileToRead,
-    FileToWrite,
-    FormatReader,
-    FormatWriter,
-    named_errors,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
@@ -178,10 +171,10 @@ def _with_bytes(field: Any) -> Any:
     return field.with_type(pa.binary()) if pat.is_string(field.type) else field
 
 
-class AvroReader(FormatReader):
+class AvroReader(base.FormatReader):
     title = "Avro"
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         try:
             self._container = Container(self._source, self._source.size(), file.path)
             self._shape = shape_of(self._container.schema)
@@ -229,12 +222,12 @@ class AvroReader(FormatReader):
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return all rows; see `FormatReader`. Cost: a small read for each block."""
-        with named_errors(self._path, self.title):
+        with base.named_errors(self._path, self.title):
             return [(0, self._container.row_count())]
 
 
-class AvroWriter(FormatWriter):
-    def __init__(self, file: FileToWrite) -> None:
+class AvroWriter(base.FormatWriter):
+    def __init__(self, file: base.FileToWrite) -> None:
         self._record = avro_record(file.schema)
         self._shape = shape_of(self._record)
         stored = RecordSchema.of(json.dumps(self._record).encode())
@@ -482,6 +475,6 @@ def _plain_type(field: Any, name: str) -> Json:
     )
 
 
-FORMAT = FileFormat(
+FORMAT = base.FileFormat(
     name="avro", reader=AvroReader, writer=AvroWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
 )

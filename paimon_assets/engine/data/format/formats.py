@@ -4,22 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format import avro, blob, orc, parquet
-from paimon_assets.engine.data.format.base import (
-    DeclaredText,
-    FileFormat,
-    FileToRead,
-    FileToWrite,
-    FormatReader,
-    FormatWriter,
-)
+from paimon_assets.engine.data.format import avro, base, blob, orc, parquet
 from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
 
-FORMATS: dict[str, FileFormat] = {
+FORMATS: dict[str, base.FileFormat] = {
     each.name: each
     for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FILE_FORMATS)
 }
@@ -39,13 +31,13 @@ def open_reader(
     file_format: str,
     file_bytes: int | None = None,
     columns: Sequence[str] | None = None,
-    declared: DeclaredText | None = None,
+    declared: base.DeclaredText | None = None,
     options: opt.Options | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-) -> FormatReader:
+) -> base.FormatReader:
     """Open a data file."""
     reader_format = FORMATS.get(file_format)
-    file = FileToRead(
+    file = base.FileToRead(
         file_io=file_io,
         path=path,
         file_bytes=file_bytes,
@@ -70,7 +62,7 @@ def open_writer(
     file_format: str = "parquet",
     compression: str = "zstd",
     options: opt.Options | None = None,
-) -> FormatWriter:
+) -> base.FormatWriter:
     """Create a data file."""
     writer_format = FORMATS.get(file_format)
     if writer_format is None or writer_format.writer is None:
@@ -87,7 +79,7 @@ def open_writer(
         )
     settings = options or opt.Options({})
     return writer_format.writer(
-        FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)
+        base.FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)
     )
 
 

@@ -55,14 +55,7 @@ from paimon_assets.engine.codec.orc_footer import (
     read_orc_footer,
     read_times,
 )
-from paimon_assets.engine.data.format.base import (
-    FileFormat,
-    FileToRead,
-    FileToWrite,
-    FormatReader,
-    FormatWriter,
-    short_batches,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -161,11 +154,11 @@ _NO_ZONE = "Time zone file"
 """In its message about an unknown zone."""
 
 
-class OrcReader(FormatReader):
+class OrcReader(base.FormatReader):
     title = "ORC"
     has_footer = True
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
@@ -194,7 +187,7 @@ class OrcReader(FormatReader):
             rows = self._as_java_reads(stripe, columns, number).select(decoded)
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
-            yield from short_batches([rows.select(names)], batch_rows, batch_bytes)
+            yield from base.short_batches([rows.select(names)], batch_rows, batch_bytes)
 
     def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
         if not positions and self._footer is not None:
@@ -344,8 +337,8 @@ class OrcReader(FormatReader):
         }
 
 
-class OrcWriter(FormatWriter):
-    def __init__(self, file: FileToWrite) -> None:
+class OrcWriter(base.FormatWriter):
+    def __init__(self, file: base.FileToWrite) -> None:
         options = file.options
         self._stored = pa.schema([changed_field(field, _stored_field) for field in file.schema])
         self._sink = file.file_io.open_output(file.path)
@@ -612,6 +605,6 @@ def _shift(column: Any, seconds: _Longs, zone: str, path: str) -> Any:
     return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))
 
 
-FORMAT = FileFormat(
+FORMAT = base.FileFormat(
     name="orc", reader=OrcReader, writer=OrcWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
 )

@@ -33,15 +33,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, with_timestamps
-from paimon_assets.engine.data.format.base import (
-    FileFormat,
-    FileToRead,
-    FileToWrite,
-    FormatReader,
-    FormatWriter,
-    named_errors,
-    short_batches,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.ranged import RangedInput
@@ -107,11 +99,11 @@ _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded faster than threads start."""
 
 
-class ParquetReader(FormatReader):
+class ParquetReader(base.FormatReader):
     title = "Parquet"
     has_footer = True
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
         schema = _schema_as_written(self._file)
         leaves: Any = self._file.schema
@@ -234,7 +226,7 @@ class ParquetReader(FormatReader):
                 # The reader uses the new size from its next batch on.
                 self._file.reader.set_batch_size(next_rows)
                 rows = next_rows
-            yield from short_batches([batch], batch_rows, batch_bytes)
+            yield from base.short_batches([batch], batch_rows, batch_bytes)
 
     def _first_rows(self, names: list[str], groups: list[int], batch_bytes: int) -> int:
         """Estimate how many rows have so many bytes; few if a dictionary may hold long values."""
@@ -242,7 +234,7 @@ class ParquetReader(FormatReader):
         if metadata.num_rows * self._source.size() * _UNPACKED <= batch_bytes:
             return max(1, metadata.num_rows)  # without chunks, which may be damaged
         sample, leaves = groups[:_GUESSED_GROUPS], self._leaves(names)
-        with named_errors(self._path, self.title):
+        with base.named_errors(self._path, self.title):
             for group, chunks in zip(sample, self._chunks(sample, leaves), strict=True):
                 group_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
                 row_bytes = group_bytes // max(1, metadata.row_group(group).num_rows)
@@ -300,7 +292,7 @@ class ParquetReader(FormatReader):
         metadata, stored = self._file.metadata, self._file.schema_arrow
         leaves = {path: number for number, path in enumerate(self._paths) if path in names}
         groups = range(metadata.num_row_groups)
-        with named_errors(self._path, self.title):
+        with base.named_errors(self._path, self.title):
             group_chunks = self._chunks(groups, [*leaves.values()])
             for group, chunks in zip(groups, group_chunks, strict=True):
                 rows = metadata.row_group(group).num_rows
@@ -398,8 +390,8 @@ def _timestamps(column: Any) -> Iterator[Any]:
             yield leaf.type.unit, to_numpy(leaf.cast(pa.int64()).fill_null(0))
 
 
-class ParquetWriter(FormatWriter):
-    def __init__(self, file: FileToWrite) -> None:
+class ParquetWriter(base.FormatWriter):
+    def __init__(self, file: base.FileToWrite) -> None:
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
         fine, coarse = (
@@ -479,7 +471,7 @@ class ParquetPiece(ParquetReader):
     If ranges cover the whole file, each row group is in one of them.
     """
 
-    def __init__(self, file: FileToRead, start: int, end: int) -> None:
+    def __init__(self, file: base.FileToRead, start: int, end: int) -> None:
         super().__init__(file)
         self._start, self._end = start, end
 
@@ -499,7 +491,7 @@ class ParquetPiece(ParquetReader):
         if self._start == 0 and self._end >= self.file_bytes:
             return groups
         last, leaves, own = self.file_bytes - 1, range(len(self._file.schema)), []
-        with named_errors(self._path, self.title):
+        with base.named_errors(self._path, self.title):
             for group, chunks in zip(groups, self._chunks(groups, leaves), strict=True):
                 first = min(chunks[0].data_page_offset, chunks[0].dictionary_page_offset or last)
                 middle = first + sum(chunk.total_compressed_size for chunk in chunks) // 2
@@ -508,7 +500,7 @@ class ParquetPiece(ParquetReader):
         return own
 
 
-FORMAT = FileFormat(
+FORMAT = base.FileFormat(
     name="parquet",
     reader=ParquetReader,
     writer=ParquetWriter,

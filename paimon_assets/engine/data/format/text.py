@@ -28,12 +28,7 @@ import pyarrow.json as pa_json
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.format.base import (
-    FileFormat,
-    FileToRead,
-    FormatReader,
-    short_batches,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
     as_file,
@@ -50,10 +45,10 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePat
 _VALUE_COLUMN = "value"
 
 
-class CountedRows(FormatReader):
+class CountedRows(base.FormatReader):
     """The base of text readers, which count rows by reading them."""
 
-    def __init__(self, file: FileToRead) -> None:
+    def __init__(self, file: base.FileToRead) -> None:
         self._text = (file.declared and file.declared.options) or TextOptions()
         self._declared = {
             field.name: pa.field(field.name, to_arrow_type(field.type))
@@ -68,7 +63,7 @@ class CountedRows(FormatReader):
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        for batch in short_batches(self._decode(names, batch_rows), batch_rows, batch_bytes):
+        for batch in base.short_batches(self._decode(names, batch_rows), batch_rows, batch_bytes):
             yield batch.select(names)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -80,7 +75,7 @@ class CountedRows(FormatReader):
 class TextReader(CountedRows):
     title = "text"
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         return pa.schema({_VALUE_COLUMN: pa.string()})
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -104,7 +99,7 @@ class TextReader(CountedRows):
 class CsvReader(CountedRows):
     title = "CSV"
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         names = self._text.names
         if names is None:
             with self._stream() as stream:
@@ -160,7 +155,7 @@ class JsonReader(CountedRows):
 
     title = "JSON lines"
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         refuses = file.declared is not None and file.declared.refuses_others
         self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
         if not self._source.size():
@@ -238,9 +233,9 @@ def _holds(fields: Iterable[pa.Field[Any]], is_kind: Callable[[pa.DataType], boo
 
 
 TEXT_FILE_FORMATS = (
-    FileFormat(name="csv", reader=CsvReader, is_text=True),
-    FileFormat(name="json", reader=JsonReader, is_text=True),
-    FileFormat(name="text", reader=TextReader, is_text=True),
+    base.FileFormat(name="csv", reader=CsvReader, is_text=True),
+    base.FileFormat(name="json", reader=JsonReader, is_text=True),
+    base.FileFormat(name="text", reader=TextReader, is_text=True),
 )
 
 _NANOS = 9

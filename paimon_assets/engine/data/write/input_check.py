@@ -33,30 +33,12 @@ from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    BY_SHORT_TEXT,
-    CHARACTER_ROOTS,
-    MAX_LENGTH,
-    TIMESTAMP_ROOTS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowKind,
-    RowType,
-    TypeRoot,
-    VectorType,
-    inner_types,
-    string,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.words import sample
 
 _SHOWN_POSITIONS = 5
 _MOST_DIGITS = 38
-_TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
+_TIMES = types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE, types.TypeRoot.TIME}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
 _INFINITE = 2**63 - 1
@@ -74,7 +56,7 @@ def column_defaults(schema: TableSchema, table: str) -> Mapping[str, "pa.Scalar[
         quoted = len(text) > 1 and text.startswith("'") and text.endswith("'")
         plain = pa.array([text[1:-1] if quoted else text], pa.string())
         try:
-            defaults[field.name] = cast_column(plain, string(), field.type, settings)[0]
+            defaults[field.name] = cast_column(plain, types.string(), field.type, settings)[0]
         except PaimonError as error:
             raise InvalidInputError(
                 f"Table '{table}': column '{field.name}' has the default value '{text}', which is"
@@ -111,7 +93,7 @@ class InputCheck:
         formats = {options.get(opt.FILE_FORMAT), options.get(opt.CHANGELOG_FILE_FORMAT)}
         formats |= set(options.get(opt.FILE_FORMAT_PER_LEVEL).values())
 
-        def names(condition: Callable[[DataField], bool]) -> frozenset[str]:
+        def names(condition: Callable[[types.DataField], bool]) -> frozenset[str]:
             return frozenset(column.name for column in schema.fields if condition(column))
 
         self._required = names(lambda each: not each.type.nullable or each.name in keys)
@@ -192,7 +174,7 @@ class InputCheck:
             first = [*repeated, *missing, *extra][0]
             self._refuse(f"{'. And '.join(problems)}.", "input-columns", first)
 
-    def _convert(self, values: Any, target: Any, column: DataField) -> Any:
+    def _convert(self, values: Any, target: Any, column: types.DataField) -> Any:
         if values.type == target:
             return values
         if pat.is_null(values.type):
@@ -216,7 +198,7 @@ class InputCheck:
             )
 
     def _refuse_type(
-        self, values: Any, target: Any, column: DataField, cause: Exception | None = None
+        self, values: Any, target: Any, column: types.DataField, cause: Exception | None = None
     ) -> NoReturn:
         example = self._example(values.drop_null(), 0)
         self._refuse(
@@ -229,7 +211,7 @@ class InputCheck:
             actual=str(values.type),
         )
 
-    def _check_values(self, values: Any, column: DataField) -> None:
+    def _check_values(self, values: Any, column: types.DataField) -> None:
         if values.null_count and column.name in self._required:
             rows = np.flatnonzero(to_numpy(values.is_null()))
             first = (rows[:_SHOWN_POSITIONS] + self._rows_seen).tolist()
@@ -255,13 +237,19 @@ class InputCheck:
             self._check_range(part, column)
 
     def _refuse_value(
-        self, part: "_Part", position: int, column: DataField, kind: str, text: str, **details: int
+        self,
+        part: "_Part",
+        position: int,
+        column: types.DataField,
+        kind: str,
+        text: str,
+        **details: int,
     ) -> NoReturn:
         row = self._rows_seen + part.row_of(position)
         message = f"column '{column.name}' is {column.type}, but {text}, row {row}."
         self._refuse(message, kind, column.name, None, row=row, **details)
 
-    def _check_length(self, part: "_Part", column: DataField) -> None:
+    def _check_length(self, part: "_Part", column: types.DataField) -> None:
         values, limit = part.values, length_limit(part.type)
         if limit is None:
             return
@@ -280,7 +268,7 @@ class InputCheck:
             )
             self._refuse_value(part, position, column, "input-length", text, length=longest)
 
-    def _check_range(self, part: "_Part", column: DataField) -> None:
+    def _check_range(self, part: "_Part", column: types.DataField) -> None:
         values, limits = part.values, _value_range(part.values.type)
         if limits is None or not (self._checks_times or column.name in self._new):
             return
@@ -402,12 +390,12 @@ class _Part:
 
     place: str
     values: Any
-    type: DataType
+    type: types.DataType
     row_of: Callable[[int], int] = int
     """Position in `values` → row of the column."""
 
     def inner(
-        self, place: str, values: Any, data_type: DataType, parent_of: Callable[[int], int]
+        self, place: str, values: Any, data_type: types.DataType, parent_of: Callable[[int], int]
     ) -> "_Part":
         """Return a part of these values; `parent_of`: its position → position in these."""
         return _Part(
@@ -417,7 +405,7 @@ class _Part:
             row_of=lambda position: self.row_of(parent_of(position)),
         )
 
-    def entries(self, place: str, flat: Any, data_type: DataType) -> "_Part":
+    def entries(self, place: str, flat: Any, data_type: types.DataType) -> "_Part":
         """Return the keys or items of a slice of maps; Arrow's are those of the whole array."""
         offsets = to_numpy(self.values.offsets)
         first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
@@ -439,7 +427,7 @@ def inner_parts(outer: _Part) -> Iterator[_Part]:
 def _children(outer: _Part) -> Iterator[_Part]:
     values = outer.values
     match outer.type:
-        case ArrayType(element=element) | VectorType(element=element):
+        case types.ArrayType(element=element) | types.VectorType(element=element):
             parents = pc.list_parent_indices(values)
             yield outer.inner(
                 "an element",
@@ -447,12 +435,12 @@ def _children(outer: _Part) -> Iterator[_Part]:
                 element,
                 lambda position: int(parents[position].as_py()),
             )
-        case MultisetType(element=element):
+        case types.MultisetType(element=element):
             yield outer.entries("an element", values.keys, element)
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             yield outer.entries("a key", values.keys, key)
             yield outer.entries("a value", values.items, value)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             rows = np.flatnonzero(to_numpy(values.is_valid()))
             present = values.drop_null()
             for number, field in enumerate(fields):
@@ -463,21 +451,23 @@ def _children(outer: _Part) -> Iterator[_Part]:
             return
 
 
-def length_limit(data_type: DataType) -> int | None:
+def length_limit(data_type: types.DataType) -> int | None:
     """Return the characters or bytes a value may have; None: no limit."""
-    if not isinstance(data_type, AtomicType) or data_type.length == MAX_LENGTH:
+    if not isinstance(data_type, types.AtomicType) or data_type.length == types.MAX_LENGTH:
         return None
-    return data_type.length if data_type.root in CHARACTER_ROOTS | BINARY_ROOTS else None
+    return (
+        data_type.length if data_type.root in types.CHARACTER_ROOTS | types.BINARY_ROOTS else None
+    )
 
 
-def has_rules_inside(data_type: DataType) -> bool:
+def has_rules_inside(data_type: types.DataType) -> bool:
     """Whether nested values of a type have limits of length or range, or may not be null."""
     return any(
         not part.nullable
         or length_limit(part) is not None
-        or (isinstance(part, AtomicType) and part.root in _TIMES)
+        or (isinstance(part, types.AtomicType) and part.root in _TIMES)
         or has_rules_inside(part)
-        for part in inner_types(data_type)
+        for part in types.inner_types(data_type)
     )
 
 
@@ -509,7 +499,7 @@ def parse_kinds(column: Any, name: str) -> Kinds:
         )
     encoded = column.dictionary_encode()
     texts = encoded.dictionary.to_pylist()  # a handful, however many rows
-    text_kinds = [BY_SHORT_TEXT.get(text.upper()) for text in texts]
+    text_kinds = [types.BY_SHORT_TEXT.get(text.upper()) for text in texts]
     if None in text_kinds:
         text = texts[text_kinds.index(None)]
         raise InvalidInputError(
@@ -534,7 +524,7 @@ def without_ignored(
     if options.get(opt.IGNORE_DELETE):
         mask = adds(kinds)
     elif options.get(opt.IGNORE_UPDATE_BEFORE):
-        mask = kinds != RowKind.UPDATE_BEFORE
+        mask = kinds != types.RowKind.UPDATE_BEFORE
     return (batch, kinds) if mask.all() else (batch.filter(from_numpy(mask)), kinds[mask])
 
 
@@ -545,7 +535,7 @@ def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
     retracts = np.flatnonzero(~adds(kinds))
     if not len(retracts):
         return
-    kind = RowKind(int(kinds[retracts[0]]))
+    kind = types.RowKind(int(kinds[retracts[0]]))
     name = schema.typed_options.get(opt.ROWKIND_FIELD)
     raise InvalidInputError(
         f"Append only writer can not accept row with RowKind {kind.short_text}: {len(retracts)} "

@@ -10,19 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from paimon_assets.engine.errors import PaimonError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    SchemaChange,
-    SetOption,
-    UpdateComment,
-    drop_column,
-    move_column,
-    rename_column,
-    update_column_comment,
-    update_column_default_value,
-    update_column_nullability,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
@@ -156,7 +144,7 @@ def _shift(old: TableSchema, new: TableSchema) -> set[int]:
 class Reconciliation:
     """The changes that lead from one schema to another."""
 
-    changes: tuple[SchemaChange, ...]
+    changes: tuple[sc.SchemaChange, ...]
     """In order; together they are legal."""
     result: TableSchema
     """The schema they make."""
@@ -168,17 +156,17 @@ def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation
     """Return the changes from the stored schema to the declared one; more options stay."""
     draft = _Draft.of(stored, declared)
     for old, new in _renames(stored, draft.target):
-        draft.take(rename_column(old, new))
+        draft.take(sc.rename_column(old, new))
     for name in draft.schema.field_names:
         if name not in draft.target.by_name:
-            draft.take(drop_column(name))
+            draft.take(sc.drop_column(name))
     for field in draft.target.fields:
         draft.take_column(field)
     names = [name for name in draft.target.field_names if name in draft.schema.by_name]
     for position, name in enumerate(names):
         if draft.schema.field_names[position] != name:
             after = names[position - 1] if position else None
-            draft.take(move_column(name, after=after, first=not position))
+            draft.take(sc.move_column(name, after=after, first=not position))
     return draft.finish()
 
 
@@ -192,11 +180,11 @@ def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Re
             continue
         wider = keeps_all(have.type, field.type)
         if widens and wider and not same_type(have.type, field.type):
-            draft.take(update_column_type(field.name, field.type))
+            draft.take(sc.update_column_type(field.name, field.type))
         if widens and field.type.nullable and not have.type.nullable:
-            draft.take(update_column_nullability(field.name, nullable=True))
+            draft.take(sc.update_column_nullability(field.name, nullable=True))
         if have.description != field.description:
-            draft.take(update_column_comment(field.name, field.description))
+            draft.take(sc.update_column_comment(field.name, field.description))
     return draft.finish()
 
 
@@ -205,7 +193,7 @@ class _Draft:
     target: TableSchema
     schema: TableSchema
     """As the changes so far would make it."""
-    changes: list[SchemaChange]
+    changes: list[sc.SchemaChange]
     unreachable: list[str]
 
     @staticmethod
@@ -222,7 +210,7 @@ class _Draft:
                 )
         return _Draft(target, stored, [], unreachable)
 
-    def take(self, change: SchemaChange) -> None:
+    def take(self, change: sc.SchemaChange) -> None:
         """Add a change, or say why it cannot be made."""
         try:
             self.schema = apply_changes(self.schema, [change], has_snapshots=True, time_millis=0)
@@ -233,7 +221,7 @@ class _Draft:
 
     def add(self, field: DataField) -> None:
         nullable, comment = replace(field.type, nullable=True), field.description
-        self.take(AddColumn(field_names=(field.name,), data_type=nullable, comment=comment))
+        self.take(sc.AddColumn(field_names=(field.name,), data_type=nullable, comment=comment))
 
     def take_column(self, field: DataField) -> None:
         name = field.name
@@ -243,21 +231,21 @@ class _Draft:
         if have is None:
             return
         if not same_type(have.type, field.type):
-            self.take(update_column_type(name, field.type))
+            self.take(sc.update_column_type(name, field.type))
         if have.type.nullable != field.type.nullable:
-            self.take(update_column_nullability(name, nullable=field.type.nullable))
+            self.take(sc.update_column_nullability(name, nullable=field.type.nullable))
         if have.description != field.description:
-            self.take(update_column_comment(name, field.description))
+            self.take(sc.update_column_comment(name, field.description))
         if have.default_value != field.default_value:
-            self.take(update_column_default_value(name, field.default_value))
+            self.take(sc.update_column_default_value(name, field.default_value))
 
     def finish(self) -> Reconciliation:
         """Take options and comment, and return the result."""
         for key, value in self.target.options.items():
             if self.schema.options.get(key) != value:
-                self.take(SetOption(key=key, value=value))
+                self.take(sc.SetOption(key=key, value=value))
         if self.target.comment != self.schema.comment:
-            self.take(UpdateComment(comment=self.target.comment))
+            self.take(sc.UpdateComment(comment=self.target.comment))
         return Reconciliation(
             changes=tuple(self.changes), result=self.schema, unreachable=tuple(self.unreachable)
         )

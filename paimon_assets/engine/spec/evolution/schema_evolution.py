@@ -20,30 +20,13 @@ from paimon_assets.engine.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.option_rules import (
     check_option_removed,
     check_option_set,
     check_options,
     options_after_rename,
     options_naming,
-)
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    ColumnChange,
-    DropColumn,
-    DropPrimaryKey,
-    Move,
-    MoveType,
-    RemoveOption,
-    RenameColumn,
-    SchemaChange,
-    SetOption,
-    UpdateColumnComment,
-    UpdateColumnDefaultValue,
-    UpdateColumnNullability,
-    UpdateColumnPosition,
-    UpdateColumnType,
-    UpdateComment,
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.options import all_options as opt
@@ -70,7 +53,7 @@ def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
 
 
 def apply_changes(
-    old: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_millis: int
+    old: TableSchema, changes: Sequence[sc.SchemaChange], *, has_snapshots: bool, time_millis: int
 ) -> TableSchema:
     """Return the schema that follows `old`, with the next id."""
     draft = _Draft(
@@ -150,7 +133,7 @@ def _refuse(column: str, message: str) -> NoReturn:
     raise InvalidInputError(message, kind="schema-change", details={"column": column})
 
 
-def _column_of(change: ColumnChange) -> str:
+def _column_of(change: sc.ColumnChange) -> str:
     if len(change.field_names) != 1:
         path = ".".join(change.field_names)
         raise UnsupportedFeatureError(
@@ -163,29 +146,29 @@ def _column_of(change: ColumnChange) -> str:
 
 
 @singledispatch
-def _apply(change: SchemaChange, draft: _Draft) -> None:
+def _apply(change: sc.SchemaChange, draft: _Draft) -> None:
     raise TypeError(f"not a schema change: {change!r}")
 
 
 @_apply.register
-def _set_option(change: SetOption, draft: _Draft) -> None:
+def _set_option(change: sc.SetOption, draft: _Draft) -> None:
     check_option_set(draft.old, change.key, change.value, has_snapshots=draft.has_snapshots)
     draft.options[change.key] = change.value
 
 
 @_apply.register
-def _remove_option(change: RemoveOption, draft: _Draft) -> None:
+def _remove_option(change: sc.RemoveOption, draft: _Draft) -> None:
     check_option_removed(change.key, has_snapshots=draft.has_snapshots)
     draft.options.pop(change.key, None)
 
 
 @_apply.register
-def _update_comment(change: UpdateComment, draft: _Draft) -> None:
+def _update_comment(change: sc.UpdateComment, draft: _Draft) -> None:
     draft.comment = change.comment
 
 
 @_apply.register
-def _add_column(change: AddColumn, draft: _Draft) -> None:
+def _add_column(change: sc.AddColumn, draft: _Draft) -> None:
     name = _column_of(change)
     if not change.data_type.nullable:
         _refuse(
@@ -199,10 +182,10 @@ def _add_column(change: AddColumn, draft: _Draft) -> None:
     field = DataField(id=column_id, name=name, type=data_type, description=change.comment)
     draft.highest_field_id = max(all_field_ids([field]))
     match change.move:
-        case Move(type=MoveType.FIRST):
+        case sc.Move(type=sc.MoveType.FIRST):
             place = 0
-        case Move(type=MoveType.AFTER | MoveType.BEFORE as kind) as move:
-            place = draft.position(_reference(move)) + (kind is MoveType.AFTER)
+        case sc.Move(type=sc.MoveType.AFTER | sc.MoveType.BEFORE as kind) as move:
+            place = draft.position(_reference(move)) + (kind is sc.MoveType.AFTER)
         case None if draft.old.typed_options.get(opt.ADD_COLUMN_BEFORE_PARTITION):
             keys = draft.old.partition_keys
             first = (index for index, each in enumerate(draft.fields) if each.name in keys)
@@ -212,7 +195,7 @@ def _add_column(change: AddColumn, draft: _Draft) -> None:
     draft.fields.insert(place, field)
 
 
-def _reference(move: Move) -> str:
+def _reference(move: sc.Move) -> str:
     if move.reference_field_name is None:
         name = move.field_name
         _refuse(name, f"Column '{name}' cannot go {move.type}: say of which column.")
@@ -220,7 +203,7 @@ def _reference(move: Move) -> str:
 
 
 @_apply.register
-def _rename_column(change: RenameColumn, draft: _Draft) -> None:
+def _rename_column(change: sc.RenameColumn, draft: _Draft) -> None:
     name, new_name = _column_of(change), change.new_name
     if name in draft.old.partition_keys:
         _refuse(name, f"Column '{name}' cannot be renamed: it is a partition column.")
@@ -234,7 +217,7 @@ def _rename_column(change: RenameColumn, draft: _Draft) -> None:
 
 
 @_apply.register
-def _drop_column(change: DropColumn, draft: _Draft) -> None:
+def _drop_column(change: sc.DropColumn, draft: _Draft) -> None:
     name = _column_of(change)
     if name in draft.old.partition_keys:
         _refuse(name, f"Column '{name}' cannot be dropped: it is a partition column.")
@@ -247,7 +230,7 @@ def _drop_column(change: DropColumn, draft: _Draft) -> None:
 
 
 @_apply.register
-def _update_type(change: UpdateColumnType, draft: _Draft) -> None:
+def _update_type(change: sc.UpdateColumnType, draft: _Draft) -> None:
     name = _column_of(change)
     if name in draft.old.partition_keys:
         _refuse(name, f"The type of column '{name}' cannot change: it is a partition column.")
@@ -284,7 +267,7 @@ def _update_type(change: UpdateColumnType, draft: _Draft) -> None:
 
 
 @_apply.register
-def _update_nullability(change: UpdateColumnNullability, draft: _Draft) -> None:
+def _update_nullability(change: sc.UpdateColumnNullability, draft: _Draft) -> None:
     name, nullable = _column_of(change), change.new_nullability
     if nullable and draft.is_key(name):
         _refuse(name, f"Column '{name}' must stay NOT NULL: it belongs to the primary key.")
@@ -303,25 +286,25 @@ def _check_nullability(draft: _Draft, name: str, was: bool, becomes: bool) -> No
 
 
 @_apply.register
-def _update_column_comment(change: UpdateColumnComment, draft: _Draft) -> None:
+def _update_column_comment(change: sc.UpdateColumnComment, draft: _Draft) -> None:
     comment = change.new_comment
     draft.update(_column_of(change), lambda column: replace(column, description=comment))
 
 
 @_apply.register
-def _update_default(change: UpdateColumnDefaultValue, draft: _Draft) -> None:
+def _update_default(change: sc.UpdateColumnDefaultValue, draft: _Draft) -> None:
     default = change.new_default_value
     draft.update(_column_of(change), lambda column: replace(column, default_value=default))
 
 
 @_apply.register
-def _update_position(change: UpdateColumnPosition, draft: _Draft) -> None:
+def _update_position(change: sc.UpdateColumnPosition, draft: _Draft) -> None:
     move = change.move
     source, reference = draft.position(move.field_name), move.reference_field_name
     match move.type:
-        case MoveType.FIRST:
+        case sc.MoveType.FIRST:
             target = 0
-        case MoveType.LAST:
+        case sc.MoveType.LAST:
             target = len(draft.fields) - 1
         case _:
             target = draft.position(_reference(move))
@@ -332,15 +315,15 @@ def _update_position(change: UpdateColumnPosition, draft: _Draft) -> None:
             f"Column '{move.field_name}' cannot go {place}: it is that column, or is "
             "there already.",
         )
-    if move.type is MoveType.AFTER and source > target:
+    if move.type is sc.MoveType.AFTER and source > target:
         target += 1
-    if move.type is MoveType.BEFORE and source < target:
+    if move.type is sc.MoveType.BEFORE and source < target:
         target -= 1
     draft.fields.insert(target, draft.fields.pop(source))
 
 
 @_apply.register
-def _drop_primary_key(change: DropPrimaryKey, draft: _Draft) -> None:
+def _drop_primary_key(change: sc.DropPrimaryKey, draft: _Draft) -> None:
     if draft.has_snapshots:
         raise InvalidInputError(
             f"The primary key ({', '.join(draft.primary_keys)}) cannot be dropped: the table has "

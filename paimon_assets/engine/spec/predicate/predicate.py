@@ -17,18 +17,8 @@ from typing import Any, cast
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, cast_refusal
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    DataType,
-    TypeRoot,
-    bigint,
-    decimal,
-    integer,
-    string,
-)
 from paimon_assets.engine.spec.types.literals import Literal, to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type
 
@@ -155,20 +145,20 @@ class Or:
 Leaf = Comparison | In | IsNull | StartsWith | Like | Applied
 Predicate = Leaf | And | Or
 
-_DAYS = TIMESTAMP_ROOTS | {TypeRoot.DATE}
-FUNCTIONS: Mapping[str, tuple[frozenset[TypeRoot], DataType | None]] = {
-    "lower": (CHARACTER_ROOTS, string()),
-    "upper": (CHARACTER_ROOTS, string()),
-    "trim": (CHARACTER_ROOTS, string()),
-    "length": (CHARACTER_ROOTS, integer()),
-    "abs": (INTEGER_ROOTS | FLOAT_ROOTS | {TypeRoot.DECIMAL}, None),
-    "year": (_DAYS, bigint()),
-    "month": (_DAYS, bigint()),
-    "day": (_DAYS, bigint()),
-    "hour": (TIMESTAMP_ROOTS, bigint()),
+_DAYS = types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE}
+FUNCTIONS: Mapping[str, tuple[frozenset[types.TypeRoot], types.DataType | None]] = {
+    "lower": (types.CHARACTER_ROOTS, types.string()),
+    "upper": (types.CHARACTER_ROOTS, types.string()),
+    "trim": (types.CHARACTER_ROOTS, types.string()),
+    "length": (types.CHARACTER_ROOTS, types.integer()),
+    "abs": (types.INTEGER_ROOTS | FLOAT_ROOTS | {types.TypeRoot.DECIMAL}, None),
+    "year": (_DAYS, types.bigint()),
+    "month": (_DAYS, types.bigint()),
+    "day": (_DAYS, types.bigint()),
+    "hour": (types.TIMESTAMP_ROOTS, types.bigint()),
 }
 """Function → the types it takes and the type of its result, None for that of its column."""
-_WHOLE = decimal(19, 0)
+_WHOLE = types.decimal(19, 0)
 """The type of `abs` of integers: of the smallest BIGINT it is no BIGINT."""
 _WILDCARDS = ("%", "_")
 _PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
@@ -349,7 +339,7 @@ def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
             raise no_predicate(predicate)
 
 
-def _bound_leaf(leaf: Leaf, data_type: DataType, *, float_to_boolean: bool) -> Leaf:
+def _bound_leaf(leaf: Leaf, data_type: types.DataType, *, float_to_boolean: bool) -> Leaf:
     field = leaf.field
     match leaf:
         case Comparison(literal=literal):
@@ -358,7 +348,7 @@ def _bound_leaf(leaf: Leaf, data_type: DataType, *, float_to_boolean: bool) -> L
             bound = tuple(to_internal(literal, data_type, field) for literal in literals)
             return replace(leaf, literals=bound)
         case StartsWith() | Like():
-            if data_type.root not in CHARACTER_ROOTS:
+            if data_type.root not in types.CHARACTER_ROOTS:
                 raise InvalidInputError(
                     f"Column '{field}' is {data_type}; LIKE takes texts only.",
                     kind="literal",
@@ -379,7 +369,9 @@ def _bound_leaf(leaf: Leaf, data_type: DataType, *, float_to_boolean: bool) -> L
             return leaf
 
 
-def result_type(leaf: Applied, data_type: DataType, *, float_to_boolean: bool = True) -> DataType:
+def result_type(
+    leaf: Applied, data_type: types.DataType, *, float_to_boolean: bool = True
+) -> types.DataType:
     """Return the type of a function's result, of a column of a type that it takes."""
     if leaf.function == "coalesce":
         return data_type
@@ -388,7 +380,7 @@ def result_type(leaf: Applied, data_type: DataType, *, float_to_boolean: bool = 
         refusal = cast_refusal(data_type, target, float_to_boolean=float_to_boolean)
     else:
         takes, result = FUNCTIONS.get(leaf.function, (frozenset(), None))
-        target = result or (_WHOLE if data_type.root in INTEGER_ROOTS else data_type)
+        target = result or (_WHOLE if data_type.root in types.INTEGER_ROOTS else data_type)
         refusal = f"it takes {', '.join(sorted(takes))}" if data_type.root not in takes else None
     if refusal is not None:
         raise InvalidInputError(

@@ -21,20 +21,8 @@ from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import same_type
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    TIMESTAMP_ROOTS,
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    bare_text,
-)
 from paimon_assets.engine.spec.types.type_text import parse_type
 
 PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
@@ -283,13 +271,13 @@ class FileColumn:
     may_be_null: bool = True
 
     @property
-    def type(self) -> DataType | None:
+    def type(self) -> types.DataType | None:
         """The Paimon type, None if there is none."""
         return _parse(self.type_text)
 
 
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> DataType | None:
+def _parse(text: str) -> types.DataType | None:
     try:
         return parse_type(text)
     except FormatError:
@@ -298,7 +286,7 @@ def _parse(text: str) -> DataType | None:
 
 def parse_partition_option(
     text: str, options: Mapping[str, str]
-) -> tuple[tuple[str, DataType], ...]:
+) -> tuple[tuple[str, types.DataType], ...]:
     """Parse `name:string,age:int`, in any letter case, blanks allowed.
 
     Args:
@@ -368,8 +356,8 @@ def check_partition_option(
         )
 
 
-def _word(data_type: DataType) -> str:
-    return bare_text(data_type).lower().replace(" ", "")
+def _word(data_type: types.DataType) -> str:
+    return types.bare_text(data_type).lower().replace(" ", "")
 
 
 def column_differences(
@@ -387,7 +375,7 @@ def column_differences(
         if found is None:
             spelling = folded.get(wanted.name.lower())
             differences.append(
-                f"column '{wanted.name}' {bare_text(wanted.type)} is missing"
+                f"column '{wanted.name}' {types.bare_text(wanted.type)} is missing"
                 if spelling is None
                 else f"column '{wanted.name}' is called '{spelling}': Paimon's readers match the"
                 " letter case and would return nulls; rename the table's column or write the files"
@@ -410,34 +398,33 @@ def column_differences(
     return tuple(differences)
 
 
-def _type_difference(wanted: DataField, found: FileColumn) -> str | None:
-    if found.type_text == TIMESTAMP_OF_ANY_KIND and wanted.type.root in TIMESTAMP_ROOTS:
+def _type_difference(wanted: types.DataField, found: FileColumn) -> str | None:
+    if found.type_text == TIMESTAMP_OF_ANY_KIND and wanted.type.root in types.TIMESTAMP_ROOTS:
         return None
     actual = found.type
     if actual is not None and same_kind(actual, wanted.type):
         return None
     roots = None if actual is None else (actual.root, wanted.type.root)
     hint = ""
-    if roots == (TypeRoot.VARBINARY, TypeRoot.VARCHAR):
+    if roots == (types.TypeRoot.VARBINARY, types.TypeRoot.VARCHAR):
         hint = ", a text without the annotation that says so"
-    elif roots is not None and frozenset(roots) == TIMESTAMP_ROOTS:
+    elif roots is not None and frozenset(roots) == types.TIMESTAMP_ROOTS:
         hint = ", which are instants on one side and wall-clock times on the other"
-    shown = found.type_text if actual is None else bare_text(actual)
-    return (
-        f"column '{wanted.name}' is {bare_text(wanted.type)} in the table and {shown} in it{hint}"
-    )
+    shown = found.type_text if actual is None else types.bare_text(actual)
+    held = types.bare_text(wanted.type)
+    return f"column '{wanted.name}' is {held} in the table and {shown} in it{hint}"
 
 
-def same_kind(found: DataType, wanted: DataType) -> bool:
+def same_kind(found: types.DataType, wanted: types.DataType) -> bool:
     """Whether files hold a type as declared, but for lengths, precision, nullability and ids."""
     match found, wanted:
-        case (ArrayType(element=a), ArrayType(element=b)):
+        case (types.ArrayType(element=a), types.ArrayType(element=b)):
             return same_kind(a, b)
-        case (MultisetType(element=a), MultisetType(element=b)):
+        case (types.MultisetType(element=a), types.MultisetType(element=b)):
             return same_kind(a, b)
-        case (MapType(key=a, value=c), MapType(key=b, value=d)):
+        case (types.MapType(key=a, value=c), types.MapType(key=b, value=d)):
             return same_kind(a, b) and same_kind(c, d)
-        case (RowType(fields=these), RowType(fields=those)):
+        case (types.RowType(fields=these), types.RowType(fields=those)):
             inner = {column.name: column.type for column in these}
             return all(
                 column.name in inner and same_kind(inner[column.name], column.type)
@@ -445,10 +432,10 @@ def same_kind(found: DataType, wanted: DataType) -> bool:
             )
         case _:
             pass
-    for roots in (CHARACTER_ROOTS, BINARY_ROOTS, frozenset({TypeRoot.TIME})):
+    for roots in (types.CHARACTER_ROOTS, types.BINARY_ROOTS, frozenset({types.TypeRoot.TIME})):
         if wanted.root in roots:
             return found.root in roots
-    if wanted.root in TIMESTAMP_ROOTS:
+    if wanted.root in types.TIMESTAMP_ROOTS:
         return found.root is wanted.root
     return same_type(found, wanted)
 

@@ -13,29 +13,22 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, holds_integer
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    AtomicType,
-    DataType,
-    TypeRoot,
-    bare_text,
-    bigint,
-    integer,
-)
 
 Internal = bool | int | float | str | bytes | Decimal | None
 Literal = Internal | dt.date | dt.datetime | dt.time
 
-_NUMBERS = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+_NUMBERS = types.INTEGER_ROOTS | {
+    types.TypeRoot.FLOAT,
+    types.TypeRoot.DOUBLE,
+    types.TypeRoot.DECIMAL,
+}
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
+def to_internal(value: Literal, data_type: types.DataType, column: str) -> Internal:
     """Convert a literal to the internal value of `data_type`.
 
     Texts are parsed for every type, so that `"2024-01-01"` serves for a DATE.
@@ -56,31 +49,31 @@ def to_internal(value: Literal, data_type: DataType, column: str) -> Internal:
         ) from error
 
 
-def _convert(value: Literal, root: TypeRoot) -> Internal:
-    if root in CHARACTER_ROOTS:
+def _convert(value: Literal, root: types.TypeRoot) -> Internal:
+    if root in types.CHARACTER_ROOTS:
         return _expect(value, str)
-    if root in BINARY_ROOTS:
+    if root in types.BINARY_ROOTS:
         return value.encode() if isinstance(value, str) else _expect(value, bytes)
     if root in _NUMBERS and isinstance(value, str) and ("_" in value or not value.isascii()):
         raise ValueError("expected digits")  # Python takes `1_0` and other scripts for numbers
-    if root in INTEGER_ROOTS:
+    if root in types.INTEGER_ROOTS:
         return _integer(value)
     match root:
-        case TypeRoot.BOOLEAN:
+        case types.TypeRoot.BOOLEAN:
             return _boolean(value)
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+        case types.TypeRoot.FLOAT | types.TypeRoot.DOUBLE:
             if isinstance(value, bool):
                 raise TypeError("a boolean is not a number")
             number = float(value)  # type: ignore[arg-type]  # because wrong types raise here
             # What a FLOAT column stores for it, or 0.1 would be found nowhere.
-            return ctypes.c_float(number).value if root is TypeRoot.FLOAT else number
-        case TypeRoot.DECIMAL:
+            return ctypes.c_float(number).value if root is types.TypeRoot.FLOAT else number
+        case types.TypeRoot.DECIMAL:
             return value if isinstance(value, Decimal) else Decimal(str(value))
-        case TypeRoot.DATE:
+        case types.TypeRoot.DATE:
             return _days(value)
-        case TypeRoot.TIME:
+        case types.TypeRoot.TIME:
             return _millis_of_day(value)
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+        case types.TypeRoot.TIMESTAMP | types.TypeRoot.TIMESTAMP_LTZ:
             return _nanos(value)
         case _:
             raise TypeError(f"no literals of type {root}")
@@ -170,7 +163,7 @@ _UNITS = frozenset({0, 3, 6, 9})
 """Precisions whose timestamps are also written as a number of their units."""
 
 
-def default_refusal(data_type: DataType, text: str) -> str | None:
+def default_refusal(data_type: types.DataType, text: str) -> str | None:
     """Return why a text is no default of a type, or None if it is one.
 
     >>> from paimon_assets.engine.spec.types.data_types import decimal, integer
@@ -179,27 +172,27 @@ def default_refusal(data_type: DataType, text: str) -> str | None:
     >>> default_refusal(decimal(3, 1), "99.95")
     "'99.95' is no DECIMAL(3, 1)"
     """
-    if not isinstance(data_type, AtomicType):
+    if not isinstance(data_type, types.AtomicType):
         return f"columns of type {data_type.root} take no default"
     root = data_type.root
-    if root in CHARACTER_ROOTS | BINARY_ROOTS:
+    if root in types.CHARACTER_ROOTS | types.BINARY_ROOTS:
         return None
-    if root in INTEGER_ROOTS:
+    if root in types.INTEGER_ROOTS:
         whole = text.partition(".")[0].strip("+") or 0
         good = bool(_INTEGER.fullmatch(text)) and holds_integer(data_type, int(whole))
-    elif root is TypeRoot.DECIMAL:
+    elif root is types.TypeRoot.DECIMAL:
         good = _is_decimal(data_type, text)
-    elif root in TIMESTAMP_ROOTS:
+    elif root in types.TIMESTAMP_ROOTS:
         good = _is_timestamp(data_type, text)
     else:
         check = _CHECKS.get(root)
         if check is None:
             return f"columns of type {root} take no default"
         good = check(text)
-    return None if good else f"'{text}' is no {bare_text(data_type)}"
+    return None if good else f"'{text}' is no {types.bare_text(data_type)}"
 
 
-def _is_decimal(data_type: AtomicType, text: str) -> bool:
+def _is_decimal(data_type: types.AtomicType, text: str) -> bool:
     if not _DECIMAL.fullmatch(text):
         return False
     precision, scale = data_type.precision or 0, data_type.scale or 0
@@ -212,7 +205,7 @@ def _is_decimal(data_type: AtomicType, text: str) -> bool:
 
 def _is_date(text: str) -> bool:
     if _NUMBER_OF_UNITS.fullmatch(text):
-        return holds_integer(integer(), int(text))
+        return holds_integer(types.integer(), int(text))
     day = text.strip().partition(" ")[0]
     if not _DATE.fullmatch(day):
         return False
@@ -229,9 +222,9 @@ def _is_time(text: str) -> bool:
     return hour < 24 and minute < 60 and second < 60
 
 
-def _is_timestamp(data_type: AtomicType, text: str) -> bool:
+def _is_timestamp(data_type: types.AtomicType, text: str) -> bool:
     if _NUMBER_OF_UNITS.fullmatch(text):
-        return data_type.precision in _UNITS and holds_integer(bigint(), int(text))
+        return data_type.precision in _UNITS and holds_integer(types.bigint(), int(text))
     day, blank, time = text.partition(" ")
     if not _DATE.fullmatch(day) or day.count("-") != 2:
         return False
@@ -240,10 +233,10 @@ def _is_timestamp(data_type: AtomicType, text: str) -> bool:
     return exists and (not blank or time == "24:00:00" or _is_time(time))
 
 
-_CHECKS: Mapping[TypeRoot, Callable[[str], bool]] = {
-    TypeRoot.BOOLEAN: lambda text: text.lower() in _BOOLEANS,
+_CHECKS: Mapping[types.TypeRoot, Callable[[str], bool]] = {
+    types.TypeRoot.BOOLEAN: lambda text: text.lower() in _BOOLEANS,
     **dict.fromkeys(FLOAT_ROOTS, lambda text: _REAL.fullmatch(text.strip()) is not None),
-    TypeRoot.DATE: _is_date,
-    TypeRoot.TIME: _is_time,
+    types.TypeRoot.DATE: _is_date,
+    types.TypeRoot.TIME: _is_time,
 }
 """Type → whether a text is one of its values."""

@@ -10,23 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    MAX_DECIMAL_PRECISION,
-    MAX_LENGTH,
-    MAX_TIMESTAMP_PRECISION,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
-    bare_text,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.words import did_you_mean
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -48,19 +32,24 @@ _ROW_FIELD = re.compile(
 )
 
 _PLAIN = {
-    **{root.value: root for root in [*TypeRoot][:7]},
-    "INTEGER": TypeRoot.INT,
-    "DOUBLE PRECISION": TypeRoot.DOUBLE,
-    **{root.value: root for root in (TypeRoot.DATE, TypeRoot.VARIANT, TypeRoot.BLOB)},
+    **{root.value: root for root in [*types.TypeRoot][:7]},
+    "INTEGER": types.TypeRoot.INT,
+    "DOUBLE PRECISION": types.TypeRoot.DOUBLE,
+    **{
+        root.value: root
+        for root in (types.TypeRoot.DATE, types.TypeRoot.VARIANT, types.TypeRoot.BLOB)
+    },
 }
 """Names of types without parameters; BOOLEAN to DOUBLE are the first."""
-_SIZED = {root.value: root for root in (*sorted(CHARACTER_ROOTS), *sorted(BINARY_ROOTS))}
-_UNSIZED = {"STRING": TypeRoot.VARCHAR, "BYTES": TypeRoot.VARBINARY}
+_SIZED = {
+    root.value: root for root in (*sorted(types.CHARACTER_ROOTS), *sorted(types.BINARY_ROOTS))
+}
+_UNSIZED = {"STRING": types.TypeRoot.VARCHAR, "BYTES": types.TypeRoot.VARBINARY}
 _PRECISE = {"TIME": 0, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 """Name → precision if none is written."""
 
 
-def parse_type(json: Json) -> DataType:
+def parse_type(json: Json) -> types.DataType:
     """Parse the JSON form of a type.
 
     >>> str(parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"))
@@ -76,7 +65,7 @@ def parse_type(json: Json) -> DataType:
     raise FormatError(f"Not a data type: {json!r}.", kind="data-type")
 
 
-def _parse_text(text: str) -> AtomicType:
+def _parse_text(text: str) -> types.AtomicType:
     match = _TEXT.match(" ".join(text.upper().split()))
     if match is None:
         raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
@@ -84,43 +73,45 @@ def _parse_text(text: str) -> AtomicType:
     nullable = match["nullability"] != " NOT NULL"
     length = int(first) if first else None
     if name in _PLAIN and not first and not match["zone"]:
-        return AtomicType(root=_PLAIN[name], nullable=nullable)
+        return types.AtomicType(root=_PLAIN[name], nullable=nullable)
     if name in _UNSIZED and not first:
-        return AtomicType(root=_UNSIZED[name], length=MAX_LENGTH, nullable=nullable)
+        return types.AtomicType(root=_UNSIZED[name], length=types.MAX_LENGTH, nullable=nullable)
     if name in _SIZED and not second:
         size = 1 if length is None else length
-        if 1 <= size <= MAX_LENGTH:
-            return AtomicType(root=_SIZED[name], length=size, nullable=nullable)
+        if 1 <= size <= types.MAX_LENGTH:
+            return types.AtomicType(root=_SIZED[name], length=size, nullable=nullable)
     if name in ("DECIMAL", "NUMERIC", "DEC"):
         precision, scale = 10 if length is None else length, int(second or 0)
-        if 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision:
-            return AtomicType(
-                root=TypeRoot.DECIMAL, precision=precision, scale=scale, nullable=nullable
+        if 1 <= precision <= types.MAX_DECIMAL_PRECISION and scale <= precision:
+            return types.AtomicType(
+                root=types.TypeRoot.DECIMAL, precision=precision, scale=scale, nullable=nullable
             )
     if name in _PRECISE and not second:
         precision = _PRECISE[name] if length is None else length
         zoned = match["zone"] == " WITH LOCAL TIME ZONE" and name == "TIMESTAMP"
-        root = TypeRoot.TIMESTAMP_LTZ if zoned else TypeRoot(name)
-        if precision <= MAX_TIMESTAMP_PRECISION:
-            return AtomicType(root=root, precision=precision, nullable=nullable)
+        root = types.TypeRoot.TIMESTAMP_LTZ if zoned else types.TypeRoot(name)
+        if precision <= types.MAX_TIMESTAMP_PRECISION:
+            return types.AtomicType(root=root, precision=precision, nullable=nullable)
     names = (*_PLAIN, *_UNSIZED, *_SIZED, *_PRECISE, "DECIMAL")
     hint = "" if name in names else did_you_mean(name, names)
     raise FormatError(f"Unknown or malformed data type '{text}'.{hint}", kind="data-type")
 
 
-def _parse_nested(match: re.Match[str], text: str) -> DataType:
+def _parse_nested(match: re.Match[str], text: str) -> types.DataType:
     """Parse `ROOT<inner, …>`, whose inner parts may be nested again."""
     nullable = not (match["nullability"] or "").upper().startswith("NOT")
     root, parts = match["root"].upper(), _split(match["inner"], text)
     match root, parts:
         case "ARRAY", [element]:
-            return ArrayType(element=parse_type(element), nullable=nullable)
+            return types.ArrayType(element=parse_type(element), nullable=nullable)
         case "MULTISET", [element]:
-            return MultisetType(element=parse_type(element), nullable=nullable)
+            return types.MultisetType(element=parse_type(element), nullable=nullable)
         case "MAP", [key, value]:
-            return MapType(key=parse_type(key), value=parse_type(value), nullable=nullable)
+            return types.MapType(key=parse_type(key), value=parse_type(value), nullable=nullable)
         case "VECTOR", [element, length] if length.isdecimal():
-            return VectorType(element=parse_type(element), length=int(length), nullable=nullable)
+            return types.VectorType(
+                element=parse_type(element), length=int(length), nullable=nullable
+            )
         case "ROW", [_, *_]:
             fields = []
             for number, part in enumerate(parts):
@@ -132,8 +123,8 @@ def _parse_nested(match: re.Match[str], text: str) -> DataType:
                     )
                 quoted = field["quoted"]
                 name = field["name"] if quoted is None else quoted.replace("``", "`")
-                fields.append(DataField(id=number, name=name, type=parse_type(field["type"])))
-            return RowType(fields=tuple(fields), nullable=nullable)
+                fields.append(types.DataField(id=number, name=name, type=parse_type(field["type"])))
+            return types.RowType(fields=tuple(fields), nullable=nullable)
         case _:
             raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
 
@@ -156,33 +147,35 @@ def _split(inner: str, text: str) -> list[str]:
     return [*parts, inner[start:].strip()]
 
 
-def _parse_object(json: Mapping[str, Json]) -> DataType:
+def _parse_object(json: Mapping[str, Json]) -> types.DataType:
     # As Java: what the text begins with is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
     text = str(json.get("type", "")).upper()
     nullable = "NOT NULL" not in text
     root = _ROOT.match(text)
     match root and root[0]:
         case "ARRAY":
-            return ArrayType(element=parse_type(json["element"]), nullable=nullable)
+            return types.ArrayType(element=parse_type(json["element"]), nullable=nullable)
         case "MULTISET":
-            return MultisetType(element=parse_type(json["element"]), nullable=nullable)
+            return types.MultisetType(element=parse_type(json["element"]), nullable=nullable)
         case "MAP":
             key, value = parse_type(json["key"]), parse_type(json["value"])
-            return MapType(key=key, value=value, nullable=nullable)
+            return types.MapType(key=key, value=value, nullable=nullable)
         case "VECTOR":
             element, length = parse_type(json["element"]), int(cast("int", json["length"]))
-            return VectorType(element=element, length=length, nullable=nullable)
+            return types.VectorType(element=element, length=length, nullable=nullable)
         case "ROW":
             fields = cast("Sequence[Mapping[str, Json]]", json["fields"])
-            return RowType(fields=tuple(parse_field(field) for field in fields), nullable=nullable)
+            return types.RowType(
+                fields=tuple(parse_field(field) for field in fields), nullable=nullable
+            )
         case _:
             raise FormatError(f"Unknown data type '{text}'.", kind="data-type")
 
 
-def parse_field(json: Mapping[str, Json]) -> DataField:
+def parse_field(json: Mapping[str, Json]) -> types.DataField:
     """Parse one field of a schema file or of a ROW."""
     description, default = json.get("description"), json.get("defaultValue")
-    return DataField(
+    return types.DataField(
         id=int(cast("int", json["id"])),
         name=str(json["name"]),
         type=parse_type(json["type"]),
@@ -191,14 +184,14 @@ def parse_field(json: Mapping[str, Json]) -> DataField:
     )
 
 
-def type_of(given: str | DataType | Mapping[str, Json]) -> DataType:
+def type_of(given: str | types.DataType | Mapping[str, Json]) -> types.DataType:
     """Return the type that is given as such, as text, or in the form of schema files."""
-    if isinstance(given, DataType):
+    if isinstance(given, types.DataType):
         return given
     return parse_type(given if isinstance(given, str) else dict(given))
 
 
-def type_to_json(data_type: DataType) -> Json:
+def type_to_json(data_type: types.DataType) -> Json:
     """Write a type in the form `parse_type` reads; nested types become objects.
 
     >>> type_to_json(parse_type("decimal(10,2) not null"))
@@ -206,21 +199,21 @@ def type_to_json(data_type: DataType) -> Json:
     """
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
-        case AtomicType():
-            return bare_text(data_type) + suffix
-        case ArrayType(element=element) | MultisetType(element=element):
+        case types.AtomicType():
+            return types.bare_text(data_type) + suffix
+        case types.ArrayType(element=element) | types.MultisetType(element=element):
             return {"type": f"{data_type.root}{suffix}", "element": type_to_json(element)}
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return {"type": f"MAP{suffix}", "key": type_to_json(key), "value": type_to_json(value)}
-        case VectorType(element=element, length=length):
+        case types.VectorType(element=element, length=length):
             return {"type": f"VECTOR{suffix}", "element": type_to_json(element), "length": length}
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return {"type": f"ROW{suffix}", "fields": [field_to_json(field) for field in fields]}
         case _:
             raise FormatError(f"Not a data type: {data_type!r}.", kind="data-type")
 
 
-def field_to_json(field: DataField) -> dict[str, Json]:
+def field_to_json(field: types.DataField) -> dict[str, Json]:
     """Write one field; absent description and default are left out."""
     json: dict[str, Json] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
     if field.description is not None:

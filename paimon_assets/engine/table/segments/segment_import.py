@@ -20,18 +20,9 @@ from paimon_assets.engine.contract.report_tasks import (
     load_footers,
 )
 from paimon_assets.engine.contract.wire import dump
+from paimon_assets.engine.control import segments
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segments import (
-    FolderFile,
-    PartitionFolder,
-    SegmentRoots,
-    check_exists,
-    may_have_segments,
-    partition_folders,
-    segment_root,
-    walk,
-)
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -39,16 +30,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.segments.segment import (
-    PAIMON_FORMATS,
-    TEXT_FORMATS,
-    FileColumn,
-    Segment,
-    SegmentFile,
-    check_partition_option,
-    column_differences,
-    plain_path,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import text_options_of
 
 _FILES_A_TASK = 64
@@ -88,11 +70,11 @@ class ImportPlan:
 
     source: SegmentSource
     root: str
-    files: tuple[FolderFile, ...] = ()
+    files: tuple[segments.FolderFile, ...] = ()
     """Named from the root."""
     footers: Mapping[str, FileFooter] = field(default_factory=dict)
     """By the files' names."""
-    folders: tuple[PartitionFolder, ...] = ()
+    folders: tuple[segments.PartitionFolder, ...] = ()
     """One a segment; empty if there is a problem."""
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """File → differences of its columns from the table's; the first files only."""
@@ -100,7 +82,7 @@ class ImportPlan:
     """The error that `add` raises: the first rule that is broken."""
 
     @property
-    def columns(self) -> tuple[FileColumn, ...]:
+    def columns(self) -> tuple[seg.FileColumn, ...]:
         """The inferred columns: those of the first file."""
         first = self.footers.get(self.files[0].name) if self.files else None
         return () if first is None else first.columns
@@ -114,11 +96,11 @@ class ImportPlan:
 def plan_import(
     store: FileStore,
     source: SegmentSource,
-    live: Sequence[Segment],
+    live: Sequence[seg.Segment],
     executor: Executor[Any],
     *,
     held: frozenset[str] = frozenset(),
-    roots: SegmentRoots | None = None,
+    roots: segments.SegmentRoots | None = None,
 ) -> ImportPlan:
     """Look at a folder that is to become segments; a broken rule 16 to 18 is kept, not raised.
 
@@ -133,7 +115,7 @@ def plan_import(
     Cost:
         One listing a folder and one footer a file; of text formats every row is read.
     """
-    if store.paths.branch != MAIN_BRANCH or not may_have_segments(store):
+    if store.paths.branch != MAIN_BRANCH or not segments.may_have_segments(store):
         raise UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
             "branch of append tables without primary key and buckets ('bucket' = -1).",
@@ -142,19 +124,19 @@ def plan_import(
         )
     check_writable(store.label, store.schema)
     root = _checked_path(store, source, live, roots)
-    check_exists(store.file_io, root)
+    segments.check_exists(store.file_io, root)
     name = source.format.strip().lower()
-    if name not in PAIMON_FORMATS | TEXT_FORMATS:
-        known = ", ".join(sorted(PAIMON_FORMATS | TEXT_FORMATS))
+    if name not in seg.PAIMON_FORMATS | seg.TEXT_FORMATS:
+        known = ", ".join(sorted(seg.PAIMON_FORMATS | seg.TEXT_FORMATS))
         raise UnsupportedFeatureError(
             f"Format not supported: '{source.format}'; a segment is one of {known}.",
             kind="segment-format",
             details={"format": source.format},
         )
     text_options_of(name, source.options, store.schema)
-    listed = walk(store.file_io, root, roots)
-    held |= {plain_path(segment.path_of(file)) for segment in live for file in segment.files}
-    base = plain_path(root)
+    listed = segments.walk(store.file_io, root, roots)
+    held |= {seg.plain_path(segment.path_of(file)) for segment in live for file in segment.files}
+    base = seg.plain_path(root)
     files = tuple(
         file for file in listed if not source.only_new or f"{base}/{file.name}" not in held
     )
@@ -164,7 +146,7 @@ def plan_import(
             kind="segment-no-data",
             details={"path": root},
         )
-    check_partition_option(store.label, store.schema, source.partition, source.all_options)
+    seg.check_partition_option(store.label, store.schema, source.partition, source.all_options)
     for file in files:
         if f"{base}/{file.name}" in held:
             raise AlreadyExistsError(
@@ -177,12 +159,12 @@ def plan_import(
     footers = read_footers(store, root, name, files, executor, options=source.options)
     differences = differences_of(store, files, footers)
     problem: PaimonError | None = None
-    folders: list[PartitionFolder] = []
+    folders: list[segments.PartitionFolder] = []
     if differences:
         problem = schema_problem(store, root, differences, footers)
     else:
         try:
-            folders = partition_folders(store, root, files) if files else []
+            folders = segments.partition_folders(store, root, files) if files else []
         except InvalidInputError as error:
             problem = error
     return ImportPlan(
@@ -200,13 +182,13 @@ def read_footers(
     store: FileStore,
     root: str,
     file_format: str,
-    files: Sequence[FolderFile],
+    files: Sequence[segments.FolderFile],
     executor: Executor[Any],
     *,
     options: Mapping[str, str],
 ) -> dict[str, FileFooter]:
     """Read the footers of files below a folder, through the executor; by the files' names."""
-    step = _FILES_A_TASK if file_format in PAIMON_FORMATS else _TEXT_FILES_A_TASK
+    step = _FILES_A_TASK if file_format in seg.PAIMON_FORMATS else _TEXT_FILES_A_TASK
     chunks = [files[start : start + step] for start in range(0, len(files), step)]
     if not chunks:
         return {}
@@ -223,7 +205,7 @@ def read_footers(
             for chunk in chunks
         ),
         weights=tuple(
-            len(chunk) if file_format in PAIMON_FORMATS else sum(file.size for file in chunk)
+            len(chunk) if file_format in seg.PAIMON_FORMATS else sum(file.size for file in chunk)
             for chunk in chunks
         ),
         file_io=store.file_io.spec,
@@ -239,18 +221,18 @@ def read_footers(
 def segment_files(
     segment_id: int,
     format_name: str,
-    files: Sequence[FolderFile],
+    files: Sequence[segments.FolderFile],
     footers: Mapping[str, FileFooter],
     *,
     prefix: str = "",
-) -> tuple[SegmentFile, ...]:
+) -> tuple[seg.SegmentFile, ...]:
     """Return the files of a folder, named from behind a prefix.
 
     The names of their entries are given once, and end in the format.
     """
     token = uuid.uuid4().hex[:8]
     return tuple(
-        SegmentFile(
+        seg.SegmentFile(
             name=file.name.removeprefix(prefix),
             size=file.size,
             modified_ms=file.modified_ms,
@@ -262,17 +244,17 @@ def segment_files(
 
 
 def differences_of(
-    store: FileStore, files: Sequence[FolderFile], footers: Mapping[str, FileFooter]
+    store: FileStore, files: Sequence[segments.FolderFile], footers: Mapping[str, FileFooter]
 ) -> dict[str, tuple[str, ...]]:
     """Return the first files whose columns differ from the table's, and the differences."""
     schema = store.schema
     partitioned = bool(schema.partition_keys)
-    by_columns: dict[tuple[FileColumn, ...], tuple[str, ...]] = {}
+    by_columns: dict[tuple[seg.FileColumn, ...], tuple[str, ...]] = {}
     differences: dict[str, tuple[str, ...]] = {}
     for file in files:
         columns = footers[file.name].columns
         if columns not in by_columns:
-            by_columns[columns] = column_differences(schema, columns, partitioned=partitioned)
+            by_columns[columns] = seg.column_differences(schema, columns, partitioned=partitioned)
         if by_columns[columns] and len(differences) < _FILES_SHOWN:
             differences[file.name] = by_columns[columns]
     return differences
@@ -297,7 +279,10 @@ def schema_problem(
 
 
 def _checked_path(
-    store: FileStore, source: SegmentSource, live: Sequence[Segment], roots: SegmentRoots | None
+    store: FileStore,
+    source: SegmentSource,
+    live: Sequence[seg.Segment],
+    roots: segments.SegmentRoots | None,
 ) -> str:
     """Return the one spelling of the path: rules 4 to 8."""
     if source.path is None or not source.path.strip():
@@ -307,7 +292,7 @@ def _checked_path(
         )
     if roots is not None:
         roots.check(source.path)
-    root = segment_root(store, source.path)
+    root = segments.segment_root(store, source.path)
     if source.only_new:
         return root
     exists = store.file_io.exists(root)

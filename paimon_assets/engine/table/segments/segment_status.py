@@ -20,26 +20,16 @@ from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, Unsup
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.options.catalog_options import shown_options
-from paimon_assets.engine.spec.segments.segment import (
-    Load,
-    Segment,
-    SegmentFile,
-    SegmentStatus,
-    duration_text,
-    is_external,
-    paths_of,
-    plain_path,
-    size_text,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 
 
-def segments_now(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+def segments_now(store: FileStore, segments: Iterable[seg.Segment]) -> list[seg.Segment]:
     """Return segments with the status in the newest snapshot, whose manifests are read."""
     items = all_now(store, SegmentList(segments=tuple(segments)))
-    return [item for item in items if isinstance(item, Segment)]
+    return [item for item in items if isinstance(item, seg.Segment)]
 
 
-def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
+def all_now(store: FileStore, listed: SegmentList) -> list[seg.Segment | seg.Load]:
     """Return segments and loads by id, as `segments_now`; listed snapshots are older."""
     # Commands in progress first: their commits must not be newer than the newest snapshot.
     settled = resolve(store, listed.segments)
@@ -49,38 +39,40 @@ def all_now(store: FileStore, listed: SegmentList) -> list[Segment | Load]:
     own: set[str] = set()
     external: set[str] = set()
     for entry in FileStoreScan(store).live_files(latest):
-        names = external if is_external(store.schema.typed_options, entry.file) else own
+        names = external if seg.is_external(store.schema.typed_options, entry.file) else own
         names.add(entry.file.file_name)
 
-    def segment_now(segment: Segment) -> Segment:
-        if segment.status not in (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE):
+    def segment_now(segment: seg.Segment) -> seg.Segment:
+        if segment.status not in (seg.SegmentStatus.SUCCESS, seg.SegmentStatus.MARKED_FOR_DELETE):
             return segment
         if segment.is_visible_to_paimon:
             is_live = any(file.file_name in external for file in segment.files)
         else:
             is_live = is_live_in(store, segment, latest)
-        status = SegmentStatus.SUCCESS if is_live else SegmentStatus.MARKED_FOR_DELETE
+        status = seg.SegmentStatus.SUCCESS if is_live else seg.SegmentStatus.MARKED_FOR_DELETE
         return replace(segment, status=status)
 
-    def load_now(load: Load) -> Load:
+    def load_now(load: seg.Load) -> seg.Load:
         if any(file.file_name in own for file in load.files):
             # What took in the rows of a load that lives is not said.
-            return replace(load, status=SegmentStatus.SUCCESS, compacted_into=None)
+            return replace(load, status=seg.SegmentStatus.SUCCESS, compacted_into=None)
         is_compacted = load.compacted_into is not None
-        status = SegmentStatus.COMPACTED if is_compacted else SegmentStatus.MARKED_FOR_DELETE
+        status = (
+            seg.SegmentStatus.COMPACTED if is_compacted else seg.SegmentStatus.MARKED_FOR_DELETE
+        )
         return replace(load, status=status)
 
-    now: list[Segment | Load] = [*map(segment_now, settled), *map(load_now, listed.loads)]
+    now: list[seg.Segment | seg.Load] = [*map(segment_now, settled), *map(load_now, listed.loads)]
     return sorted(now, key=lambda item: item.id)
 
 
 def refuse_taken(
-    store: FileStore, segments: Iterable[Segment], paths: AbstractSet[str], user: str
+    store: FileStore, segments: Iterable[seg.Segment], paths: AbstractSet[str], user: str
 ) -> None:
     """Refuse files that the command of another user has added."""
     for segment in segments_now(store, segments):
-        is_taken = segment.status is SegmentStatus.SUCCESS and segment.commit_user != user
-        if is_taken and not paths.isdisjoint(paths_of([segment])):
+        is_taken = segment.status is seg.SegmentStatus.SUCCESS and segment.commit_user != user
+        if is_taken and not paths.isdisjoint(seg.paths_of([segment])):
             raise AlreadyExistsError(
                 "path already exists in table status file, can not add same segment path "
                 f"repeatedly: another command added it as segment {segment.id} of table "
@@ -90,7 +82,9 @@ def refuse_taken(
             )
 
 
-def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | Load]) -> None:
+def check_ids(
+    store: FileStore, ids: Collection[int], live: Iterable[seg.Segment | seg.Load]
+) -> None:
     """Refuse ids that are not of live segments."""
     missing = sorted(set(ids) - {segment.id for segment in live})
     if missing:
@@ -102,7 +96,7 @@ def check_ids(store: FileStore, ids: Collection[int], live: Iterable[Segment | L
 
 
 def additions(
-    segments: Iterable[Segment], footers: Mapping[str, FileFooter], clock: Clock
+    segments: Iterable[seg.Segment], footers: Mapping[str, FileFooter], clock: Clock
 ) -> list[CommitMessage]:
     """Return messages that add files of segments, none for texts; footers by plain path."""
     created = wall_clock_ms(clock.now_millis())
@@ -113,7 +107,9 @@ def additions(
             total_buckets=-1,
             data_increment=DataIncrement(
                 new_files=tuple(
-                    _data_file(segment, file, footers[plain_path(segment.path_of(file))], created)
+                    _data_file(
+                        segment, file, footers[seg.plain_path(segment.path_of(file))], created
+                    )
                     for file in segment.files
                 )
             ),
@@ -124,7 +120,7 @@ def additions(
 
 
 def _data_file(
-    segment: Segment, file: SegmentFile, footer: FileFooter, created_ms: int
+    segment: seg.Segment, file: seg.SegmentFile, footer: FileFooter, created_ms: int
 ) -> DataFileMeta:
     """Return a file's entry, with the statistics of its footer."""
     return DataFileMeta(
@@ -141,7 +137,7 @@ def _data_file(
     )
 
 
-def removals(store: FileStore, segments: Iterable[Segment | Load]) -> list[CommitMessage]:
+def removals(store: FileStore, segments: Iterable[seg.Segment | seg.Load]) -> list[CommitMessage]:
     """Return the messages that remove segments' live files, with their deletion vectors.
 
     An index file that holds such a vector beside one of a file that stays is refused.
@@ -195,7 +191,7 @@ SHOW_SEGMENTS = pa.schema({name: pa.string() for name in _COLUMNS.split(", ")})
 
 
 def show_segments(
-    segments: Sequence[Segment | Load], *, limit: int | None = None, history: bool = False
+    segments: Sequence[seg.Segment | seg.Load], *, limit: int | None = None, history: bool = False
 ) -> pa.Table:
     """Return the words of SHOW [HISTORY] SEGMENTS, the newest id first; `limit` of them."""
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
@@ -206,7 +202,7 @@ def show_segments(
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _shown_row(segment: Segment | Load) -> dict[str, Any]:
+def _shown_row(segment: seg.Segment | seg.Load) -> dict[str, Any]:
     """Return the words of SHOW HISTORY SEGMENTS on one segment."""
     taken, merged = _taken_ms(segment), _merged_to(segment)
     start = dt.datetime.fromtimestamp(segment.load_start_ms / 1000, dt.UTC)
@@ -215,19 +211,19 @@ def _shown_row(segment: Segment | Load) -> dict[str, Any]:
         "ID": str(segment.id),
         "Status": segment.status.value,
         "Load Start Time": f"{start:%Y-%m-%d %H:%M:%S}.{segment.load_start_ms % 1000:03d} UTC",
-        "Load Time Taken": _NOT_APPLICABLE if taken is None else duration_text(taken),
+        "Load Time Taken": _NOT_APPLICABLE if taken is None else seg.duration_text(taken),
         "Partition": partition if segment.partition_text else _NOT_APPLICABLE,
-        "Data Size": size_text(segment.data_size),
+        "Data Size": seg.size_text(segment.data_size),
         "Index Size": _NOT_APPLICABLE,
         "File Format": segment.format,
-        "Path": segment.path if isinstance(segment, Segment) else _NOT_APPLICABLE,
+        "Path": segment.path if isinstance(segment, seg.Segment) else _NOT_APPLICABLE,
         "Options": _options_text(segment) or _NOT_APPLICABLE,
-        "Visibility": str(segment.status is SegmentStatus.SUCCESS).lower(),
+        "Visibility": str(segment.status is seg.SegmentStatus.SUCCESS).lower(),
         "Merged To": _NOT_APPLICABLE if merged is None else str(merged),
     }
 
 
-def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]:
+def segment_rows(segments: Sequence[seg.Segment | seg.Load]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the system table `segments`; `readers` says which engines see theirs."""
     for segment in segments:
         yield {
@@ -238,8 +234,8 @@ def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]
             "time_taken_ms": _taken_ms(segment),
             "partition": segment.partition_text + _more_text(segment),
             "format": segment.format,
-            "path": segment.path if isinstance(segment, Segment) else None,
-            "folder": segment.folder if isinstance(segment, Segment) else None,
+            "path": segment.path if isinstance(segment, seg.Segment) else None,
+            "folder": segment.folder if isinstance(segment, seg.Segment) else None,
             "file_count": len(segment.files),
             "row_count": segment.row_count,
             "data_size": segment.data_size,
@@ -251,20 +247,20 @@ def segment_rows(segments: Sequence[Segment | Load]) -> Iterator[dict[str, Any]]
         }
 
 
-def _merged_to(segment: Segment | Load) -> int | None:
-    is_compacted = segment.status is SegmentStatus.COMPACTED
-    return segment.compacted_into if isinstance(segment, Load) and is_compacted else None
+def _merged_to(segment: seg.Segment | seg.Load) -> int | None:
+    is_compacted = segment.status is seg.SegmentStatus.COMPACTED
+    return segment.compacted_into if isinstance(segment, seg.Load) and is_compacted else None
 
 
-def _more_text(segment: Segment | Load) -> str:
-    return ", ..." if isinstance(segment, Load) and segment.partition_count > 1 else ""
+def _more_text(segment: seg.Segment | seg.Load) -> str:
+    return ", ..." if isinstance(segment, seg.Load) and segment.partition_count > 1 else ""
 
 
-def _taken_ms(segment: Segment | Load) -> int | None:
+def _taken_ms(segment: seg.Segment | seg.Load) -> int | None:
     return None if segment.load_end_ms is None else segment.load_end_ms - segment.load_start_ms
 
 
-def _options_text(segment: Segment | Load) -> str:
+def _options_text(segment: seg.Segment | seg.Load) -> str:
     """Return the file options of a command, without values that may be secret."""
-    options = segment.reader_options if isinstance(segment, Segment) else {}
+    options = segment.reader_options if isinstance(segment, seg.Segment) else {}
     return ", ".join(f"{key}={value}" for key, value in shown_options(options).items())

@@ -45,17 +45,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 )
 from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
-from paimon_assets.engine.spec.segments.segment import (
-    RETENTION_MS,
-    SEGMENT_IDS_PROPERTY,
-    Load,
-    Segment,
-    SegmentStatus,
-    is_external,
-    is_within,
-    paths_of,
-    plain_path,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
@@ -83,7 +73,7 @@ ABANDONED_MS = 60 * 60 * 1000
 class SegmentOutcome:
     """The outcome of a command."""
 
-    segments: tuple[Segment | Load, ...]
+    segments: tuple[seg.Segment | seg.Load, ...]
     """The segments it added, deleted or refreshed."""
     snapshot: Snapshot | None
     """None if there was nothing to commit."""
@@ -109,7 +99,7 @@ class Segments:
         """The stored list of segments."""
         return SegmentRegistry(store=self.store)
 
-    def listed(self) -> list[Segment | Load]:
+    def listed(self) -> list[seg.Segment | seg.Load]:
         """Return all segments and loads by id, with the status that the newest snapshot gives.
 
         Cost:
@@ -122,10 +112,10 @@ class Segments:
         """Return `listed` as SHOW SEGMENTS prints it; see `segment_status.show_segments`."""
         return show_segments(self.listed(), limit=limit, history=history)
 
-    def live(self) -> list[Segment]:
+    def live(self) -> list[seg.Segment]:
         """Return the segments whose rows a read returns, by id; no loads."""
         now = segments_now(self.store, self.registry.load().segments)
-        return [segment for segment in now if segment.status is SegmentStatus.SUCCESS]
+        return [segment for segment in now if segment.status is seg.SegmentStatus.SUCCESS]
 
     def plan(self, source: SegmentSource, executor: Executor[Any] | None = None) -> ImportPlan:
         """Return the plan of `add`: files, inferred columns, partitions, and why it would fail.
@@ -135,13 +125,13 @@ class Segments:
         """
         latest, options = self.store.snapshots.latest(), self.store.schema.typed_options
         entries = [] if latest is None else FileStoreScan(self.store).live_files(latest)
-        external = (entry.file for entry in entries if is_external(options, entry.file))
+        external = (entry.file for entry in entries if seg.is_external(options, entry.file))
         return plan_import(
             self.store,
             source,
             self.live(),
             executor or EmbeddedExecutor(),
-            held=frozenset(plain_path(file.external_path or "") for file in external),
+            held=frozenset(seg.plain_path(file.external_path or "") for file in external),
             roots=self.roots,
         )
 
@@ -193,10 +183,10 @@ class Segments:
                 # Other engines would compact external files, and delete them later.
                 change = SetOption(key=WRITE_ONLY.key, value="true")
                 self.store.schemas.commit_changes([change], time_millis=self.clock.now_millis())
-            root = plain_path(plan.root)
+            root = seg.plain_path(plan.root)
             footers = {f"{root}/{name}": footer for name, footer in plan.footers.items()}
             messages = additions(segments, footers, self.clock)
-            paths = paths_of(segments)
+            paths = seg.paths_of(segments)
 
             def refuse_shared_files(latest: Snapshot | None) -> None:
                 if latest != base:
@@ -227,15 +217,15 @@ class Segments:
             CommitConflictError: Another commit changed the same files meanwhile.
             CommitUnknownError: As for every commit.
         """
-        live = [item for item in self._pin() if item.status is SegmentStatus.SUCCESS]
+        live = [item for item in self._pin() if item.status is seg.SegmentStatus.SUCCESS]
         check_ids(self.store, ids, live)
         imported = [
             item
             for item in live
-            if isinstance(item, Segment)
+            if isinstance(item, seg.Segment)
             and (item.id in ids or (before_ms is not None and item.load_start_ms < before_ms))
         ]
-        loads = [item for item in live if isinstance(item, Load) and item.id in ids]
+        loads = [item for item in live if isinstance(item, seg.Load) and item.id in ids]
         if loads and self.store.schema.has_primary_key:
             raise UnsupportedFeatureError(
                 f"Segment {loads[0].id} of table {self.store.label} is a load of the table's own, "
@@ -244,35 +234,42 @@ class Segments:
                 kind="segment-own",
                 details={"table": self.store.label, "segment": loads[0].id},
             )
-        items: list[Segment | Load] = [*imported, *loads]
+        items: list[seg.Segment | seg.Load] = [*imported, *loads]
         if not items:
             return SegmentOutcome(segments=(), snapshot=None)
         user = NewUser("segment-delete-")
         snapshot = self._commit(removals(self.store, items), items, user, properties)
         imported_ids = {segment.id for segment in imported}
 
-        def mark(segment: Segment) -> Segment:
-            if segment.id not in imported_ids or segment.status is SegmentStatus.MARKED_FOR_DELETE:
+        def mark(segment: seg.Segment) -> seg.Segment:
+            if (
+                segment.id not in imported_ids
+                or segment.status is seg.SegmentStatus.MARKED_FOR_DELETE
+            ):
                 return segment
             return replace(
                 resolve(self.store, [segment])[0],
-                status=SegmentStatus.MARKED_FOR_DELETE,
+                status=seg.SegmentStatus.MARKED_FOR_DELETE,
                 removed=commit_of(snapshot),
                 removed_ms=snapshot.time_millis,
             )
 
         segments = self._change(mark) if imported else []
-        deleted: list[Segment | Load] = [item for item in segments if item.id in imported_ids]
+        deleted: list[seg.Segment | seg.Load] = [
+            item for item in segments if item.id in imported_ids
+        ]
         deleted += [
-            replace(load, status=SegmentStatus.MARKED_FOR_DELETE, removed_ms=snapshot.time_millis)
+            replace(
+                load, status=seg.SegmentStatus.MARKED_FOR_DELETE, removed_ms=snapshot.time_millis
+            )
             for load in loads
         ]
         deleted.sort(key=lambda item: item.id)
         return SegmentOutcome(segments=tuple(deleted), snapshot=snapshot)
 
     def clean(
-        self, *, retention_ms: int = RETENTION_MS, force: bool = False, dry_run: bool = False
-    ) -> list[Segment | Load]:
+        self, *, retention_ms: int = seg.RETENTION_MS, force: bool = False, dry_run: bool = False
+    ) -> list[seg.Segment | seg.Load]:
         """Remove deleted, compacted and failed segments from the list, and return them.
 
         No file changes. With `force`, older snapshots and tags lose the rows of segments in a text
@@ -291,11 +288,11 @@ class Segments:
         items = {item.id: item for item in self._pin()}
         readable = set[int]() if force else readable_segments(self.store)
 
-        def is_dead(item: Segment | Load) -> bool:
+        def is_dead(item: seg.Segment | seg.Load) -> bool:
             current = items.get(item.id, item)
-            if isinstance(current, Segment) and current.status is SegmentStatus.IN_PROGRESS:
+            if isinstance(current, seg.Segment) and current.status is seg.SegmentStatus.IN_PROGRESS:
                 return current.load_start_ms < self.clock.now_millis() - ABANDONED_MS
-            if current.status is SegmentStatus.SUCCESS:
+            if current.status is seg.SegmentStatus.SUCCESS:
                 return False
             ended = current.removed_ms or current.load_end_ms or current.load_start_ms
             return force or (ended < limit and item.id not in readable)
@@ -332,9 +329,9 @@ class Segments:
             CommitConflictError, CommitUnknownError: As for every commit.
         """
         items = self._pin()
-        segments = (item for item in items if isinstance(item, Segment))
-        live = [item for item in segments if item.status is SegmentStatus.SUCCESS]
-        own = [item.id for item in items if isinstance(item, Load) and item.id in ids]
+        segments = (item for item in items if isinstance(item, seg.Segment))
+        live = [item for item in segments if item.status is seg.SegmentStatus.SUCCESS]
+        own = [item.id for item in items if isinstance(item, seg.Load) and item.id in ids]
         if own:
             raise InvalidInputError(
                 f"Segment {own[0]} of table '{self.store.label}' is a load of the table's own, "
@@ -364,19 +361,19 @@ class Segments:
 
     def _with_current_files(
         self,
-        segment: Segment,
-        live: Iterable[Segment],
+        segment: seg.Segment,
+        live: Iterable[seg.Segment],
         executor: Executor[Any],
         footers: dict[str, FileFooter],
-    ) -> Segment | None:
+    ) -> seg.Segment | None:
         """Return a segment with the files that its folder holds, None if they are the same."""
         of_other_segments = {
-            plain_path(other.path_of(file))
+            seg.plain_path(other.path_of(file))
             for other in live
-            if other.id != segment.id and is_within(other.folder, segment.folder)
+            if other.id != segment.id and seg.is_within(other.folder, segment.folder)
             for file in other.files
         }
-        base = plain_path(segment.folder)
+        base = seg.plain_path(segment.folder)
         files = [
             file
             for file in walk(self.store.file_io, segment.folder, self.roots)
@@ -403,7 +400,7 @@ class Segments:
         footers.update({f"{base}/{name}": footer for name, footer in read.items()})
         return replace(segment, files=segment_files(segment.id, segment.format, files, read))
 
-    def _begin(self, plan: ImportPlan, user: str, start_ms: int) -> list[Segment]:
+    def _begin(self, plan: ImportPlan, user: str, start_ms: int) -> list[seg.Segment]:
         """List the plan's segments as in progress, with new ids.
 
         Another command in progress may have the same files: it may be dead. If both are alive, the
@@ -411,16 +408,16 @@ class Segments:
         """
         source = plan.source
         name = source.format.strip().lower()
-        paths = {f"{plain_path(plan.root)}/{file.name}" for file in plan.files}
+        paths = {f"{seg.plain_path(plan.root)}/{file.name}" for file in plan.files}
 
         def add(stored: SegmentList) -> SegmentList:
             listed = with_loads(self.store, stored)
             others = [item for item in listed.segments if item.commit_user != user]
             refuse_taken(self.store, others, paths, user)
             new = [
-                Segment(
+                seg.Segment(
                     id=listed.next_id + number,
-                    status=SegmentStatus.IN_PROGRESS,
+                    status=seg.SegmentStatus.IN_PROGRESS,
                     path=plan.root,
                     folder=f"{plan.root}/{folder.name}" if folder.name else plan.root,
                     format=name,
@@ -447,29 +444,29 @@ class Segments:
         listed = self.registry.update(add)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
-    def _finish(self, user: str, snapshot: Snapshot) -> list[Segment]:
+    def _finish(self, user: str, snapshot: Snapshot) -> list[seg.Segment]:
         """List a command's segments as committed; remove others in progress with their files."""
         own = [item for item in self.registry.load().segments if item.commit_user == user]
-        paths = paths_of(own)
+        paths = seg.paths_of(own)
 
-        def finish(segment: Segment) -> Segment | None:
+        def finish(segment: seg.Segment) -> seg.Segment | None:
             if segment.commit_user != user:
                 # It died, or will find that another was first.
-                is_open = segment.status is SegmentStatus.IN_PROGRESS
-                if not is_open or paths.isdisjoint(paths_of([segment])):
+                is_open = segment.status is seg.SegmentStatus.IN_PROGRESS
+                if not is_open or paths.isdisjoint(seg.paths_of([segment])):
                     return segment
                 [now] = resolve(self.store, [segment])
-                return None if now.status is SegmentStatus.IN_PROGRESS else segment
+                return None if now.status is seg.SegmentStatus.IN_PROGRESS else segment
             return replace(
                 segment,
-                status=SegmentStatus.SUCCESS,
+                status=seg.SegmentStatus.SUCCESS,
                 added=commit_of(snapshot),
                 load_end_ms=max(snapshot.time_millis, segment.load_start_ms),
             )
 
         return [item for item in self._change(finish) if item.commit_user == user]
 
-    def _pin(self) -> list[Segment | Load]:
+    def _pin(self) -> list[seg.Segment | seg.Load]:
         """Store the ids of loads, and return all segments and loads as `listed` does."""
         if self.store.paths.branch != MAIN_BRANCH:
             raise UnsupportedFeatureError(
@@ -483,7 +480,7 @@ class Segments:
     def _commit(
         self,
         messages: Sequence[CommitMessage],
-        segments: Iterable[Segment | Load],
+        segments: Iterable[seg.Segment | seg.Load],
         user: str,
         properties: Mapping[str, str] | None,
         condition: Condition | None = None,
@@ -496,10 +493,10 @@ class Segments:
             commit_user=user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if deletes else CommitKind.APPEND,
-            properties={**(properties or {}), SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
+            properties={**(properties or {}), seg.SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
         )
 
-    def _change(self, change: Callable[[Segment], Segment | None]) -> list[Segment]:
+    def _change(self, change: Callable[[seg.Segment], seg.Segment | None]) -> list[seg.Segment]:
         """Change segments in the registry; None removes one."""
 
         def change_all(listed: SegmentList) -> SegmentList:

@@ -12,12 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.rest.documents import (
-    AddDialect,
-    DropDialect,
-    UpdateDialect,
-    ViewChange,
-)
+from paimon_assets.engine.codec.rest import documents as rest
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.compact import CompactStrategy
@@ -343,10 +338,10 @@ def _clear_consumers(args: _Arguments) -> None:
 def _alter_view_dialect(args: _Arguments) -> None:
     name = args.names.identifier(Words(text=args.view).path("a view"))
     dialect, query, action = args.engine, args.query or "", args.action.lower()
-    changes: dict[str, ViewChange] = {
-        "add": AddDialect(dialect=dialect, query=query),
-        "update": UpdateDialect(dialect=dialect, query=query),
-        "drop": DropDialect(dialect=dialect),
+    changes: dict[str, rest.ViewChange] = {
+        "add": rest.AddDialect(dialect=dialect, query=query),
+        "update": rest.UpdateDialect(dialect=dialect, query=query),
+        "drop": rest.DropDialect(dialect=dialect),
     }
     if action not in changes or (action != "drop" and not query):
         raise InvalidInputError(

@@ -23,31 +23,9 @@ from paimon_assets.engine.table.segments.segment_sql import (
     ShowSegments,
 )
 from paimon_assets.engine.table.segments.segment_status import show_segments
+from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.procedures import call
 from paimon_assets.engine.table.sql.show import describe, show
-from paimon_assets.engine.table.sql.statements import (
-    AlterTable,
-    Analyze,
-    Call,
-    CreateDatabase,
-    CreateTable,
-    CreateView,
-    Delete,
-    Describe,
-    Drop,
-    DropDatabase,
-    Insert,
-    Merge,
-    Names,
-    Rename,
-    Select,
-    Show,
-    SqlCatalog,
-    Statement,
-    Truncate,
-    Update,
-    outcome,
-)
 from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
 
@@ -56,26 +34,26 @@ from paimon_assets.engine.table.table import Table
 class Runner:
     """The catalog, executor and session of statements."""
 
-    catalog: SqlCatalog
-    names: Names
+    catalog: st.SqlCatalog
+    names: st.Names
     executor: CountingExecutor[Any]
     roots: Sequence[str] | None = None
     """Folders that segments may be taken from."""
 
-    def run(self, statement: Statement) -> pa.Table:
+    def run(self, statement: st.Statement) -> pa.Table:
         """Run a statement that needs no query engine."""
         match statement:
-            case Show():
+            case st.Show():
                 return show(self.catalog, statement)
-            case Describe():
+            case st.Describe():
                 return describe(self.catalog, statement)
-            case Call():
+            case st.Call():
                 return call(self.catalog, statement, self.names, self.executor)
             case AddSegment() | ShowSegments() | DeleteSegments() | CleanFiles():
                 return self._segments(statement)
-            case Delete() | Update() | Truncate() | Analyze():
+            case st.Delete() | st.Update() | st.Truncate() | st.Analyze():
                 return self._rows(statement)
-            case Select() | Insert() | Merge() | CreateView():
+            case st.Select() | st.Insert() | st.Merge() | st.CreateView():
                 raise needs_spark(statement)
             case _:
                 return self._define(statement)
@@ -93,70 +71,70 @@ class Runner:
                 gone = segments.delete(statement.ids, before_ms=statement.before_ms)
                 return show_segments(gone.segments)
 
-    def _rows(self, statement: Delete | Update | Truncate | Analyze) -> pa.Table:
+    def _rows(self, statement: st.Delete | st.Update | st.Truncate | st.Analyze) -> pa.Table:
         table = self.catalog.get_table(statement.table)
         match statement:
-            case Truncate(partitions=()):
-                return outcome("TRUNCATE", table.name, table.truncate())
-            case Truncate():
+            case st.Truncate(partitions=()):
+                return st.outcome("TRUNCATE", table.name, table.truncate())
+            case st.Truncate():
                 specs = [dict(spec) for spec in statement.partitions]
-                return outcome("TRUNCATE", table.name, table.drop_partitions(specs))
-            case Analyze(columns=columns):
+                return st.outcome("TRUNCATE", table.name, table.drop_partitions(specs))
+            case st.Analyze(columns=columns):
                 names = None if columns == () else list(columns or ())
                 done = table.analyze(columns=names, executor=self.executor)
-                return outcome("ANALYZE", table.name, done.snapshot)
-            case Delete() | Update():
+                return st.outcome("ANALYZE", table.name, done.snapshot)
+            case st.Delete() | st.Update():
                 return self.change(table, statement)
 
-    def change(self, table: Table, statement: Delete | Update) -> pa.Table:
+    def change(self, table: Table, statement: st.Delete | st.Update) -> pa.Table:
         """Run a DELETE or an UPDATE whose conditions and values this engine computes."""
         where, values = plain_change(table.schema, statement)
         builder = table.new_row_change_builder()
-        if isinstance(statement, Update):
+        if isinstance(statement, st.Update):
             done = builder.update(values, where, self.executor)
-            return outcome("UPDATE", table.name, done.snapshot, matched=done.rows_matched)
+            return st.outcome("UPDATE", table.name, done.snapshot, matched=done.rows_matched)
         if where is None:
-            return outcome("DELETE", table.name, table.truncate())
+            return st.outcome("DELETE", table.name, table.truncate())
         done = builder.delete(where, self.executor)
-        return outcome("DELETE", table.name, done.snapshot, matched=done.rows_matched)
+        return st.outcome("DELETE", table.name, done.snapshot, matched=done.rows_matched)
 
-    def _define(self, statement: Statement) -> pa.Table:
+    def _define(self, statement: st.Statement) -> pa.Table:
         catalog = self.catalog
         match statement:
-            case CreateDatabase():
+            case st.CreateDatabase():
                 catalog.create_database(
                     statement.name,
                     ignore_if_exists=statement.if_not_exists,
                     options=statement.options,
                 )
-                return outcome("CREATE DATABASE", statement.name)
-            case DropDatabase():
+                return st.outcome("CREATE DATABASE", statement.name)
+            case st.DropDatabase():
                 if not statement.if_exists or statement.name in catalog.list_databases():
                     catalog.drop_database(statement.name, cascade=statement.cascade)
-                return outcome("DROP DATABASE", statement.name)
-            case CreateTable():
+                return st.outcome("DROP DATABASE", statement.name)
+            case st.CreateTable():
                 return self.create(statement)
-            case AlterTable():
+            case st.AlterTable():
                 catalog.get_table(statement.table).alter_checked(
                     statement.changes, executor=lambda: self.executor
                 )
-                return outcome("ALTER TABLE", statement.table)
-            case Rename(is_view=True):
+                return st.outcome("ALTER TABLE", statement.table)
+            case st.Rename(is_view=True):
                 catalog.views.rename(str(statement.name), str(statement.target))
-                return outcome("ALTER VIEW", statement.target)
-            case Rename():
+                return st.outcome("ALTER VIEW", statement.target)
+            case st.Rename():
                 catalog.rename_table(statement.name, statement.target)
-                return outcome("ALTER TABLE", statement.target)
-            case Drop(is_view=True):
+                return st.outcome("ALTER TABLE", statement.target)
+            case st.Drop(is_view=True):
                 catalog.views.drop(str(statement.name), ignore_if_missing=statement.if_exists)
-                return outcome("DROP VIEW", statement.name)
-            case Drop():
+                return st.outcome("DROP VIEW", statement.name)
+            case st.Drop():
                 catalog.drop_table(statement.name, ignore_if_missing=statement.if_exists)
-                return outcome("DROP TABLE", statement.name)
+                return st.outcome("DROP TABLE", statement.name)
             case _:
                 raise needs_spark(statement)
 
-    def create(self, statement: CreateTable, columns: Schema | None = None) -> pa.Table:
+    def create(self, statement: st.CreateTable, columns: Schema | None = None) -> pa.Table:
         schema = statement.schema
         if statement.query is not None and columns is None:
             raise needs_spark(statement)
@@ -178,11 +156,11 @@ class Runner:
                 comment=schema.comment or like.comment,
             )
         self.catalog.create_table(statement.table, schema, ignore_if_exists=statement.if_not_exists)
-        return outcome("CREATE TABLE", statement.table)
+        return st.outcome("CREATE TABLE", statement.table)
 
 
 def plain_change(
-    schema: TableSchema, statement: Delete | Update
+    schema: TableSchema, statement: st.Delete | st.Update
 ) -> tuple[pred.Predicate | None, Mapping[str, pred.Expression]]:
     """Return the predicate and the values of a change, if this engine computes them."""
     own = qualifiers(statement.table, statement.alias)
@@ -191,7 +169,7 @@ def plain_change(
         where = parse_where(without_qualifiers(statement.where, own), SparkSql)
         pred.bind(where, schema)
     values = {}
-    for path, text in statement.assignments if isinstance(statement, Update) else ():
+    for path, text in statement.assignments if isinstance(statement, st.Update) else ():
         if len(path) > 1 and path[:-1] not in own:
             raise InvalidInputError(f"'{'.'.join(path)}' is no column.", kind="expression")
         if path[-1] in values:
@@ -208,7 +186,7 @@ def qualifiers(table: Identifier, alias: str | None) -> list[tuple[str, ...]]:
     return [(table.table,), (table.database, table.table)]
 
 
-def needs_spark(statement: Statement) -> UnsupportedFeatureError:
+def needs_spark(statement: st.Statement) -> UnsupportedFeatureError:
     """Return the refusal of a statement that needs a query engine."""
     what = type(statement).__name__
     return UnsupportedFeatureError(

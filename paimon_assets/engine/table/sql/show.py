@@ -12,51 +12,43 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
+from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.sql_types import spark_text
-from paimon_assets.engine.table.sql.statements import (
-    Describe,
-    Show,
-    Shown,
-    SqlCatalog,
-    answer,
-    texts,
-    view_exists,
-)
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import View
 
 _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"
 
 
-def show(catalog: SqlCatalog, statement: Show) -> pa.Table:
+def show(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
     database = statement.database or ""
     match statement.shown:
-        case Shown.DATABASES:
-            return texts("namespace", _like(catalog.list_databases(), statement.pattern))
-        case Shown.TABLES:
+        case st.Shown.DATABASES:
+            return st.texts("namespace", _like(catalog.list_databases(), statement.pattern))
+        case st.Shown.TABLES:
             return _list(database, "tableName", catalog.list_tables(database), statement)
-        case Shown.VIEWS:
+        case st.Shown.VIEWS:
             return _list(database, "viewName", catalog.views.list(database), statement)
         case _:
             return _of_table(catalog, statement)
 
 
-def _of_table(catalog: SqlCatalog, statement: Show) -> pa.Table:
+def _of_table(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
     name = statement.table
     assert name is not None  # noqa: S101 - the parser gives one
-    if statement.shown is Shown.CREATE and view_exists(catalog, name):
-        return texts("createtab_stmt", [_create_view(name, catalog.views.get(str(name)))])
+    if statement.shown is st.Shown.CREATE and st.view_exists(catalog, name):
+        return st.texts("createtab_stmt", [_create_view(name, catalog.views.get(str(name)))])
     table = catalog.get_table(name)
     match statement.shown:
-        case Shown.CREATE:
-            return texts("createtab_stmt", [_create_table(table)])
-        case Shown.COLUMNS:
-            return texts("col_name", table.schema.field_names)
-        case Shown.TAGS:
-            return texts("tag", [tag.name for tag in table.tags.list()])
-        case Shown.PROPERTIES:
+        case st.Shown.CREATE:
+            return st.texts("createtab_stmt", [_create_table(table)])
+        case st.Shown.COLUMNS:
+            return st.texts("col_name", table.schema.field_names)
+        case st.Shown.TAGS:
+            return st.texts("tag", [tag.name for tag in table.tags.list()])
+        case st.Shown.PROPERTIES:
             options = sorted(shown_options(table.schema.options).items())
-            return answer("key STRING, value STRING", options)
+            return st.answer("key STRING, value STRING", options)
         case _:
             fixed = {
                 name: to_internal(value, table.schema.column(name).type, name)
@@ -69,7 +61,7 @@ def _of_table(catalog: SqlCatalog, statement: Show) -> pa.Table:
                 if fixed.items() <= table.state.partition_values(part).items()
             ]
             names = ("/".join(f"{name}={value}" for name, value in each) for each in chosen)
-            return texts("partition", sorted(names))
+            return st.texts("partition", sorted(names))
 
 
 def _like(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -81,21 +73,21 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
     return [name for name in names if regex.fullmatch(name)]
 
 
-def _list(database: str, column: str, names: Iterable[str], statement: Show) -> pa.Table:
+def _list(database: str, column: str, names: Iterable[str], statement: st.Show) -> pa.Table:
     rows = [[database, name, False] for name in _like(names, statement.pattern)]
-    return answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
+    return st.answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
 
 
-def describe(catalog: SqlCatalog, statement: Describe) -> pa.Table:
+def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
     """Run a DESCRIBE: columns, then those of the partition; EXTENDED says more of the table."""
     name = statement.table
-    if view_exists(catalog, name):
+    if st.view_exists(catalog, name):
         view = catalog.views.get(str(name))
         rows = _column_rows(view.fields)
         if statement.extended:
             rows += [["", "", ""], ["# Detailed View Information", "", ""]]
             rows += [["Name", str(name), ""], ["View Text", view.query_for("spark"), ""]]
-        return answer(_DESCRIPTION, rows)
+        return st.answer(_DESCRIPTION, rows)
     table = catalog.get_table(name)
     schema = table.schema
     rows = _column_rows(schema.fields)
@@ -108,7 +100,7 @@ def describe(catalog: SqlCatalog, statement: Describe) -> pa.Table:
         rows += [["Comment", schema.comment or "", ""], ["Location", table.path, ""]]
         rows += [["Provider", "paimon", ""], ["Primary Keys", ",".join(schema.primary_keys), ""]]
         rows += [["Table Properties", f"[{options}]", ""]]
-    return answer(_DESCRIPTION, rows)
+    return st.answer(_DESCRIPTION, rows)
 
 
 def _column_rows(fields: Iterable[DataField]) -> list[list[str | None]]:

@@ -10,14 +10,7 @@ Source: `org.apache.paimon.spark.SparkTypeUtils`.
 """
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    AtomicType,
-    DataType,
-    MapType,
-    RowType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.sql_words import Words
 
@@ -35,15 +28,15 @@ _NAMES = {
     "BINARY": "BYTES",
 }
 _SHOWN = {
-    TypeRoot.TIMESTAMP: "TIMESTAMP_NTZ",
-    TypeRoot.TIMESTAMP_LTZ: "TIMESTAMP",
-    TypeRoot.VARBINARY: "BINARY",
-    TypeRoot.BINARY: "BINARY",
-    TypeRoot.BLOB: "BINARY",
+    types.TypeRoot.TIMESTAMP: "TIMESTAMP_NTZ",
+    types.TypeRoot.TIMESTAMP_LTZ: "TIMESTAMP",
+    types.TypeRoot.VARBINARY: "BINARY",
+    types.TypeRoot.BINARY: "BINARY",
+    types.TypeRoot.BLOB: "BINARY",
 }
 
 
-def take_type(words: Words) -> DataType:
+def take_type(words: Words) -> types.DataType:
     """Read a type and return it; the words behind it, such as NOT NULL, stay."""
     text = _text(words)
     try:
@@ -85,23 +78,23 @@ def _field(words: Words) -> str:
     return f"`{name}` {inner}{' NOT NULL' if words.takes('NOT', 'NULL') else ''}"
 
 
-def spark_text(data_type: DataType) -> str:
+def spark_text(data_type: types.DataType) -> str:
     """Return a type as Spark writes it, in capitals and without nullability.
 
     >>> spark_text(parse_type("ROW<a TIMESTAMP(3), b ARRAY<STRING>>"))
     'STRUCT<a: TIMESTAMP_NTZ, b: ARRAY<STRING>>'
     """
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return f"ARRAY<{spark_text(element)}>"
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return f"MAP<{spark_text(key)}, {spark_text(value)}>"
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             inner = ", ".join(f"{field.name}: {spark_text(field.type)}" for field in fields)
             return f"STRUCT<{inner}>"
-        case AtomicType(root=root) if root in _SHOWN:
+        case types.AtomicType(root=root) if root in _SHOWN:
             return _SHOWN[root]
-        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+        case types.AtomicType(root=types.TypeRoot.DECIMAL, precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
         case _:
             return str(data_type).removesuffix(" NOT NULL")
