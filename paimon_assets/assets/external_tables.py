@@ -23,6 +23,7 @@ from typing import Any
 
 import dagster as dg
 
+from paimon_assets.assets import sensors
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import (
     COLUMN_SCHEMA,
@@ -35,13 +36,6 @@ from paimon_assets.assets.metadata import (
     state_of,
 )
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.sensors import (
-    SECONDS_PER_TICK,
-    Cursor,
-    Ticked,
-    define_sensor,
-    visit_tables,
-)
 from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
@@ -413,7 +407,7 @@ def build_new_snapshots_sensor(
     target: Any = None,
     open_catalog: OpenCatalog | None = None,
     minimum_interval_seconds: int = 60,
-    max_seconds: float = SECONDS_PER_TICK,
+    max_seconds: float = sensors.SECONDS_PER_TICK,
     resource_key: str = DEFAULT_RESOURCE_KEY,
 ) -> dg.SensorDefinition:
     """Report new data of external tables, and run a target for it. It is shipped stopped.
@@ -461,11 +455,13 @@ def build_new_snapshots_sensor(
                 snapshot_id=newest.id, time_millis=newest.time_millis, version=change.version
             )
 
-        problems, first = visit_tables([*tables], cursor.first, visit, max_seconds=max_seconds)
+        problems, first = sensors.visit_tables(
+            [*tables], cursor.first, visit, max_seconds=max_seconds
+        )
         texts = [error.message for error in problems.values()]
         for text in texts:
             context.log.warning("A table could not be read: %s", text)
-        after = Cursor(seen=seen, first=first).to_json(
+        after = sensors.Cursor(seen=seen, first=first).to_json(
             lambda each: [each.snapshot_id, each.time_millis, each.version]
         )
         if events:
@@ -477,7 +473,7 @@ def build_new_snapshots_sensor(
             reason += f" {len(texts)} of {len(tables)} could not be read: {_names(texts)}"
         return dg.SensorResult(skip_reason=reason, cursor=after)
 
-    return define_sensor(
+    return sensors.define_sensor(
         name,
         f"Reports new snapshots of {_names(names)}.",
         tick,
@@ -518,14 +514,14 @@ def _names(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_NAMED]) + more
 
 
-def cursor_from_json(text: str | None) -> Cursor[Seen]:
+def cursor_from_json(text: str | None) -> sensors.Cursor[Seen]:
     """Parse a cursor: per table `[snapshot id, milliseconds, data version]`."""
 
     def seen_of(value: Any) -> Seen:
         number, time_millis, version = value
         return Seen(snapshot_id=int(number), time_millis=int(time_millis), version=str(version))
 
-    return Cursor.of_json(text, seen_of)
+    return sensors.Cursor.of_json(text, seen_of)
 
 
 def build_partition_keys_sensor(
@@ -563,14 +559,14 @@ def build_partition_keys_sensor(
             f"The dynamic partitions for table {identifier} need a name.", kind="partition-key"
         )
 
-    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> sensors.Ticked:
         try:
             table = paimon.catalog().get_table(identifier)
         except NotFoundError:
             return dg.SkipReason(f"Table {identifier} does not exist.")
         return _add(context, table, partitions_def, column, runs=target is not None)
 
-    return define_sensor(
+    return sensors.define_sensor(
         name or f"{partitions}_new_keys",
         f"Adds a key to '{partitions}' for each {column} of {identifier}.",
         tick,
@@ -587,7 +583,7 @@ def _add(
     column: str,
     *,
     runs: bool,
-) -> Ticked:
+) -> sensors.Ticked:
     """Return the keys that are missing, and runs for them."""
     newest = table.latest_snapshot()
     if newest is None or context.cursor == newest.name:

@@ -16,18 +16,7 @@ import click
 import pyarrow as pa
 from rich.table import Table as Grid
 
-from paimon_assets.cli import output
-from paimon_assets.cli.commands import (
-    Arguments,
-    choice,
-    command,
-    flag,
-    integer,
-    names,
-    pairs,
-    root_option,
-    spark_session,
-)
+from paimon_assets.cli import commands, output
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
 from paimon_assets.engine.spec.options import all_options as opt
@@ -43,15 +32,17 @@ from paimon_assets.executors import spark_module
 
 _TERMINAL_ROWS = 50
 _READING_OPTIONS = (
-    names("--columns", help="Comma list of columns."),
+    commands.names("--columns", help="Comma list of columns."),
     click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\"."),
-    integer("--snapshot", help="Snapshot id; the newest by default."),
+    commands.integer("--snapshot", help="Snapshot id; the newest by default."),
     click.option("--tag", help="Tag to read."),
     click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
     click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
-    click.option("--mode", type=choice(opt.IncrementalMode), help="How --between looks."),
-    pairs("--option", "options", help="KEY=VALUE of the table for this read; may be repeated."),
-    flag("--row-kinds", help="Also deletes and old values, and the kind of rows."),
+    click.option("--mode", type=commands.choice(opt.IncrementalMode), help="How --between looks."),
+    commands.pairs(
+        "--option", "options", help="KEY=VALUE of the table for this read; may be repeated."
+    ),
+    commands.flag("--row-kinds", help="Also deletes and old values, and the kind of rows."),
 )
 
 
@@ -59,7 +50,7 @@ def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
     return reduce(lambda decorated, option: option(decorated), reversed(_READING_OPTIONS), run)
 
 
-@command("TARGET", executor=True)
+@commands.command("TARGET", executor=True)
 @click.option(
     "--out",
     type=click.Path(allow_dash=True),
@@ -78,7 +69,7 @@ def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
     help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
-def read(args: Arguments) -> None:
+def read(args: commands.Arguments) -> None:
     """Read TARGET, or a system table such as TARGET$files.
 
     Rows go to the terminal, as JSON to a pipe, or to a file.
@@ -106,7 +97,11 @@ def read(args: Arguments) -> None:
 
 
 def _put(
-    reader: pa.RecordBatchReader, total: int | None, args: Arguments, *, is_system: bool = False
+    reader: pa.RecordBatchReader,
+    total: int | None,
+    args: commands.Arguments,
+    *,
+    is_system: bool = False,
 ) -> None:
     """Put rows where the options say: a file, a pipe, JSON, or the terminal."""
     out, limit = args.out, args.limit
@@ -125,7 +120,7 @@ def _put(
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
-def _options(args: Arguments) -> dict[str, str]:
+def _options(args: commands.Arguments) -> dict[str, str]:
     """Return the table options that the options of a command mean."""
     values = {
         opt.SCAN_SNAPSHOT_ID.key: args.snapshot,
@@ -138,7 +133,7 @@ def _options(args: Arguments) -> dict[str, str]:
     return {**args.options, **options}
 
 
-def _reading(table: Table, args: Arguments) -> ReadBuilder:
+def _reading(table: Table, args: commands.Arguments) -> ReadBuilder:
     columns = args.columns
     repeated = [name for name in columns if columns.count(name) > 1]
     if repeated:
@@ -148,7 +143,7 @@ def _reading(table: Table, args: Arguments) -> ReadBuilder:
     return builder.with_row_kinds() if args.row_kinds else builder
 
 
-@command("TARGET")
+@commands.command("TARGET")
 @_reading_options
 @click.option(
     "--out",
@@ -156,13 +151,13 @@ def _reading(table: Table, args: Arguments) -> ReadBuilder:
     help="Also write the splits to this file, for `read --splits` or Java; - is the standard"
     " output, and nothing else is printed there.",
 )
-@integer(
+@commands.integer(
     "--split-version",
     default=SPLIT_VERSION,
     show_default=True,
     help="Of the DataSplits written: 8 is that of Paimon 1.3 to 2.0, 9 of 2.1.",
 )
-def plan(args: Arguments) -> None:
+def plan(args: commands.Arguments) -> None:
     """Show which splits and files a read of TARGET would open."""
     started = time.perf_counter()
     table = args.table()
@@ -211,7 +206,7 @@ def _loss(text: str, database: str | None) -> str | None:
     return loss_of(parse_sql(text, Names(database=database)))
 
 
-@command("[STATEMENT]", executor=True, yes=True)
+@commands.command("[STATEMENT]", executor=True, yes=True)
 @click.option(
     "--file",
     "-f",
@@ -232,8 +227,8 @@ def _loss(text: str, database: str | None) -> str | None:
     help="Of --out, as in read.",
 )
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
-@root_option
-def sql(args: Arguments) -> None:
+@commands.root_option
+def sql(args: commands.Arguments) -> None:
     """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
@@ -284,7 +279,7 @@ def _statements_of_prompt() -> Iterator[str]:
             text = ""
 
 
-def _run_statement(args: Arguments, catalog: TableCatalog, statement: str) -> None:
+def _run_statement(args: commands.Arguments, catalog: TableCatalog, statement: str) -> None:
     database = args.database
     loss = None if is_query(statement) else _loss(statement, database)
     if loss is not None:
@@ -292,7 +287,7 @@ def _run_statement(args: Arguments, catalog: TableCatalog, statement: str) -> No
     executor = args.new_executor()
     if args.executor == "spark" and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
-        frame = module.spark_sql(spark_session(), catalog, statement, database=database)
+        frame = module.spark_sql(commands.spark_session(), catalog, statement, database=database)
         rows = (frame if args.limit is None else frame.limit(args.limit)).toArrow()
         _put(rows.to_reader(), rows.num_rows, args)
     elif is_query(statement):

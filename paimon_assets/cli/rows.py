@@ -7,17 +7,7 @@ from threading import Event
 import click
 import pyarrow as pa
 
-from paimon_assets.cli import output
-from paimon_assets.cli.commands import (
-    Arguments,
-    choice,
-    command,
-    duration,
-    flag,
-    integer,
-    names,
-    texts,
-)
+from paimon_assets.cli import commands, output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -32,14 +22,17 @@ _OWN_PLACE = ("path", "branch")
 """Options that say where a table lies; a copy lies elsewhere."""
 
 
-@command("TARGET", yes=True, executor=True)
+@commands.command("TARGET", yes=True, executor=True)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True))
 @click.option(
-    "--format", "file_format", type=choice(RowFormat), help="Of the files; json for - by default."
+    "--format",
+    "file_format",
+    type=commands.choice(RowFormat),
+    help="Of the files; json for - by default.",
 )
 @click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
-@flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
-def write(args: Arguments) -> None:
+@commands.flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
+def write(args: commands.Arguments) -> None:
     """Write the rows of FILES, in the order given, to TARGET.
 
     - is the standard input. All become one snapshot, or none does.
@@ -83,11 +76,11 @@ def write(args: Arguments) -> None:
         )
 
 
-@command("SOURCE", "TARGET", executor=True)
+@commands.command("SOURCE", "TARGET", executor=True)
 @click.option("--where", help="Filter of the rows, as in read.")
-@integer("--snapshot", help="Snapshot id of SOURCE; the newest by default.")
+@commands.integer("--snapshot", help="Snapshot id of SOURCE; the newest by default.")
 @click.option("--tag", help="Tag of SOURCE.")
-def copy(args: Arguments) -> None:
+def copy(args: commands.Arguments) -> None:
     """Copy SOURCE to the new table TARGET: columns, options and rows.
 
     TARGET is a database.table that does not exist. Rows are written again, as a reader of SOURCE
@@ -118,10 +111,10 @@ def copy(args: Arguments) -> None:
     output.say(f"{target.name} at {target.path}: {counted(written, 'row')} copied", facts)
 
 
-@command("TARGET", yes=True)
+@commands.command("TARGET", yes=True)
 @click.option("--where", required=True, help="Filter, as in read.")
-@flag("--dry-run", help="Only count the rows.")
-def delete(args: Arguments) -> None:
+@commands.flag("--dry-run", help="Only count the rows.")
+def delete(args: commands.Arguments) -> None:
     """Delete the rows of TARGET for which a filter is true."""
     builder = _changing(args)
     if not args.dry_run and not args.yes:
@@ -134,12 +127,12 @@ def delete(args: Arguments) -> None:
     _show(outcome, "deleted")
 
 
-@command("TARGET", yes=True)
-@texts("--set", "assignments", required=True, help='"COLUMN = EXPRESSION".')
+@commands.command("TARGET", yes=True)
+@commands.texts("--set", "assignments", required=True, help='"COLUMN = EXPRESSION".')
 @click.option("--where", help="Filter, as in read.")
-@flag("--all", "is_all", help="Every row, instead of a filter.")
-@flag("--dry-run", help="Only count the rows.")
-def update(args: Arguments) -> None:
+@commands.flag("--all", "is_all", help="Every row, instead of a filter.")
+@commands.flag("--dry-run", help="Only count the rows.")
+def update(args: commands.Arguments) -> None:
     """Give the rows of TARGET for which a filter is true new values."""
     if (args.where is None) is not args.is_all:
         raise click.UsageError("Give either --where, or --all for every row.")
@@ -157,7 +150,7 @@ def update(args: Arguments) -> None:
     _show(outcome, "updated")
 
 
-def _changing(args: Arguments) -> RowChangeBuilder:
+def _changing(args: commands.Arguments) -> RowChangeBuilder:
     builder = args.table().new_row_change_builder()
     return builder.with_dry_run() if args.dry_run else builder
 
@@ -183,10 +176,10 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
     output.say(line, facts)
 
 
-@command("TARGET", executor=True, json=False)
-@names("--columns", help="Comma list of columns.")
+@commands.command("TARGET", executor=True, json=False)
+@commands.names("--columns", help="Comma list of columns.")
 @click.option("--where", help="Filter, as in read.")
-@flag("--row-kinds", help="Also deletes and old values, and the kind of rows.")
+@commands.flag("--row-kinds", help="Also deletes and old values, and the kind of rows.")
 @click.option(
     "--from",
     "start",
@@ -195,9 +188,9 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
     help="earliest: the rows there are, then what changes; latest; or the id of a snapshot.",
 )
 @click.option("--consumer", help="Go on where this consumer is, and remember how far it came.")
-@duration("--every", default="1 s", show_default=True, help="How often it looks.")
-@flag("--once", help="End when there is nothing new.")
-def follow(args: Arguments) -> None:
+@commands.duration("--every", default="1 s", show_default=True, help="How often it looks.")
+@commands.flag("--once", help="End when there is nothing new.")
+def follow(args: commands.Arguments) -> None:
     """Print the rows that come to TARGET, as one JSON object a line.
 
     Until it is interrupted. With --consumer, rows that were printed and not yet remembered are
@@ -228,7 +221,7 @@ def follow(args: Arguments) -> None:
         return
 
 
-def _position(table: Table, args: Arguments) -> int | None:
+def _position(table: Table, args: commands.Arguments) -> int | None:
     """Return the snapshot to begin with; None begins with the rows there are."""
     known = table.consumers.next_snapshot(args.consumer) if args.consumer else None
     if known is not None:
@@ -245,7 +238,7 @@ def _position(table: Table, args: Arguments) -> int | None:
     return int(args.start)
 
 
-def _reading(table: Table, args: Arguments) -> ReadBuilder:
+def _reading(table: Table, args: commands.Arguments) -> ReadBuilder:
     builder = table.new_read_builder().with_columns(args.columns or None)
     builder = builder.with_filter(args.where)
     return builder.with_row_kinds() if args.row_kinds else builder

@@ -4,15 +4,7 @@ import datetime as dt
 
 import click
 
-from paimon_assets.cli.commands import (
-    Arguments,
-    command,
-    duration,
-    flag,
-    integer,
-    pairs,
-    root_option,
-)
+from paimon_assets.cli import commands
 from paimon_assets.cli.output import print_rows_of, say, table_rows, working
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
@@ -26,7 +18,7 @@ segments = click.Group(
 )
 
 
-@command("TARGET", "PATH", group=segments)
+@commands.command("TARGET", "PATH", group=segments)
 @click.option(
     "--format",
     default="parquet",
@@ -34,17 +26,17 @@ segments = click.Group(
     help=f"One of {', '.join(_FORMATS)}; the texts are read by paimon-assets alone.",
 )
 @click.option("--partition", help="Partition columns, such as day:int, of folders day=1, day=2.")
-@pairs(
+@commands.pairs(
     "--option",
     "options",
     metavar="KEY=VALUE",
     help="How csv, json and text files are written, as Spark's readers name it: sep=';',"
     " header=false, encoding=latin1, multiLine=true; may be repeated.",
 )
-@flag("--only-new", help="Take the files that no segment holds yet.")
-@flag("--dry-run", help="Only say what would happen.")
-@root_option
-def segments_add(args: Arguments) -> None:
+@commands.flag("--only-new", help="Take the files that no segment holds yet.")
+@commands.flag("--dry-run", help="Only say what would happen.")
+@commands.root_option
+def segments_add(args: commands.Arguments) -> None:
     """Make the files below PATH part of TARGET where they lie."""
     segments, executor = _segments(args), EmbeddedExecutor()
     source = SegmentSource(
@@ -70,21 +62,21 @@ def segments_add(args: Arguments) -> None:
     )
 
 
-@command("TARGET", group=segments)
-@integer("--limit", help="Only the newest.")
-def segments_list(args: Arguments) -> None:
+@commands.command("TARGET", group=segments)
+@commands.integer("--limit", help="Only the newest.")
+def segments_list(args: commands.Arguments) -> None:
     """Show the segments of TARGET and its own loads; read 'TARGET$segments' for more."""
     print_rows_of(table_rows(_segments(args).shown(limit=args.limit)))
 
 
-@command("TARGET", group=segments, yes=True)
+@commands.command("TARGET", group=segments, yes=True)
 @click.argument("ids", nargs=-1, type=int)
 @click.option(
     "--before",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"]),
     help="Also folders that were added before this time, in UTC; never the table's own loads.",
 )
-def segments_delete(args: Arguments) -> None:
+def segments_delete(args: commands.Arguments) -> None:
     """Remove the segments and loads IDS from TARGET; external files stay as they are."""
     ids, before = args.ids, args.before
     if not ids and before is None:
@@ -98,24 +90,24 @@ def segments_delete(args: Arguments) -> None:
     _show(_segments(args).delete(ids, before_ms=limit), "deleted")
 
 
-@command("TARGET", group=segments)
+@commands.command("TARGET", group=segments)
 @click.argument("ids", nargs=-1, type=int)
-@root_option
-def segments_refresh(args: Arguments) -> None:
+@commands.root_option
+def segments_refresh(args: commands.Arguments) -> None:
     """Take the segments IDS of TARGET, all that were added by default, as their folders are now."""
     _show(_segments(args).refresh(args.ids, EmbeddedExecutor()), "read again")
 
 
-@command("TARGET", group=segments)
-@duration("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
-@flag("--force", help="Also those that can be read.")
-def segments_clean(args: Arguments) -> None:
+@commands.command("TARGET", group=segments)
+@commands.duration("--retain", default="7 d", show_default=True, help="Keep those deleted since.")
+@commands.flag("--force", help="Also those that can be read.")
+def segments_clean(args: commands.Arguments) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
     gone = _segments(args).clean(retention_ms=args.retain, force=args.force)
     say(f"{len(gone)} deleted segments are forgotten", {"forgotten": len(gone)})
 
 
-def _segments(args: Arguments) -> Segments:
+def _segments(args: commands.Arguments) -> Segments:
     return args.table().segments(roots=vars(args).get("roots") or None)
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
-from paimon_assets.assets import translator
+from paimon_assets.assets import table_checks, translator
 from paimon_assets.assets.check_run import CheckOptions
 from paimon_assets.assets.components.catalog_components import (
     OF_THE_RESOURCE,
@@ -26,16 +26,6 @@ from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, bui
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.resource import ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
-from paimon_assets.assets.table_checks import (
-    build_freshness_check,
-    build_quarantine_check,
-    build_row_count_anomaly_check,
-    build_row_count_check,
-    build_schema_check,
-    build_sequence_check,
-    build_small_files_check,
-    build_unique_key_check,
-)
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
 from paimon_assets.engine.errors import InvalidInputError
@@ -137,14 +127,14 @@ class _Check:
 
 
 _CHECKS: Mapping[str, _Check] = {
-    "row_count": _Check(build_row_count_check, ("expected", "minimum", "maximum")),
-    "row_count_anomaly": _Check(build_row_count_anomaly_check, ("runs",)),
-    "unique_key": _Check(build_unique_key_check, ("columns",)),
-    "small_files": _Check(build_small_files_check),
-    "sequence": _Check(build_sequence_check),
-    "freshness": _Check(build_freshness_check, ("max_age",)),
-    "schema": _Check(build_schema_check, parts={"declared": "schema"}),
-    "quarantine": _Check(build_quarantine_check, parts={"source": "source"}),
+    "row_count": _Check(table_checks.build_row_count_check, ("expected", "minimum", "maximum")),
+    "row_count_anomaly": _Check(table_checks.build_row_count_anomaly_check, ("runs",)),
+    "unique_key": _Check(table_checks.build_unique_key_check, ("columns",)),
+    "small_files": _Check(table_checks.build_small_files_check),
+    "sequence": _Check(table_checks.build_sequence_check),
+    "freshness": _Check(table_checks.build_freshness_check, ("max_age",)),
+    "schema": _Check(table_checks.build_schema_check, parts={"declared": "schema"}),
+    "quarantine": _Check(table_checks.build_quarantine_check, parts={"source": "source"}),
 }
 
 

@@ -11,19 +11,10 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
+from paimon_assets.assets import sensors
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.sensors import (
-    FAILED,
-    REQUEST_TAG,
-    Cursor,
-    Requests,
-    Ticked,
-    define_sensor,
-    requests_of,
-    visit_tables,
-)
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
@@ -118,13 +109,13 @@ def build_file_debt_sensor(
         else:
             named.append(str(table))
 
-    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> sensors.Ticked:
         state = _Tick(
             context=context, job=job.name, debt=thresholds, wait_seconds=minimum_interval_seconds
         )
         return state.run(paimon.catalog(), named)
 
-    return define_sensor(
+    return sensors.define_sensor(
         name or f"{job.name}_file_debt",
         f"Requests a compaction of {', '.join(named)} when file debt asks for it.",
         tick,
@@ -148,11 +139,11 @@ class _Tick:
 
     def run(self, catalog: TableCatalog, names: Sequence[str]) -> dg.SensorResult:
         """Look at the tables of names and patterns, as many as the time allows."""
-        cursor = Cursor.of_json(self.context.cursor, str)
+        cursor = sensors.Cursor.of_json(self.context.cursor, str)
         tables = sorted(set(self._tables(catalog, names)), key=str)
         known = {str(table) for table in tables}
         self.seen = {name: key for name, key in cursor.seen.items() if name in known}
-        problems, first = visit_tables(
+        problems, first = sensors.visit_tables(
             tables, cursor.first, lambda table: self._look(catalog, table)
         )
         for table, error in problems.items():
@@ -162,7 +153,7 @@ class _Tick:
         skip = None
         if not self.requests:
             skip = "; ".join(self.notes) or f"No file debt in {counted(len(tables), 'table')}."
-        text = Cursor(seen=self.seen, first=first).to_json(str)
+        text = sensors.Cursor(seen=self.seen, first=first).to_json(str)
         return dg.SensorResult(run_requests=self.requests, skip_reason=skip, cursor=text)
 
     def _tables(self, catalog: TableCatalog, names: Sequence[str]) -> Iterator[Identifier]:
@@ -186,7 +177,9 @@ class _Tick:
         if seen == key:
             return
         instance = self.context.instance
-        if seen == f"{key}{_REQUESTED}" and not self._is_retry_due(requests_of(instance, key)):
+        if seen == f"{key}{_REQUESTED}" and not self._is_retry_due(
+            sensors.requests_of(instance, key)
+        ):
             return
         if self._is_being_compacted(table.name):
             self.notes.append(f"{table.name} is being compacted")
@@ -194,11 +187,11 @@ class _Tick:
         self.seen[table.name] = key
         due = due_compaction(self.debt, table, snapshot)
         if due is not None:
-            self._request(table, snapshot, requests_of(instance, key), due)
+            self._request(table, snapshot, sensors.requests_of(instance, key), due)
 
-    def _is_retry_due(self, before: Requests) -> bool:
+    def _is_retry_due(self, before: sensors.Requests) -> bool:
         """Whether the compaction of this snapshot failed, and long enough ago."""
-        if before.status not in FAILED:
+        if before.status not in sensors.FAILED:
             return False
         doubled = 1 << min(before.times - 1, _MOST_DOUBLINGS)
         return time.time() - (before.ended or 0) >= self.wait_seconds * doubled
@@ -210,9 +203,9 @@ class _Tick:
         return bool(self.context.instance.get_runs(filters=running, limit=1))
 
     def _request(
-        self, table: Table, snapshot: Snapshot, before: Requests, due: DueCompaction
+        self, table: Table, snapshot: Snapshot, before: sensors.Requests, due: DueCompaction
     ) -> None:
-        if before.times and before.status not in FAILED:
+        if before.times and before.status not in sensors.FAILED:
             return  # by a tick whose cursor is lost
         why = f"{table.name} at snapshot {snapshot.id} has {due.reason}"
         self.context.log.info("%s: %s compaction.", why, due.strategy.value)
@@ -221,7 +214,7 @@ class _Tick:
             dg.RunRequest(
                 run_key=before.run_key,
                 run_config=dg.RunConfig(ops={COMPACTION_OP: config}),
-                tags={TABLE_TAG: table.name, REQUEST_TAG: before.key},
+                tags={TABLE_TAG: table.name, sensors.REQUEST_TAG: before.key},
             )
         )
         self.seen[table.name] = f"{before.key}{_REQUESTED}"

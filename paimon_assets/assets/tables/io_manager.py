@@ -30,19 +30,7 @@ from paimon_assets.assets.partitions import (
 )
 from paimon_assets.assets.provenance import step_of_output
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
-from paimon_assets.assets.tables import io_metadata
-from paimon_assets.assets.tables.audit import (
-    AuditedFrame,
-    BatchCheck,
-    reporting_checks,
-    results_without_rows,
-)
-from paimon_assets.assets.tables.consumption import (
-    Consumed,
-    begin_to_consume,
-    remember,
-    take_consumed,
-)
+from paimon_assets.assets.tables import audit, consumption, io_metadata
 from paimon_assets.assets.tables.declared_table import (
     MERGED_BY,
     EnsuredTable,
@@ -108,7 +96,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Return the config of an output: the write mode."""
         return WriteConfig.to_config_schema()
 
-    def handle_output(self, context: dg.OutputContext, obj: Frame | AuditedFrame) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Frame | audit.AuditedFrame) -> None:
         """Write a frame to the output's table, as one snapshot; None writes nothing.
 
         Raises:
@@ -118,8 +106,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """
         definition = context.definition_metadata
         identifier = self._identifier(context, definition)
-        audited = obj if isinstance(obj, AuditedFrame) else AuditedFrame(frame=obj)
-        with dagster_failures(identifier, context), reporting_checks(context):
+        audited = obj if isinstance(obj, audit.AuditedFrame) else audit.AuditedFrame(frame=obj)
+        with dagster_failures(identifier, context), audit.reporting_checks(context):
             has_key = context.has_asset_key
             key = context.asset_key.to_user_string() if has_key else context.name
             io_metadata.check_keys(
@@ -129,7 +117,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
-                audited.results = results_without_rows(audited.checks)
+                audited.results = audit.results_without_rows(audited.checks)
                 return
             production = Production(frame=frame, metadata=lineage)
             try:
@@ -192,14 +180,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             step = context.step_context if context.has_input_name else None
             if consumed is not None and step is not None and plan.next_snapshot is not None:
                 consumed = replace(consumed, next_snapshot=plan.next_snapshot)
-                remember(step.run_id, step.step.key, consumed)
+                consumption.remember(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
             frame = self._frame(kind, read, plan, nested, own.get(io_metadata.EXECUTOR))
             if upstream is not None and upstream.has_asset_key and step is not None:
                 note_input(step.run_id, step.step.key, upstream.asset_key, frame)
             return frame
 
-    def _consuming(self, context: dg.InputContext, table: Table) -> Consumed | None:
+    def _consuming(self, context: dg.InputContext, table: Table) -> consumption.Consumed | None:
         """Return the read of the input's consumer, None without one."""
         consumer = context.definition_metadata.get(io_metadata.CONSUMER)
         if consumer is None:
@@ -214,7 +202,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 details={"table": table.name, "consumer": consumer},
             )
         identifier = self._identifier(output, output.definition_metadata)
-        return begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
+        return consumption.begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
 
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
@@ -277,14 +265,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         return ensure_table(catalog, identifier, schema), rows, True
 
     def _write_of(
-        self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[BatchCheck]
+        self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[audit.BatchCheck]
     ) -> TableWrite:
         metadata = {**context.definition_metadata, **context.output_metadata}
         table, step, partitions = ensured.table, step_of_output(context), None
         if context.has_asset_partitions:
             definition = context.asset_partitions_def
             partitions = _partitions(step.partition_keys, definition, metadata, table)
-        consumed = take_consumed(step.run_id, step.key)
+        consumed = consumption.take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
         if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
             raise InvalidInputError(

@@ -26,6 +26,7 @@ from paimon_assets.assets.partitions import (
 )
 from paimon_assets.assets.provenance import step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, executor_kind
+from paimon_assets.assets.tables import table_write
 from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
@@ -35,14 +36,6 @@ from paimon_assets.assets.tables.declared_table import (
     schema_policy,
 )
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata, lineage_of
-from paimon_assets.assets.tables.table_write import (
-    Production,
-    TableWrite,
-    WriteConfig,
-    WriteMode,
-    config_of_mode,
-    write_mode,
-)
 from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
@@ -119,7 +112,7 @@ class TableTarget:
     """Root of the warehouse, if known when definitions load: for `dagster/uri`."""
     partition_column: PartitionColumns | None = None
     """Column that holds the partition of a partitioned asset; or dimension → column."""
-    mode: WriteMode = WriteMode.APPEND
+    mode: table_write.WriteMode = table_write.WriteMode.APPEND
     code_version: str | None = None
     has_checks: bool = False
     """Whether the function answers asset checks too."""
@@ -163,9 +156,9 @@ class TableTarget:
 
     def of_run(self, config: object) -> "TableTarget":
         """Return the target as a run's config has it, if that says anything of it."""
-        if not isinstance(config, WriteConfig) or config.mode is None:
+        if not isinstance(config, table_write.WriteConfig) or config.mode is None:
             return self
-        return replace(self, mode=WriteMode(config.mode.value))
+        return replace(self, mode=table_write.WriteMode(config.mode.value))
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
         """Return the table, created or brought to the declared schema as the policy says."""
@@ -267,7 +260,7 @@ def paimon_asset(
             run,
             parameters[1:] if takes_context else parameters,
             catalog=of_function.resource_key,
-            form=config_of_mode(target.mode),
+            form=table_write.config_of_mode(target.mode),
         )
         functools.update_wrapper(compute, function, _NAMING)
         asset: Any = define_asset(compute, of_function, options)
@@ -300,15 +293,15 @@ def _check_partition_column(
         refuse_equal_keys(definition, columns, target.schema.fields)
 
 
-def _mode(target: TableTarget, text: str | None) -> WriteMode:
+def _mode(target: TableTarget, text: str | None) -> table_write.WriteMode:
     """Return the mode of the name, or the default of the asset: to run it again doubles no row."""
     columns = [] if target.partition_column is None else column_names(target.partition_column)
-    default = WriteMode.OVERWRITE if columns else WriteMode.APPEND
+    default = table_write.WriteMode.OVERWRITE if columns else table_write.WriteMode.APPEND
     if text is None and target.schema.primary_keys:
-        default = WriteMode.APPEND
-    mode = default if text is None else write_mode(text, str(target.identifier))
+        default = table_write.WriteMode.APPEND
+    mode = default if text is None else table_write.write_mode(text, str(target.identifier))
     other = next((name for name in columns if name not in target.schema.partition_keys), None)
-    if mode is WriteMode.OVERWRITE and other is not None:
+    if mode is table_write.WriteMode.OVERWRITE and other is not None:
         raise InvalidInputError(
             f"A run of a partition would overwrite rows of table {target.identifier} by its column"
             f" '{other}', which is not a partition key. Declare partition_keys=['{other}'] or"
@@ -397,12 +390,12 @@ def _is_catalog(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
 
 
-def _production(returned: Any) -> Production:
+def _production(returned: Any) -> table_write.Production:
     if not isinstance(returned, dg.MaterializeResult):
-        return Production(frame=returned)
+        return table_write.Production(frame=returned)
     # Dagster's mark of a result without a value is a type.
     frame = None if isinstance(returned.value, type) else returned.value
-    return Production(
+    return table_write.Production(
         frame=frame,
         metadata=dict(returned.metadata or {}),
         check_results=tuple(returned.check_results or ()),
@@ -418,7 +411,7 @@ def _materialize(
     """Create or verify the table, write the rows the function returns, once, and report it."""
     step = step_of_asset(context)
 
-    def produce() -> Production:
+    def produce() -> table_write.Production:
         production = _production(call())
         lineage = lineage_of(step.run_id, step.key, production.frame) | target.lineage
         return replace(production, metadata={**lineage, **production.metadata})
@@ -430,7 +423,7 @@ def _materialize(
             partitions = run_partitions(
                 step.partition_keys, definition, target.partition_column, ensured.table.schema
             )
-        write = TableWrite(
+        write = table_write.TableWrite(
             paimon=paimon,
             ensured=ensured,
             step=step,

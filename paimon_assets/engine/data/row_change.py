@@ -30,12 +30,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    DataIncrement,
-    WriteReport,
-    WriteResult,
-)
+from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
@@ -350,7 +345,7 @@ def _change_keyed(
             kinds[matcher.deletes(source, rows.num_rows)] = RowKind.DELETE
             yield with_kinds(changed, kinds)
 
-    result = WriteResult()
+    result = commit_message.WriteResult()
     if change.only_counts:
         rows_matched = sum(rows.num_rows for rows, _ in matching())
     else:
@@ -396,7 +391,7 @@ class _AppendChange:
                 if not change.only_counts:
                     self._change_file(file, positions, numbers)
             rows_matched = sum(len(positions) for _, positions, _ in files_with_matches)
-            result = WriteResult()
+            result = commit_message.WriteResult()
             if rows_matched and not change.only_counts:
                 if change.marks and change.assignments is not None:
                     self._new += self._write(change.write, self._new_rows(files_with_matches))
@@ -412,13 +407,13 @@ class _AppendChange:
         source_rows = _as_bytes(rows for _, _, rows in files_with_matches if rows is not None)
         return RowChangeResult(rows_matched=rows_matched, result=result, source_rows=source_rows)
 
-    def _result(self, rows_matched: int) -> WriteResult:
+    def _result(self, rows_matched: int) -> commit_message.WriteResult:
         new_indexes, old_indexes = self._vectors.finish()
-        message = CommitMessage(
+        message = commit_message.CommitMessage(
             partition=self._split.partition,
             bucket=self._split.bucket,
             total_buckets=self._split.total_buckets,
-            data_increment=DataIncrement(
+            data_increment=commit_message.DataIncrement(
                 new_files=tuple(self._new),
                 deleted_files=tuple(self._deleted),
                 new_index_files=new_indexes,
@@ -426,8 +421,8 @@ class _AppendChange:
             ),
         )
         rows_written = sum(file.row_count for file in self._new)
-        report = WriteReport(rows_in=rows_matched, rows_written=rows_written)
-        return WriteResult(messages=(message,), report=report)
+        report = commit_message.WriteReport(rows_in=rows_matched, rows_written=rows_written)
+        return commit_message.WriteResult(messages=(message,), report=report)
 
     def _matching(self, file: DataFileMeta) -> tuple[Longs, Longs | None]:
         """Return the positions of a file's live rows that change, and their source rows."""

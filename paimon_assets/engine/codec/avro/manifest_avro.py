@@ -19,13 +19,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.avro.avro import (
-    Record,
-    RecordSchema,
-    read_container,
-    read_rows,
-    write_container,
-)
+from paimon_assets.engine.codec.avro import avro
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.data_file import (
     EMPTY_ROW,
@@ -51,40 +45,40 @@ T = TypeVar("T")
 _NAMESPACE = "org.apache.paimon.avro.generated"
 
 
-def field(name: str, avro_type: Any) -> Record:
+def field(name: str, avro_type: Any) -> avro.Record:
     """Return a field that is never null."""
     return {"name": name, "type": avro_type}
 
 
-def nullable(name: str, avro_type: Any) -> Record:
+def nullable(name: str, avro_type: Any) -> avro.Record:
     """Return a field that may be null; Java takes the first branch of the union for null."""
     return {"name": name, "type": ["null", avro_type], "default": None}
 
 
-def array(items: Any) -> Record:
+def array(items: Any) -> avro.Record:
     return {"type": "array", "items": items}
 
 
-def record(name: str, *fields: Record) -> Record:
+def record(name: str, *fields: avro.Record) -> avro.Record:
     """Return the type of a record inside another."""
     return {"type": "record", "name": name, "fields": list(fields)}
 
 
-def record_schema(*fields: Record) -> RecordSchema:
+def record_schema(*fields: avro.Record) -> avro.RecordSchema:
     """Return the schema of a manifest's records, as Java names them; `_VERSION` is the first."""
     versioned = [field("_VERSION", "int"), *fields]
     schema = {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": versioned}
-    return RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
+    return avro.RecordSchema.of(json.dumps(schema, separators=(",", ":")).encode())
 
 
-def record_of(fields: Sequence[Record]) -> Callable[[Any], Record]:
+def record_of(fields: Sequence[avro.Record]) -> Callable[[Any], avro.Record]:
     """Return what makes a record of a value, whose attribute `a_b` is field `_A_B`."""
     names = [field["name"] for field in fields]
     values = attrgetter(*map(_attribute, names))
     return lambda value: dict(zip(names, values(value), strict=True))
 
 
-def attributes_of(raw: Record, fields: Sequence[Record]) -> Record:
+def attributes_of(raw: avro.Record, fields: Sequence[avro.Record]) -> avro.Record:
     """Return the attributes of the value a record is made of, the inverse of `record_of`.
 
     Records inside stay records; fields with a default may be missing.
@@ -175,7 +169,7 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
-    def build(raw: Record) -> ManifestFileMeta:
+    def build(raw: avro.Record) -> ManifestFileMeta:
         members = attributes_of(raw, _META)
         plain_name(members["file_name"])
         stats = _simple_stats(**attributes_of(members.pop("partition_stats"), _STATS))
@@ -186,10 +180,10 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Write a manifest; fields of `_FILE` keep Java's order."""
-    return write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
+    return avro.write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
 
 
-def _entry_record(entry: ManifestEntry) -> Record:
+def _entry_record(entry: ManifestEntry) -> avro.Record:
     return {
         "_VERSION": MANIFEST_VERSION,
         "_KIND": entry.kind,
@@ -200,7 +194,7 @@ def _entry_record(entry: ManifestEntry) -> Record:
     }
 
 
-def _file_record(file: DataFileMeta) -> Record:
+def _file_record(file: DataFileMeta) -> avro.Record:
     return {
         "_FILE_NAME": file.file_name,
         "_FILE_SIZE": file.file_size,
@@ -225,7 +219,7 @@ def _file_record(file: DataFileMeta) -> Record:
     }
 
 
-def _stats_record(stats: SimpleStats) -> Record:
+def _stats_record(stats: SimpleStats) -> avro.Record:
     return {
         "_MIN_VALUES": stats.min_values,
         "_MAX_VALUES": stats.max_values,
@@ -239,7 +233,7 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
         stats = _stats_record(meta.partition_stats)
         own = {"_VERSION": MANIFEST_VERSION, "_PARTITION_STATS": stats}
         records.append({**_META_RECORD(meta), **own})
-    return write_container(MANIFEST_LIST_SCHEMA, records)
+    return avro.write_container(MANIFEST_LIST_SCHEMA, records)
 
 
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
@@ -346,10 +340,10 @@ def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
                 "_GLOBAL_INDEX": file.global_index and record_of(_GLOBAL_INDEX)(file.global_index),
             }
         )
-    return write_container(INDEX_MANIFEST_SCHEMA, records)
+    return avro.write_container(INDEX_MANIFEST_SCHEMA, records)
 
 
-def _index_entry(raw: Record) -> IndexManifestEntry:
+def _index_entry(raw: avro.Record) -> IndexManifestEntry:
     ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
     vectors = (
         DeletionVectorMeta(
@@ -395,11 +389,11 @@ def _check_vectors(file: IndexFileMeta) -> None:
 
 
 def built_records(
-    data: bytes, path: str, build: Callable[[Record], T], *, version: int
+    data: bytes, path: str, build: Callable[[avro.Record], T], *, version: int
 ) -> Iterator[T]:
     """Yield a value for every record of a manifest."""
     columnar = _columnar_records(data, path)
-    for raw in read_container(data, path) if columnar is None else columnar:
+    for raw in avro.read_container(data, path) if columnar is None else columnar:
         if raw.get("_VERSION") != version:
             raise unsupported_version(path, raw.get("_VERSION"), version)
         try:
@@ -428,11 +422,11 @@ def unsupported_version(path: str, found: Any, version: int) -> FormatError:
     )
 
 
-def manifest_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence[Any]]:
+def manifest_rows(data: bytes, path: str, wanted: avro.RecordSchema) -> Iterator[Sequence[Any]]:
     """Yield the records of a manifest as values, for those that come by the hundred thousand."""
     columnar = _columnar_records(data, path)
     if columnar is None:
-        yield from read_rows(data, path, wanted)
+        yield from avro.read_rows(data, path, wanted)
         return
     schema = json.loads(wanted.text)
     try:
@@ -442,7 +436,7 @@ def manifest_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequ
         raise damaged_record(path, error) from error
 
 
-def _values(raw: Record, schema: Any) -> Sequence[Any]:
+def _values(raw: avro.Record, schema: Any) -> Sequence[Any]:
     values = []
     for field in schema["fields"]:
         value = raw.get(field["name"]) if "default" in field else raw[field["name"]]
@@ -450,7 +444,7 @@ def _values(raw: Record, schema: Any) -> Sequence[Any]:
     return values
 
 
-def _columnar_records(data: bytes, path: str) -> Sequence[Record] | None:
+def _columnar_records(data: bytes, path: str) -> Sequence[avro.Record] | None:
     """Return the records of a manifest that is no Avro file."""
     try:
         if data.startswith(b"ORC"):
@@ -464,7 +458,7 @@ def _columnar_records(data: bytes, path: str) -> Sequence[Record] | None:
     return None
 
 
-def _table_records(table: pa.Table) -> Sequence[Record]:
+def _table_records(table: pa.Table) -> Sequence[avro.Record]:
     """One dictionary a row: only old tables have such manifests, and small ones."""
     schema = pa.schema([column.with_type(_with_millis(column.type)) for column in table.schema])
     return table.cast(schema).to_pylist()

@@ -14,11 +14,7 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options import all_options as opt
 
 
@@ -26,7 +22,7 @@ from paimon_assets.engine.spec.options import all_options as opt
 class ExpiredPartitions:
     """Partitions that were emptied, or would be."""
 
-    snapshot: Snapshot | None
+    snapshot: snap.Snapshot | None
     """None if nothing was committed."""
     partitions: tuple[str, ...]
     """As people read them, oldest first."""
@@ -55,7 +51,7 @@ def expire_partitions(
         snapshot = FileStoreCommit(store).overwrite(
             (),
             commit_user=commit_user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            commit_identifier=snap.BATCH_COMMIT_IDENTIFIER,
             partitions=partitions,
         )
     return ExpiredPartitions(
@@ -73,7 +69,7 @@ def expire_partitions(
 class CompactedManifests:
     """The outcome of a compaction of manifests."""
 
-    snapshot: Snapshot | None
+    snapshot: snap.Snapshot | None
     before: int
     after: int
 
@@ -93,8 +89,8 @@ def compact_manifests(
     made = FileStoreCommit(eager).commit(
         (),
         commit_user=commit_user,
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        kind=CommitKind.COMPACT,
+        commit_identifier=snap.BATCH_COMMIT_IDENTIFIER,
+        kind=snap.CommitKind.COMPACT,
     )
     after = len(store.manifests.manifests_of(made))
     return CompactedManifests(snapshot=made, before=len(metas), after=after)

@@ -15,13 +15,9 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.row_files import RowFile, RowFormat, check_names, naming, open_rows
+from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.format.text_streams import (
-    COMPRESSIONS,
-    check_width,
-    open_text_stream,
-)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -72,7 +68,7 @@ class FileKind:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        suffixes = COMPRESSIONS if self.is_text else ()
+        suffixes = text_streams.COMPRESSIONS if self.is_text else ()
         return (self.format, *(f"{self.format}.{suffix}" for suffix in suffixes))
 
 
@@ -103,9 +99,9 @@ def open_external_file(
     row_format = RowFormat(kind.format)
     if kind.format == "csv":
         text = TextOptions()
-        with naming(path, row_format), open_text_stream(file_io, path, text) as head:
-            check_width(head, text.delimiter)
-    codec = COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
+        with naming(path, row_format), text_streams.open_text_stream(file_io, path, text) as head:
+            text_streams.check_width(head, text.delimiter)
+    codec = text_streams.COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         yield open_rows(stream, row_format, columns)
@@ -117,7 +113,7 @@ def _suffix(path: str) -> str:
 
 def _refuse_compressed(file_io: FileIO, path: str, kind: FileKind) -> None:
     """Refuse a compressed file if its suffix or its format prevents decompression."""
-    if kind.is_text and _suffix(path) in COMPRESSIONS:
+    if kind.is_text and _suffix(path) in text_streams.COMPRESSIONS:
         return
     with file_io.open_input(path) as file:
         start = file.read(8)
@@ -126,7 +122,7 @@ def _refuse_compressed(file_io: FileIO, path: str, kind: FileKind) -> None:
         return
     way_out = (
         f"Only CSV and JSON files are decompressed, and their names end in "
-        f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
+        f"{', '.join('.' + suffix for suffix in text_streams.COMPRESSIONS)}."
     )
     raise FormatError(
         f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}",

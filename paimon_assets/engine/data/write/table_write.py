@@ -30,6 +30,7 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
+from paimon_assets.engine.data.write import row_key_extractor
 from paimon_assets.engine.data.write.bucket_writer import (
     AppendOnlyWriter,
     BucketWriter,
@@ -56,14 +57,6 @@ from paimon_assets.engine.data.write.input_check import (
     without_ignored,
 )
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
-from paimon_assets.engine.data.write.row_key_extractor import (
-    UNAWARE_BUCKET,
-    RowBuckets,
-    assign_buckets,
-    bucket_path,
-    refuse_partition,
-    total_buckets,
-)
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
     postpone_schema,
@@ -116,7 +109,10 @@ def written_paths(context: WriteContext, messages: Iterable[CommitMessage]) -> I
     """Yield the paths of the files that the messages of a write name as new."""
     for message in messages:
         partition, bucket = message.partition, message.bucket
-        directory, increment = bucket_path(context, partition, bucket), message.data_increment
+        directory, increment = (
+            row_key_extractor.bucket_path(context, partition, bucket),
+            message.data_increment,
+        )
         for file in (*increment.new_files, *increment.changelog_files):
             yield from (f"{directory}/{name}" for name in (file.file_name, *file.extra_files))
         for index in increment.new_index_files:
@@ -159,14 +155,14 @@ class _Router:
                 self._keys.load(stored_keys)
             case mode if target is None and not schema.partition_keys:
                 unaware = mode is BucketMode.BUCKET_UNAWARE
-                if unaware or total_buckets(context, EMPTY_ROW) == 1:
-                    self.only_bucket = EMPTY_ROW, UNAWARE_BUCKET
+                if unaware or row_key_extractor.total_buckets(context, EMPTY_ROW) == 1:
+                    self.only_bucket = EMPTY_ROW, row_key_extractor.UNAWARE_BUCKET
             case _:
                 pass
 
     def route(
         self, rows: pa.RecordBatch, kinds: Kinds | None
-    ) -> tuple[pa.RecordBatch, Kinds | None, RowBuckets | None]:
+    ) -> tuple[pa.RecordBatch, Kinds | None, row_key_extractor.RowBuckets | None]:
         """Return rows, kinds and buckets (None: the only one), in order; at least one row."""
         if self._keys is not None:
             return self._keys.assign(rows, kinds)
@@ -174,7 +170,7 @@ class _Router:
         if self._hashes is not None:
             row_buckets = self._hashes.assign(rows)
         elif self.only_bucket is None:
-            row_buckets = assign_buckets(self._context, rows)
+            row_buckets = row_key_extractor.assign_buckets(self._context, rows)
         elif self.index is not None:
             self.index.add(*self.only_bucket, key_hashes(self._context.schema, rows))
         return rows, kinds, row_buckets
@@ -270,7 +266,7 @@ class _TableWrite:
         self,
         rows: pa.RecordBatch,
         kinds: Kinds | None,
-        row_buckets: RowBuckets | None,
+        row_buckets: row_key_extractor.RowBuckets | None,
         only_bucket: tuple[bytes, int] | None,
     ) -> None:
         """Buffer rows whose buckets are known."""
@@ -296,7 +292,7 @@ class _TableWrite:
         if self._buffer.total_bytes >= self._flush_bytes:
             self._flush(self._buffer.take(self.threads.count))
 
-    def _routes_of(self, row_buckets: RowBuckets) -> Routes:
+    def _routes_of(self, row_buckets: row_key_extractor.RowBuckets) -> Routes:
         partitions, partition_ids, buckets = row_buckets
         lowest = min(0, int(buckets.min()))  # rows may be postponed, in bucket -2
         width = int(buckets.max()) - lowest + 1
@@ -311,13 +307,13 @@ class _TableWrite:
         number = self._route_ids.get((partition, bucket))
         if number is not None:
             return number
-        refuse_partition(self.context, partition)
+        row_key_extractor.refuse_partition(self.context, partition)
         state = self.context.states_by_bucket.get((partition, bucket))
         self._routes.append(
             _Route(
                 partition=partition,
                 bucket=bucket,
-                path=bucket_path(self.context, partition, bucket),
+                path=row_key_extractor.bucket_path(self.context, partition, bucket),
                 next_sequence=0 if state is None else state.max_sequence_number + 1,
             )
         )
@@ -409,7 +405,7 @@ class _TableWrite:
                 CommitMessage(
                     partition=route.partition,
                     bucket=route.bucket,
-                    total_buckets=total_buckets(self.context, route.partition),
+                    total_buckets=row_key_extractor.total_buckets(self.context, route.partition),
                     data_increment=increment,
                     keys_known_at=self.context.keys_known_at,
                 )

@@ -38,11 +38,7 @@ from paimon_assets.engine.control.segments import (
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
@@ -75,7 +71,7 @@ class SegmentOutcome:
 
     segments: tuple[seg.Segment | seg.Load, ...]
     """The segments it added, deleted or refreshed."""
-    snapshot: Snapshot | None
+    snapshot: snap.Snapshot | None
     """None if there was nothing to commit."""
     was_already_committed: bool = False
     """An earlier call of this commit user had committed; this one did nothing."""
@@ -163,7 +159,7 @@ class Segments:
         """
         user = commit_user or NewUser("segment-add-")
         base = self.store.snapshots.latest()
-        earlier = self.store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER)
+        earlier = self.store.snapshots.find_commit(user, snap.BATCH_COMMIT_IDENTIFIER)
         if earlier is not None:
             done = tuple(self._finish(user, earlier))
             return SegmentOutcome(segments=done, snapshot=earlier, was_already_committed=True)
@@ -188,7 +184,7 @@ class Segments:
             messages = additions(segments, footers, self.clock)
             paths = seg.paths_of(segments)
 
-            def refuse_shared_files(latest: Snapshot | None) -> None:
+            def refuse_shared_files(latest: snap.Snapshot | None) -> None:
                 if latest != base:
                     refuse_taken(self.store, self.registry.load().segments, paths, user)
 
@@ -444,7 +440,7 @@ class Segments:
         listed = self.registry.update(add)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
-    def _finish(self, user: str, snapshot: Snapshot) -> list[seg.Segment]:
+    def _finish(self, user: str, snapshot: snap.Snapshot) -> list[seg.Segment]:
         """List a command's segments as committed; remove others in progress with their files."""
         own = [item for item in self.registry.load().segments if item.commit_user == user]
         paths = seg.paths_of(own)
@@ -484,15 +480,15 @@ class Segments:
         user: str,
         properties: Mapping[str, str] | None,
         condition: Condition | None = None,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Commit added and removed files; without any, an empty snapshot records the command."""
         ids = sorted(segment.id for segment in segments)
         deletes = any(message.data_increment.deleted_files for message in messages)
         return FileStoreCommit(self.store, clock=self.clock, condition=condition).commit(
             messages,
             commit_user=user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE if deletes else CommitKind.APPEND,
+            commit_identifier=snap.BATCH_COMMIT_IDENTIFIER,
+            kind=snap.CommitKind.OVERWRITE if deletes else snap.CommitKind.APPEND,
             properties={**(properties or {}), seg.SEGMENT_IDS_PROPERTY: ",".join(map(str, ids))},
         )
 

@@ -43,13 +43,7 @@ from paimon_assets.engine.control.maintenance.tag_files import (
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    ColumnStatistics,
-    CommitKind,
-    Snapshot,
-    Statistics,
-)
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
@@ -58,9 +52,9 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 class AnalyzeOutcome:
     """The outcome of an ANALYZE."""
 
-    snapshot: Snapshot | None
+    snapshot: snap.Snapshot | None
     """Names the statistics; None if the table has no snapshot to analyze."""
-    statistics: Statistics | None
+    statistics: snap.Statistics | None
     """None, too, if the snapshot named them before: no row was read."""
 
 
@@ -78,7 +72,9 @@ def analyze(
     Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
     """
     user = commit_user or NewUser()
-    done = store.snapshots.find_commit(user, BATCH_COMMIT_IDENTIFIER, [CommitKind.ANALYZE])
+    done = store.snapshots.find_commit(
+        user, snap.BATCH_COMMIT_IDENTIFIER, [snap.CommitKind.ANALYZE]
+    )
     if done is not None:
         return AnalyzeOutcome(snapshot=done, statistics=None)
     plan = ReadBuilder(store=store).with_columns(columns).plan()
@@ -97,7 +93,7 @@ def analyze(
     fields = plan.context.fields
     answers = (executor or EmbeddedExecutor()).map_tasks(batch)
     summary = join_summaries((load(RowSummary, answer) for _, answer in answers), len(fields))
-    statistics = Statistics(
+    statistics = snap.Statistics(
         snapshot_id=plan.snapshot.id,
         schema_id=store.schema.id,
         merged_record_count=summary.rows,
@@ -108,12 +104,12 @@ def analyze(
         },
     )
     snapshot = FileStoreCommit(store).commit_statistics(
-        statistics, commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER
+        statistics, commit_user=user, commit_identifier=snap.BATCH_COMMIT_IDENTIFIER
     )
     return AnalyzeOutcome(snapshot=snapshot, statistics=statistics)
 
 
-def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str]) -> bool:
+def _is_analyzed(store: FileStore, snapshot: snap.Snapshot, columns: Collection[str]) -> bool:
     """Whether a snapshot names statistics of its rows, with all these columns."""
     if snapshot.statistics is None:
         return False
@@ -126,10 +122,10 @@ def _is_analyzed(store: FileStore, snapshot: Snapshot, columns: Collection[str])
     return is_complete and int(data_version(store, snapshot).partition("-")[0]) <= analyzed_id
 
 
-def _statistics(column_id: int, summary: RowSummary, number: int) -> ColumnStatistics:
+def _statistics(column_id: int, summary: RowSummary, number: int) -> snap.ColumnStatistics:
     column = summary.columns[number]
     is_known = column.distinct_count is not None and column.nulls < summary.rows
-    return ColumnStatistics(
+    return snap.ColumnStatistics(
         column_id=column_id,
         distinct_count=column.distinct_count,
         minimum=None if column.minimum is None else column.minimum[1],

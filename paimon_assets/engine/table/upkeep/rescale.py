@@ -28,13 +28,9 @@ from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.split_generator import skips_level_0
 from paimon_assets.engine.control.write_planning import rewriting_schema
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -47,10 +43,10 @@ def rescale(
     buckets: int | None = None,
     partition: PartitionSpec | None = None,
     commit_user: str | None = None,
-) -> Snapshot | None:
+) -> snap.Snapshot | None:
     """Give partitions another bucket count, in one snapshot (`Table.rescale`)."""
     if commit_user is not None:
-        committed = store.snapshots.find_commit(commit_user, BATCH_COMMIT_IDENTIFIER)
+        committed = store.snapshots.find_commit(commit_user, snap.BATCH_COMMIT_IDENTIFIER)
         if committed is not None:
             return committed
     store = store.current()
@@ -98,8 +94,8 @@ def rescale(
         return FileStoreCommit(store).commit(
             messages,
             commit_user=commit_user or NewUser(),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE,
+            commit_identifier=snap.BATCH_COMMIT_IDENTIFIER,
+            kind=snap.CommitKind.OVERWRITE,
         )
 
 
@@ -112,7 +108,7 @@ def _refused(store: FileStore, reason: str) -> InvalidInputError:
 
 
 def _deletions(
-    store: FileStore, snapshot: Snapshot | None, gone: Sequence[ManifestEntry]
+    store: FileStore, snapshot: snap.Snapshot | None, gone: Sequence[ManifestEntry]
 ) -> list[CommitMessage]:
     """Return messages that delete files and the indexes of their buckets."""
     files: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
