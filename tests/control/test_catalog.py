@@ -63,6 +63,12 @@ def test_every_accepted_name_is_one_directory_below_its_database(database, table
     assert Identifier.parse(str(identifier)) == identifier
 
 
+@pytest.mark.parametrize("name", [["x", "orders"], ("x", "orders"), None, 7])
+def test_what_is_no_text_names_no_table(name):
+    with pytest.raises(InvalidInputError, match=r"names no table; write database\.table"):
+        Identifier.parse(name)
+
+
 def test_a_text_without_a_dot_names_no_table():
     with pytest.raises(InvalidInputError, match=r"database\.table"):
         Identifier.parse("flights")

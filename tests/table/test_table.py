@@ -72,6 +72,14 @@ def test_a_filter_returns_just_the_rows_that_pass(catalog):
     assert rows_of(table, "id", where="dt = 'z'") == []
 
 
+def test_one_column_may_be_named_without_a_list(catalog):
+    table = append_table(catalog)
+    write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
+    assert table.to_arrow("dt").to_pylist() == [{"dt": "a"}]
+    with pytest.raises(NotFoundError, match="Column 'id > 0' does not exist"):
+        table.scan("id > 0").to_arrow()
+
+
 def test_a_point_read_opens_one_file_of_many(catalog):
     table = keyed_table(catalog, buckets=4)
     ids = list(range(1000))

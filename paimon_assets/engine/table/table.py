@@ -111,7 +111,7 @@ class Table:
 
     def scan(
         self,
-        columns: Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         where: Where | None = None,
         *,
         limit: int | None = None,
@@ -130,7 +130,7 @@ class Table:
 
     def to_arrow(
         self,
-        columns: Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         where: Where | None = None,
         *,
         limit: int | None = None,
@@ -140,7 +140,7 @@ class Table:
 
     def to_pandas(
         self,
-        columns: Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         where: Where | None = None,
         *,
         limit: int | None = None,
@@ -150,7 +150,7 @@ class Table:
 
     def to_polars(
         self,
-        columns: Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         where: Where | None = None,
         *,
         limit: int | None = None,
@@ -275,7 +275,7 @@ class Table:
     def analyze(
         self,
         *,
-        columns: Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
         executor: TaskRunner | None = None,
         commit_user: str | None = None,
     ) -> AnalyzeOutcome:

@@ -103,18 +103,18 @@ class Identifier:
         return replace(self, branch=branch)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: object) -> Self:
         """Parse `database.table`; further dots belong to the table's name.
 
         Raises:
-            InvalidInputError: There is no dot, or a part is no legal name.
+            InvalidInputError: It is no text, there is no dot, or a part is no legal name.
 
         >>> Identifier.parse("travel.flights").table
         'flights'
         """
-        database, dot, table = text.partition(".")
+        database, dot, table = text.partition(".") if isinstance(text, str) else ("", "", "")
         if not dot:
-            raise InvalidInputError(f"'{text}' names no table; write database.table.", kind="name")
+            raise InvalidInputError(f"{text!r} names no table; write database.table.", kind="name")
         return cls(database, table)
 
 

@@ -101,9 +101,10 @@ class ReadBuilder(FrameReads):
         options = f", with {shorten(sorted(self.options))}" if self.options else ""
         return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
-    def with_columns(self, columns: Iterable[str] | None) -> "ReadBuilder":
-        """Return only these columns, in this order; None means all of the table."""
-        return replace(self, columns=None if columns is None else tuple(columns))
+    def with_columns(self, columns: str | Iterable[str] | None) -> "ReadBuilder":
+        """Return only these columns, in this order, or the one; None means all of the table."""
+        names = (columns,) if isinstance(columns, str) else columns
+        return replace(self, columns=None if names is None else tuple(names))
 
     def with_filter(self, predicate: Where | None) -> "ReadBuilder":
         """Return only rows for which the predicate is true; several filters are joined by AND.
