@@ -1,7 +1,9 @@
 """Rows merged into tables; and all changes of rows, interleaved with others', against a model."""
 
+import datetime as dt
 import tempfile
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.errors import (
     CommitConflictError,
@@ -146,6 +148,41 @@ def test_sources_that_are_refused(catalog, source, on, kind):
         changing(table).merge(source, on=on)
     assert caught.value.kind == kind
     assert data_files(table) == before
+
+
+@pytest.mark.parametrize(
+    ("column", "stored", "other"),
+    [
+        ("DATE", dt.date(2024, 1, 1), pa.array([dt.datetime(2024, 1, 1, 10)])),
+        ("BOOLEAN", True, pa.array([7])),
+        ("INT", 1, pa.array([dt.date(1970, 1, 2)])),
+        ("BIGINT", 1, pa.array([1], pa.timestamp("us"))),
+        ("TIME(3)", dt.time(0, 0, 1), pa.array([1000], pa.int32())),
+        ("DECIMAL(4, 2)", Decimal("1.26"), pa.array([1.255])),
+        ("TIMESTAMP(3)", dt.datetime(1970, 1, 1), pa.array([0], pa.timestamp("us", "UTC"))),
+    ],
+)
+def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, stored, other):
+    table = catalog.create_table("db.t", Schema.of({"c": column, "v": "INT"}))
+    one, two = (pa.array([v], pa.int32()) for v in (1, 2))
+    types = to_arrow_schema(table.schema.fields).types
+    table.append(pa.table({"c": pa.array([stored], types[0]), "v": one}))
+    with pytest.raises(InvalidInputError) as caught:
+        changing(table).merge(pa.table({"c": other, "v": two}), on=["c"])
+    assert caught.value.kind == "merge-on"
+    assert table.to_arrow()["v"].to_pylist() == [1]
+
+
+def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
+    table = catalog.create_table("db.t", Schema.of({"c": "INT", "d": "DATE", "v": "INT"}))
+    rows = pa.table({"c": [1, 2], "d": pa.array([0, 1], pa.int32()).cast(pa.date32()), "v": [1, 1]})
+    table.append(rows)
+    midnights = rows["d"].cast(pa.timestamp("us"))
+    source = pa.table({"c": [1.0, 3.0], "d": midnights, "v": pa.array([5, 5], pa.int32())})
+    changed = {"v": parse_expression("source.v")}
+    done = changing(table).merge(source, on=["c", "d"], when_matched=changed, inserts=False)
+    assert done.rows_matched == 1
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [1, 5]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("ns")])

@@ -1,6 +1,6 @@
 """MergeOn: the columns in which rows of a table and rows to merge are equal if they match."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -24,6 +24,14 @@ from paimon_assets.engine.spec.types.data_types import (
 
 _ORDERED = CHARACTER_ROOTS | INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.DECIMAL}
 _COMPARED = _ORDERED | BINARY_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.TIME}
+_ALIKE: tuple[tuple[Callable[[Any], bool], ...], ...] = (
+    (pat.is_boolean,),
+    (pat.is_integer, pat.is_floating, pat.is_decimal),
+    (pat.is_string, pat.is_large_string),
+    (pat.is_binary, pat.is_large_binary, pat.is_fixed_size_binary),
+    (pat.is_date, pat.is_timestamp),
+    (pat.is_time,),
+)
 _MOST_LISTED = 1000
 """So many values of a partition column are listed in a predicate; of more, their range."""
 
@@ -81,15 +89,20 @@ class MergeOn:
         plain: Any = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         if pat.is_dictionary(plain.type):
             plain = plain.dictionary_decode()
-        is_text = pat.is_string(plain.type) or pat.is_large_string(plain.type)
-        if is_text != pat.is_string(target) and not pat.is_null(plain.type):
-            raise _refused(
-                self.table, column.name, f"is {column.type}, but {plain.type} in the source"
-            )
+        other = f"is {column.type}, but {plain.type} in the source"
+        if not _is_alike(plain.type, target):
+            raise _refused(self.table, column.name, other)
         try:
-            return plain.cast(target)
+            cast: Any = plain.cast(target)
+            if plain.type == target or pat.is_null(plain.type):
+                return cast
+            # Arrow rounds to decimals, and cuts times off to days.
+            changed = pc.any(pc.not_equal(cast.cast(plain.type), plain)).as_py()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise _refused(self.table, column.name, f"is {column.type}: {error}") from error
+        if changed:
+            raise _refused(self.table, column.name, f"{other}, with values that it does not hold")
+        return cast
 
     def predicate(self, rows: pa.Table) -> pred.Predicate | None:
         """Return a bound predicate that all rows pass which match a source row."""
@@ -132,6 +145,17 @@ class MergeOn:
     def key_types(self) -> list[pa.DataType]:
         empty = [pa.array([], to_arrow_type(column.type)) for column in self.columns]
         return [key.type for key in map(_key, empty)]
+
+
+def _is_alike(source: Any, target: Any) -> bool:
+    """Whether values of two types may be the same; Arrow casts others, too: a date to a number."""
+    if pat.is_null(source):
+        return True
+    zones = {getattr(kind, "tz", None) is None for kind in (source, target)}
+    return len(zones) == 1 and any(
+        all(any(is_member(kind) for is_member in family) for kind in (source, target))
+        for family in _ALIKE
+    )
 
 
 def _key(values: Any) -> Any:
