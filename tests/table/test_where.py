@@ -75,6 +75,16 @@ def test_like_is_for_texts():
         bind(parse_where("a like '1%'"), schema)
 
 
+@pytest.mark.parametrize("literal", ["0.00000000005", "1e30", f"0.{'1' * 38}", f"-{'9' * 28}.5"])
+def test_a_decimal_is_compared_with_one_of_more_digits_on_either_side(new_catalog, literal):
+    table = new_catalog.create_table("db.t", Schema.of({"d": "DECIMAL(38, 10)"}))
+    low, high = Decimal("-1E-10"), Decimal(f"{'9' * 28}.5")
+    table.append(pa.table({"d": pa.array([low, high, None], pa.decimal128(38, 10))}))
+    for op in ("<", ">", "<>", "="):
+        expected = [v for v in (low, high) if CompareOp(op).compare(v, Decimal(literal))]
+        assert table.to_arrow(where=f"d {op} {literal}")["d"].to_pylist() == expected
+
+
 def test_a_time_is_not_cut_to_milliseconds():
     schema = first_table_schema(Schema.of({"t": "TIME(3)"}), time_millis=0)
     with pytest.raises(InvalidInputError, match=r"'00:00:00\.0005' is not a value of that type"):

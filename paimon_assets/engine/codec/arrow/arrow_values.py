@@ -63,10 +63,13 @@ def to_scalar(value: Internal, data_type: types.DataType) -> "pa.Scalar[Any]":
         try:
             return _scalar(value, arrow_type)
         except (pa.ArrowInvalid, OverflowError):
-            wider = {**dict.fromkeys(types.INTEGER_ROOTS, pa.int64()), types.TypeRoot.DECIMAL: None}
-            if data_type.root not in wider:
+            if data_type.root is types.TypeRoot.DECIMAL:
+                own: Any = _scalar(value, None).type
+                # Of both scales and all digits, 38 may be too few.
+                return _scalar(value, pa.decimal256(own.precision, own.scale))
+            if data_type.root not in types.INTEGER_ROOTS:
                 raise
-            return _scalar(value, wider[data_type.root])
+            return _scalar(value, pa.int64())
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(
             f"No Arrow value for {value!r} as {data_type}: {error}", kind="literal"
