@@ -22,6 +22,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.http_servers import counting_proxy
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
@@ -176,6 +177,46 @@ def test_files_of_other_processes_are_seen_at_once(options):
     others.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"333")
     assert ours.read_bytes(f"{path}/b") == b"333"
     assert ours.file_size(f"{path}/b") == 3
+
+
+def test_one_listing_answers_for_directories_side_by_side(options):
+    others = file_io_for(WAREHOUSE, options)
+    with counting_proxy(options) as (proxy, through):
+        ours, table = file_io_for(WAREHOUSE, through), f"{WAREHOUSE}/side"
+        for name in ("bucket-0/x", "schema/s-0", "snapshot/LATEST", "snapshot/s-1"):
+            ours.write_bytes(f"{table}/{name}", name.encode())
+        others.write_bytes(f"{table}/snapshot/LATEST", b"2")
+        others.write_bytes(f"{table}/snapshot/s-2", b"two")
+        others.write_bytes(f"{table}/segments/deep/er", b"two")
+        read = [f"{table}/{name}" for name in ("schema/s-0", "snapshot/LATEST", "snapshot/s-0")]
+        asked = [f"{table}/{name}" for name in ("schema/s-1", "snapshot/s-2", "snapshot/s-3")]
+        lists = [f"{table}/segments", f"{table}/statistics"]
+        with proxy.counting() as counts, ours.ahead(reads=read, files=asked, lists=lists):
+            assert [ours.exists(path) for path in asked] == [False, True, False]
+            assert [ours.read_bytes(path) for path in read[:2]] == [b"schema/s-0", b"2"]
+            with pytest.raises(NotFoundError):
+                ours.read_bytes(read[2])
+            (deep,) = ours.list_directory(lists[0])
+            assert (deep.name, deep.is_directory) == ("deep", True)
+            assert ours.list_directory(lists[1]) == []
+        assert len(counts.requests) == 2  # the listing, and the file that others changed
+        for number in range(101):
+            others.write_bytes(f"{table}/statistics/{number}", b"")
+        for _ in range(2):
+            with ours.ahead(reads=read, files=asked, lists=lists):
+                assert [ours.exists(path) for path in asked] == [False, True, False]
+                assert ours.read_bytes(read[1]) == b"2"
+                assert len(ours.list_directory(lists[1])) == 101
+
+
+def test_a_hint_that_is_not_confirmed_is_taken_back(options):
+    file_io, path = file_io_for(WAREHOUSE, options), f"{WAREHOUSE}/hinted/LATEST"
+    with pytest.raises(InterruptedError), file_io.ahead(hints=[(path, b"1")]):
+        raise InterruptedError
+    assert not file_io.exists(path)
+    with file_io.ahead(hints=[(path, b"2")]):
+        file_io.write_hint(path, b"2")
+    assert file_io.read_bytes(path) == b"2"
 
 
 def _commit_many(path, options, writer):

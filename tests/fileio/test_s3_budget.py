@@ -20,17 +20,17 @@ from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": "DOUBLE"}
 BUDGETS = {
     # operation: (requests, depth with room for a busy machine, MB down)
-    "create table": (9, 9, 0.01),
-    "append, same table": (14, 9, 0.01),
-    "upsert, same table": (15, 10, 0.01),
+    "create table": (6, 5, 0.01),
+    "append, same table": (10, 7, 0.01),
+    "upsert, same table": (10, 7, 0.01),
     "open table": (2, 2, 0.01),
-    "plan": (5, 4, 0.01),
+    "plan": (4, 3, 0.01),
     "one column of eight files": (11, 6, 0.4),
     "all columns of eight files": (7, 6, 3.9),
     "one row": (3, 3, 0.6),
     "merge of three runs": (4, 4, 3.8),
     "merge of three runs, one column": (8, 6, 0.5),
-    "full compaction": (17, 14, 3.9),
+    "full compaction": (14, 12, 3.9),
     "compacted": (2, 2, 2.9),
     "one column, ends unknown": (19, 7, 0.7),
     "merge of three runs, ends unknown": (10, 7, 3.9),

@@ -12,6 +12,7 @@ from paimon_assets.engine.errors import (
     ACCESS_DENIED,
     AlreadyExistsError,
     CommitUnknownError,
+    NotFoundError,
     PaimonError,
     StorageError,
     UnsupportedFeatureError,
@@ -86,6 +87,15 @@ def test_a_commit_whose_hint_is_refused_stands(table, faults, status, after):
     _write(table)
     assert faults.fired
     assert table.new_read_builder().to_arrow().num_rows == 4
+
+
+def test_a_commit_that_is_withdrawn_takes_its_hint_back(table, faults):
+    faults.plan("GET", "*/schema/schema-0", 404)  # the look back: somebody dropped the table
+    with pytest.raises(NotFoundError, match="dropped or renamed meanwhile"):
+        _write(table)
+    assert faults.fired
+    assert _files(table, "snapshot") == ["snapshot-1"]
+    assert table.new_read_builder().to_arrow().num_rows == 2
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ _CODES = {
     KEPT: "AccessDenied",
     ENDED: "ExpiredToken",
     403: "AccessDenied",
+    404: "NoSuchKey",
     409: "ConditionalRequestConflict",
     500: "InternalError",
     503: "ServiceUnavailable",

@@ -137,7 +137,9 @@ class ServedCatalog:
     def list_tables(self, database: str) -> list[str]:
         return sorted(self._tables(database))
 
-    def load_table(self, identifier: Identifier) -> LoadedTable:
+    def load_table(
+        self, identifier: Identifier, *, newest: TableSchema | None = None
+    ) -> LoadedTable:
         with self._lock:
             served = self._served(identifier)
             return LoadedTable(

@@ -50,6 +50,8 @@ class FileStore:
     """`database.table` for messages; the path if empty."""
     environment: CatalogEnvironment | None = field(default=None, repr=False)
     """None if the table's directory is all there is."""
+    stored: Mapping[str, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+    """Branch → its newest schema, as it was just read."""
 
     @classmethod
     def open(
@@ -63,10 +65,10 @@ class FileStore:
         """Open the table in a directory with its newest schema."""
         path = table_path.rstrip("/")
         branch = opt.Options(options or {}).get(opt.BRANCH)
-        schema = SchemaManager(file_io, TablePaths(table=path, branch=branch)).existing(name)
-        if options:
-            schema = schema.with_dynamic_options(options)
-        return cls(file_io=file_io, table_path=path, schema=schema, name=name)
+        stored = SchemaManager(file_io, TablePaths(table=path, branch=branch)).existing(name)
+        schema = stored.with_dynamic_options(options) if options else stored
+        known = {branch: stored}
+        return cls(file_io=file_io, table_path=path, schema=schema, name=name, stored=known)
 
     @classmethod
     def load(
@@ -76,10 +78,11 @@ class FileStore:
         *,
         options: Mapping[str, str] | None = None,
         name: str = "",
+        newest: TableSchema | None = None,
     ) -> Self:
-        """Open a table with its newest schema as its catalog knows it."""
+        """Open a table with its newest schema as its catalog knows it, or as it was just read."""
         at = identifier.at_branch(opt.Options(options or {}).get(opt.BRANCH))
-        loaded = catalog.load_table(at)
+        loaded = catalog.load_table(at, newest=newest)
         environment = None
         if loaded.uuid is not None or loaded.versions is not None:
             environment = CatalogEnvironment(catalog=catalog, identifier=at, loaded=loaded)
@@ -89,6 +92,7 @@ class FileStore:
             schema=loaded.schema.with_dynamic_options(options) if options else loaded.schema,
             name=name or str(identifier),
             environment=environment,
+            stored={at.branch: loaded.schema},
         )
 
     def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
@@ -202,7 +206,8 @@ class FileStore:
     @cached_property
     def schemas(self) -> SchemaManager:
         if self.environment is None:
-            return SchemaManager(self.file_io, self.paths)
+            known = self.stored.get(self.paths.branch)
+            return SchemaManager(self.file_io, self.paths, known=known)
         return CatalogSchemaManager(
             self.environment, self.file_io, self.paths, snapshots=self.snapshots
         )

@@ -58,14 +58,22 @@ class FileIO(Protocol):
         ...
 
     def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
+        self,
+        *,
+        reads: Iterable[str] = (),
+        files: Iterable[str] = (),
+        lists: Iterable[str] = (),
+        folders: Iterable[str] = (),
+        hints: Iterable[tuple[str, bytes]] = (),
     ) -> AbstractContextManager[None]:
-        """Say which files the block will read, and of which it will ask whether they exist.
+        """Say what the block will read, ask for, list and write.
 
-        An object store is asked for all at once, and the block's first `read_bytes` or `exists` of
-        each takes that answer; other storages are asked as the block goes.
+        An object store is asked for all at once, and the block's first `read_bytes`, `exists`,
+        `list_directory` or `is_directory` of each takes that answer. Hints (path, content) go up,
+        too; one that the block does not `write_hint` is deleted at its end. Other storages are
+        asked as the block goes.
         """
-        _ = reads, files
+        _ = reads, files, lists, folders, hints
         return nullcontext()
 
     def at_once(self) -> AbstractContextManager[None]:
@@ -132,6 +140,10 @@ class FileIO(Protocol):
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
         ...
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a directory of this path exists, asked where no file can have the name."""
+        return self.exists(path)
 
     def file_size(self, path: str) -> int:
         """Return the bytes of a file."""

@@ -6,11 +6,11 @@ Messages name paths, never option values, which may be credentials.
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -144,55 +144,89 @@ class ObjectFileIO(FileIO):
     def spec(self) -> FileIOSpec:
         return self._spec
 
+    @contextmanager
     def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
-    ) -> AbstractContextManager[None]:
-        """Ask for the content and the existence of files, all at once."""
+        self,
+        *,
+        reads: Iterable[str] = (),
+        files: Iterable[str] = (),
+        lists: Iterable[str] = (),
+        folders: Iterable[str] = (),
+        hints: Iterable[tuple[str, bytes]] = (),
+    ) -> Iterator[None]:
+        """Ask for all at once; a hint that the block did not write after all is taken back."""
         questions: list[Question] = [(self._read, path) for path in reads]
         questions += [(self._is_file, path) for path in files]
-        return self._together.ahead(questions, self._ask)
+        questions += [(self._list, path.rstrip("/")) for path in lists]
+        questions += [(self._holds, path) for path in folders]
+        written: dict[Question, Future[Any]] = {
+            (self._write, path): send(self._write, path, data) for path, data in hints
+        }
+        with self._together.ahead(questions, self._ask, written):
+            try:
+                yield
+            finally:
+                for _, path in written:
+                    if left := self._together.taken(self._write, path):
+                        wait([left])
+                        with suppress(PaimonError):  # hints may be wrong
+                            self.delete_file(path)
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
-        """Send requests; one listing in place of three or more about a small directory.
+        """Send requests; one listing in place of three or more about small directories.
 
         It says which files there are, and which are still the ones that were read or written here.
+        S3 lists directories side by side, such as those of a table, from the first asked one on.
         """
         sent: dict[Question, Future[Any]] = {}
-        for question in questions:
-            directory = question[1].rpartition("/")[0]
-            group = [each for each in questions if each[1].rpartition("/")[0] == directory]
-            unread = [path for ask, path in group if ask == self._read and path not in self._small]
-            if question in sent:
-                continue
-            if len(group) < _LEAST_LISTED + len(unread) or directory in self._long:
-                sent[question] = send(*question)
-                continue
-            tags = send(self._tags, directory)
-            sent |= {each: send(self._told, tags, *each) for each in group}
-        return sent
+        for is_wide in (True, False) if self._spec.scheme in S3_SCHEMES else (False,):
+            groups: dict[str, list[Question]] = {}
+            for question in questions:
+                if question not in sent and question[0] != self._holds:
+                    directory = self._place(question)
+                    above = directory.rpartition("/")[0] if is_wide else directory
+                    groups.setdefault(above, []).append(question)
+            for above, group in groups.items():
+                first = min(map(self._place, group))
+                is_one = first == max(map(self._place, group))
+                unread = [p for ask, p in group if ask == self._read and p not in self._small]
+                spares = len(group) >= _LEAST_LISTED + len(unread)
+                if spares and is_one != is_wide and above not in self._long:
+                    listed = send(self._listed, above, first)
+                    sent |= {each: send(self._told, listed, *each) for each in group}
+        return sent | {each: send(*each) for each in questions if each not in sent}
 
-    def _tags(self, directory: str) -> dict[str, str] | None:
-        """Return the files of a directory with their tags; None if there are many, or no answer."""
+    def _place(self, question: Question) -> str:
+        """Return the directory that a question is about."""
+        return question[1] if question[0] == self._list else question[1].rpartition("/")[0]
+
+    def _listed(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
+        """Return path → object below a path, from a directory on; None if many, or no answer."""
         page: list[dict[str, Any]] | None = None
         with suppress(Exception):  # what is asked one by one instead tells what is wrong
-            store, key = self._at(directory)
-            page = next(iter(store.list(key, chunk_size=_PAGE)), [])
+            store, key = self._at(above)
+            offset = None if first == above else f"{self._at(first)[1]}/"
+            page = next(iter(store.list(key, offset=offset, chunk_size=_PAGE)), [])
         if page is None or len(page) > _SHORT:
-            self._long.add(directory)
+            self._long.add(above)
             return None
-        return {f"{_root(directory)}/{each['path']}": each["e_tag"] or "" for each in page}
+        return {f"{_root(above)}/{each['path']}": each for each in page}
 
     def _told(
-        self, tags: Future[dict[str, str] | None], ask: Callable[[str], Any], path: str
+        self, listed: Future[dict[str, dict[str, Any]] | None], ask: Callable[[str], Any], path: str
     ) -> Any:
         """Answer a question by a listing, as far as that tells."""
-        names = tags.result()
-        if names is None or (ask == self._read and path in names):
-            tag, data = self._small.get(path, ("", b""))
-            return data if names and tag and names[path] == tag else ask(path)
+        objects = listed.result()
+        if objects is None:
+            return ask(path)
+        if ask == self._list:
+            return _shown(path, objects.values())(path)
         if ask == self._is_file:
-            return path in names
-        raise self._named(path, FileNotFoundError(errno.ENOENT, "it is not listed"))
+            return path in objects
+        if path not in objects:
+            raise self._named(path, FileNotFoundError(errno.ENOENT, "it is not listed"))
+        tag, data = self._small.get(path, ("", b""))
+        return data if tag and objects[path]["e_tag"] == tag else ask(path)
 
     def _keep(self, path: str, tag: str | None, data: bytes) -> None:
         """Remember a small file, to read it once as long as listings show it unchanged."""
@@ -268,7 +302,10 @@ class ObjectFileIO(FileIO):
             result = store.put(key, data, chunk_size=_WHOLE_BYTES)
             self._keep(path, result["e_tag"], data)
 
-    replace = write_hint = write_bytes
+    replace = write_bytes
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        self._together.answer(self._write, path, lambda _: self.write_bytes(path, data))
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file with its whole content, only if there is none of that name.
@@ -317,9 +354,8 @@ class ObjectFileIO(FileIO):
         try:
             # Were the name of the first taken, it would be by its own put, whose answer was lost.
             is_refused = self._refused(store, probe) or self._refused(store, probe)
-        finally:
-            with suppress(Exception):  # an orphan; it harms nobody
-                self.delete_file(f"{_root(path)}/{probe}")
+        finally:  # nobody waits for it: if it stays it is an orphan
+            send(self.delete_file, f"{_root(path)}/{probe}")
         if not is_refused:
             raise UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
@@ -350,6 +386,9 @@ class ObjectFileIO(FileIO):
     def exists(self, path: str) -> bool:
         return self._together.answer(self._is_file, path, self._is_there)
 
+    def is_directory(self, path: str) -> bool:
+        return self._together.answer(self._holds, path, self._holds)
+
     def _is_there(self, path: str) -> bool:
         return self._is_file(path) or self._holds(path)
 
@@ -375,38 +414,22 @@ class ObjectFileIO(FileIO):
             return int(store.head(key)["size"])
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        base = path.rstrip("/")
+        return self._together.answer(self._list, path.rstrip("/"), self._list)
+
+    def _list(self, path: str) -> list[FileStatus]:
         with self._errors(path):
             store, key = self._at(path)
             listed = store.list_with_delimiter(key or None)
-        statuses = [_status(base, each, key) for each in listed["objects"]]
-        statuses += [_directory(f"{base}/{_name(each)}") for each in listed["common_prefixes"]]
-        shown = [each for each in statuses if each.path != base and each.name != _MARKER]
+        statuses = [_status(path, each, key) for each in listed["objects"]]
+        statuses += [_directory(f"{path}/{_name(each)}") for each in listed["common_prefixes"]]
+        shown = [each for each in statuses if each.path != path and each.name != _MARKER]
         return sorted(shown, key=lambda status: status.path)
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
         """List all below a path at once; return what shows its directories."""
-        base = path.rstrip("/")
-        directories: dict[str, dict[str, FileStatus]] = {}
         with self._errors(path):
             store, key = self._at(path)
-            for page in store.list(key, chunk_size=_PAGE):
-                for each in page:
-                    directory, *_ = each["path"].rpartition("/")
-                    status = _status(f"{_root(path)}/{directory}", each, directory)
-                    directories.setdefault(status.path.rpartition("/")[0], {})[status.path] = status
-        for directory in list(directories):
-            child = directory
-            while child.startswith(f"{base}/"):
-                parent = child.rpartition("/")[0]
-                directories.setdefault(parent, {})[child] = _directory(child)
-                child = parent
-
-        def listed(directory: str) -> list[FileStatus]:
-            statuses = directories.get(directory.rstrip("/"), {})
-            return [each for _, each in sorted(statuses.items()) if each.name != _MARKER]
-
-        return listed
+            return _shown(path.rstrip("/"), chain.from_iterable(store.list(key, chunk_size=_PAGE)))
 
     def make_directory(self, path: str) -> None:
         """Make an empty object `.directory` where nothing is: it stands for a directory."""
@@ -543,6 +566,27 @@ def _name(key: str) -> str:
 
 def _directory(path: str) -> FileStatus:
     return FileStatus(path=path, size=0, is_directory=True, modified_ms=0)
+
+
+def _shown(base: str, listed: Iterable[dict[str, Any]]) -> Callable[[str], list[FileStatus]]:
+    """Return what lists the directories below a path, given the objects there."""
+    directories: dict[str, dict[str, FileStatus]] = {}
+    for each in listed:
+        directory, *_ = each["path"].rpartition("/")
+        status = _status(f"{_root(base)}/{directory}", each, directory)
+        directories.setdefault(status.path.rpartition("/")[0], {})[status.path] = status
+    for directory in list(directories):
+        child = directory
+        while child.startswith(f"{base}/"):
+            parent = child.rpartition("/")[0]
+            directories.setdefault(parent, {})[child] = _directory(child)
+            child = parent
+
+    def shown(directory: str) -> list[FileStatus]:
+        statuses = directories.get(directory.rstrip("/"), {})
+        return [each for _, each in sorted(statuses.items()) if each.name != _MARKER]
+
+    return shown
 
 
 def _status(base: str, listed: dict[str, Any], directory: str) -> FileStatus:

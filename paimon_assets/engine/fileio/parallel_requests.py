@@ -7,7 +7,7 @@ per thread, and change no order between a step and the next.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
@@ -30,7 +30,7 @@ def send(ask: Callable[..., T], *arguments: Any) -> Future[T]:
     return _pool(os.getpid()).submit(ask, *arguments)
 
 
-Question = tuple[Callable[[str], Any], str]
+Question = tuple[Callable[..., Any], str]
 """(the request, the path it is about)."""
 Ask = Callable[[list[Question]], dict[Question, Future[Any]]]
 """Sends requests."""
@@ -44,11 +44,16 @@ class Together(local):
     """The requests of one thread that were sent ahead, or are not waited for yet."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[Callable[..., Any], str], Future[Any]] = {}
+        self._answers: dict[Question, Future[Any]] = {}
         self._writes: list[Future[Any]] | None = None
 
     @contextmanager
-    def ahead(self, questions: Iterable[Question], ask: Ask = _each) -> Iterator[None]:
+    def ahead(
+        self,
+        questions: Iterable[Question],
+        ask: Ask = _each,
+        sent: Mapping[Question, Future[Any]] | None = None,
+    ) -> Iterator[None]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
         What an outer block has asked is not asked twice; its other answers wait for its own code.
@@ -58,15 +63,19 @@ class Together(local):
         self._answers = {
             question: fresh[question] if question in fresh else outer.pop(question)
             for question in dict.fromkeys(listed)
-        }
+        } | dict(sent or {})
         try:
             yield
         finally:
             self._answers = outer
 
-    def answer(self, asked: Callable[[str], Any], path: str, ask: Callable[[str], T]) -> T:
+    def taken(self, asked: Callable[..., Any], path: str) -> Future[Any] | None:
+        """Return an early request about a path, once."""
+        return self._answers.pop((asked, path), None)
+
+    def answer(self, asked: Callable[..., Any], path: str, ask: Callable[[str], T]) -> T:
         """Return the result of an early request about a path, or send it now."""
-        sent = self._answers.pop((asked, path), None)
+        sent = self.taken(asked, path)
         answer: T = ask(path) if sent is None else sent.result()
         return answer
 

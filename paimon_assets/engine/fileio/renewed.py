@@ -6,7 +6,7 @@ Credentials that the storage refuses before their end are asked for anew, once a
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Concatenate
+from typing import Any, Concatenate
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
@@ -45,11 +45,9 @@ class RenewedFileIO(DelegatingFileIO):
                 raise
         return make(other, method, *args)
 
-    def ahead(
-        self, *, reads: Iterable[str] = (), files: Iterable[str] = ()
-    ) -> AbstractContextManager[None]:
+    def ahead(self, **asked: Iterable[Any]) -> AbstractContextManager[None]:
         """See `FileIO`; what is opened with other credentials meanwhile asks for itself."""
-        return self._opened(None)[0].ahead(reads=reads, files=files)
+        return self._opened(None)[0].ahead(**asked)
 
     def at_once(self) -> AbstractContextManager[None]:
         """See `FileIO`."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.contract.executor import CountingExecutor
     from paimon_assets.engine.control.catalog.catalog import Catalog
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-    from paimon_assets.engine.spec.schema.schema import Schema
+    from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
     from paimon_assets.engine.table.system.table_health import HealthLimits
@@ -241,9 +241,9 @@ class TableCatalog:
         TableName.refuse_parts(name)
         first = first_table_schema(schema, time_millis=0)
         refuse_unreadable(str(name), first, self._catalog, verb="created")
-        self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
+        made = self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         with after("found or created" if ignore_if_exists else "created", str(name)):
-            return self.get_table(name)
+            return self._open(TableName.parse(name), None, newest=made)
 
     def get_table(
         self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
@@ -352,11 +352,17 @@ class TableCatalog:
         table.append(rows)
         return table
 
-    def _open(self, parts: TableName, options: Mapping[str, str] | None) -> Table:
+    def _open(
+        self,
+        parts: TableName,
+        options: Mapping[str, str] | None,
+        *,
+        newest: TableSchema | None = None,
+    ) -> Table:
         from paimon_assets.engine.control.file_store import FileStore
 
         try:
-            store = FileStore.load(self._catalog, parts.table, options=options)
+            store = FileStore.load(self._catalog, parts.table, options=options, newest=newest)
         except NotFoundError as error:
             if error.kind == "table-not-found":
                 refuse_view(self._catalog, parts.table)

@@ -237,8 +237,12 @@ class Catalog(Protocol):
         """Return the names of a database's tables, sorted."""
         ...
 
-    def load_table(self, identifier: Identifier) -> LoadedTable:
+    def load_table(
+        self, identifier: Identifier, *, newest: TableSchema | None = None
+    ) -> LoadedTable:
         """Return what opens a table, or the branch that the identifier names.
+
+        `newest` is its newest schema, if that was read or made just now.
 
         Raises:
             NotFoundError: No such database (kind `database-not-found`), table (`table-not-found`)

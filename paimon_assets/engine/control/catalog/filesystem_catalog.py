@@ -103,7 +103,7 @@ class FilesystemCatalog:
     ) -> None:
         path = self._database_path(name)
         refuse_location(name, options or {})
-        if self.file_io.exists(path):
+        if self.file_io.is_directory(path):
             if ignore_if_exists:
                 return
             raise AlreadyExistsError(
@@ -276,12 +276,14 @@ class FilesystemCatalog:
         """Return the path of a table's directory, whether the table exists or not."""
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 
-    def load_table(self, identifier: Identifier) -> LoadedTable:
+    def load_table(
+        self, identifier: Identifier, *, newest: TableSchema | None = None
+    ) -> LoadedTable:
         """Return what opens a table, or a branch of it; its directory keeps its versions."""
         path = self.get_table_location(identifier)
         schemas = SchemaManager(self.file_io, TablePaths(table=path, branch=identifier.branch))
-        main = str(identifier.at_branch(MAIN_BRANCH))
-        return LoadedTable(location=path, schema=schemas.existing(main), file_io=self.file_io)
+        schema = newest or schemas.existing(str(identifier.at_branch(MAIN_BRANCH)))
+        return LoadedTable(location=path, schema=schema, file_io=self.file_io)
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         schema = self._schemas(self.get_table_location(identifier)).latest()
@@ -294,9 +296,11 @@ class FilesystemCatalog:
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
         """Create a table; of several processes creating it exactly one succeeds."""
-        self.database_path(identifier.database)
-        schemas = self._schemas(self.get_table_location(identifier))
-        existing = schemas.latest()
+        paths = TablePaths(table=self.get_table_location(identifier))
+        database, schemas = paths.table.rpartition("/")[0], SchemaManager(self.file_io, paths)
+        with self.file_io.ahead(folders=[database], lists=[paths.schema_directory]):
+            self.database_path(identifier.database)
+            existing = schemas.latest()
         if existing is None:
             try:
                 return schemas.create(schema, time_millis=self._clock.now_millis())
@@ -391,7 +395,7 @@ class FilesystemCatalog:
 
     def database_path(self, name: str) -> str:
         path = self._database_path(name)
-        if not self.file_io.exists(path):
+        if not self.file_io.is_directory(path):
             raise NotFoundError(
                 f"Database '{name}' does not exist.",
                 kind="database-not-found",

@@ -336,7 +336,9 @@ class RestCatalog:
         with naming(database=check_name("database", database)):
             return sorted(self._api.listed(("databases", database, kind), into, kind))
 
-    def load_table(self, identifier: Identifier) -> LoadedTable:
+    def load_table(
+        self, identifier: Identifier, *, newest: TableSchema | None = None
+    ) -> LoadedTable:
         """Return what opens a table or a branch. Cost: one request."""
         got = self._got(identifier)
         path = got.path.rstrip("/") or "/"

@@ -227,8 +227,8 @@ class FileStoreCommit:
     def _try_on_newest(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
         try:
             latest = self._store.snapshots.latest()
-            done = self._store.snapshots.find_commit(
-                request.commit_user, request.commit_identifier, [request.kind], latest=latest
+            done = self._store.snapshots.find_commit_up_to(
+                latest, request.commit_user, request.commit_identifier, [request.kind]
             )
             if done is not None:
                 files.clean_all()
@@ -259,10 +259,9 @@ class FileStoreCommit:
             if self._store.managed is not None
             else ()
         )
-        if self._publish(snapshot, latest, statistics, files) and self._looked_back(
-            snapshot, latest, files
+        if self._publish(snapshot, latest, statistics, files) and self._stands(
+            snapshot, latest, request, files
         ):
-            self._report(snapshot, request)
             return snapshot
         files.clean_lost_try()
         return _Lost()
@@ -286,24 +285,31 @@ class FileStoreCommit:
             details={"table": store.label, "column": column.name, "schema_id": schema_id},
         )
 
-    def _looked_back(self, snapshot: Snapshot, base: Snapshot | None, files: CommitFiles) -> bool:
-        """Whether the base of a published snapshot still exists; else the snapshot is withdrawn.
+    def _stands(
+        self, snapshot: Snapshot, base: Snapshot | None, request: CommitRequest, files: CommitFiles
+    ) -> bool:
+        """Report a published snapshot whose base still exists; else withdraw it.
 
-        A catalog that manages the table has checked that when it published.
+        A catalog that manages the table has checked that when it published. An object store is sent
+        the hint beside the look; it is taken back before the snapshot is.
         """
         store = self._store
         if store.managed is not None:
+            self._report(snapshot, request)
             return True
         try:
             read = [store.paths.schema(store.schema.id)]
             read += [] if base is None else [store.paths.snapshot(base.id)]
-            with store.file_io.ahead(reads=read):
+            hint = store.snapshots.latest_hint(snapshot.id)
+            with store.file_io.ahead(reads=read, hints=[hint]):
                 same_table = store.schemas.is_same(store.schema)
                 if same_table and stands_on(store, base):
+                    self._report(snapshot, request)
                     return True
         except StorageError:
             # Only a rollback or a drop of this instant would undo the commit.
             logger.warning("table %s: cannot look back", store.label, exc_info=True)
+            self._report(snapshot, request)
             return True
         try:
             is_there = store.snapshots.is_same(snapshot)

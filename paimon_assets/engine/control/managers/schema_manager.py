@@ -42,12 +42,17 @@ class SchemaManager:
     """Reads and creates schema files; a schema file never changes, so each is read once."""
 
     def __init__(
-        self, file_io: FileIO, paths: TablePaths, *, snapshots: SnapshotManager | None = None
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        *,
+        snapshots: SnapshotManager | None = None,
+        known: TableSchema | None = None,
     ) -> None:
         self._file_io = file_io
         self._paths = paths
         self._snapshots = snapshots or SnapshotManager(file_io, paths)
-        self._schemas: dict[int, TableSchema] = {}
+        self._schemas = {} if known is None else {known.id: known}
 
     def list_ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; none without a table. Cost: one listing."""

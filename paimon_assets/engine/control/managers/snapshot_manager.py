@@ -236,15 +236,22 @@ class SnapshotManager:
         commit_user: str,
         commit_identifier: int,
         kinds: Iterable[CommitKind] = tuple(CommitKind),
-        *,
-        latest: Snapshot | None = None,
     ) -> Snapshot | None:
         """Return the snapshot of one commit of a user, None if it did not happen (or expired).
 
         Cost: every snapshot is read once a process; after that only new ones.
         """
-        newest = latest or self.latest()
-        return self._history.find(newest, commit_user, commit_identifier, frozenset(kinds))
+        return self.find_commit_up_to(self.latest(), commit_user, commit_identifier, kinds)
+
+    def find_commit_up_to(
+        self,
+        latest: Snapshot | None,
+        commit_user: str,
+        commit_identifier: int,
+        kinds: Iterable[CommitKind],
+    ) -> Snapshot | None:
+        """Return the same, given the newest snapshot."""
+        return self._history.find(latest, commit_user, commit_identifier, frozenset(kinds))
 
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete all later snapshots, newest first, and return their ids.
@@ -269,12 +276,15 @@ class SnapshotManager:
         path = f"{self._paths.snapshot_directory}/{EARLIEST}"
         self._file_io.replace(path, str(snapshot_id).encode())
 
+    def latest_hint(self, snapshot_id: int) -> tuple[str, bytes]:
+        """Return the path and the content of the hint to the newest snapshot."""
+        return f"{self._paths.snapshot_directory}/{LATEST}", str(snapshot_id).encode()
+
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write for the next reader where to look first; a catalog needs no hint."""
         if self._newest_of is not None:
             return
-        path = f"{self._paths.snapshot_directory}/{LATEST}"
-        self._file_io.write_hint(path, str(snapshot_id).encode())
+        self._file_io.write_hint(*self.latest_hint(snapshot_id))
         _NEWEST_SEEN[self._key] = snapshot_id
 
     def _list(self) -> list[int]:
