@@ -5,10 +5,13 @@ executor of the catalog resource.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid
@@ -16,9 +19,9 @@ from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, ru
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.words import plain_sample
+from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.words import counted, plain_sample
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 
@@ -42,7 +45,9 @@ class CheckOptions:
     resource_key: str | None = None
     """The catalog's; None is that of the asset."""
     by_partition: bool = False
-    """Whether each partition has a result, of its rows alone; Dagster warns of a preview."""
+    """Whether each partition has a result, of its rows and files alone; Dagster warns of a preview.
+
+    A run of several partitions records a result for each, and one of all."""
 
     def shows_values(self, paimon: PaimonCatalogResource) -> bool:
         """Whether results show some of the rows' values."""
@@ -61,19 +66,33 @@ class CheckRun:
     asset: dg.AssetsDefinition
     instance: dg.DagsterInstance
 
-    def partitions(self) -> RunPartitions | None:
-        """Return the rows of the run's partitions; None for the whole table."""
+    def partitions(self, keys: Sequence[str] = ()) -> RunPartitions | None:
+        """Return the rows of partitions, the run's by default; None for the whole table."""
+        keys = keys or self.partition_keys
         columns = self.asset.get_asset_spec().metadata.get(PARTITION_COLUMNS)
         definition = self.asset.partitions_def
-        if not self.partition_keys or columns is None or definition is None:
+        if not keys or columns is None or definition is None:
             return None
-        return run_partitions(self.partition_keys, definition, columns, self.table.schema)
+        return run_partitions(keys, definition, columns, self.table.schema)
+
+    @property
+    def checked(self) -> RunPartitions | None:
+        """The rows to check: of the run's partitions with `by_partition`; None is the table."""
+        return self.partitions() if self.options.by_partition else None
+
+    @property
+    def where(self) -> Predicate | None:
+        """The condition of the rows to check."""
+        return None if self.checked is None else self.checked.predicate()
+
+    @property
+    def of_what(self) -> str:
+        """How messages name what is checked, ` of partition '…'`; nothing for the table."""
+        return "" if self.checked is None else f" of partition '{self.checked.label}'"
 
     def reader(self) -> ReadBuilder:
-        """Return a read of the rows to check: of the run's partitions with `by_partition`."""
-        read = self.table.new_read_builder()
-        partitions = self.partitions() if self.options.by_partition else None
-        return read if partitions is None else read.with_filter(partitions.predicate())
+        """Return a read of the rows to check."""
+        return self.table.new_read_builder().with_filter(self.where)
 
     @property
     def shows_values(self) -> bool:
@@ -102,8 +121,6 @@ def define_check(
     description: str,
     options: CheckOptions,
     evaluate: Callable[[CheckRun], dg.AssetCheckResult],
-    *,
-    is_of_rows: bool = False,
 ) -> dg.AssetChecksDefinition:
     """Define a check of one table asset by its evaluation function.
 
@@ -113,18 +130,23 @@ def define_check(
         description: What it checks.
         options: Of the check.
         evaluate: Gives the result.
-        is_of_rows: Whether it reads rows by `CheckRun.reader`, so that it can look at a partition.
 
     Raises:
         InvalidInputError: The asset is not of exactly one table; or results are asked for by
-            partition (kind `check-partitions`) where the check is of the whole table, or the asset
-            has no partitions whose rows can be told.
+            partition (kind `check-partitions`), and it has none whose rows can be told.
     """
     identifier = identifier_of_asset(asset)
     resource_key = options.resource_key or resource_key_of(asset)
     partitions_def = asset.partitions_def if options.by_partition else None
-    if options.by_partition:
-        _refuse_by_partition(asset, options.name or name, identifier, is_of_rows=is_of_rows)
+    columns = asset.get_asset_spec().metadata.get(PARTITION_COLUMNS)
+    if options.by_partition and (partitions_def is None or columns is None):
+        raise InvalidInputError(
+            f"The check '{options.name or name}' of {identifier} cannot have a result for each "
+            "partition: the asset has no partitions_def and partition column. Declare both, or "
+            "leave by_partition out.",
+            kind="check-partitions",
+            details={"table": str(identifier)},
+        )
 
     @dg.asset_check(
         asset=asset,
@@ -148,27 +170,58 @@ def define_check(
                 asset=asset,
                 instance=context.instance,
             )
-            return evaluate(run)
+            if len(keys) < 2 or not options.by_partition:
+                return evaluate(run)
+            results = {}
+            for key in keys:
+                results[key] = evaluate(replace(run, partition_keys=(key,)))
+                # Dagster takes it, though its annotation does not say so.
+                event: Any = _evaluation(context, key, results[key], options)
+                run_of.log_event(event)
+            return _result_of_all(run, results)
 
     return check
 
 
-def _refuse_by_partition(
-    asset: dg.AssetsDefinition, check: str, identifier: Identifier, *, is_of_rows: bool
-) -> None:
-    """Refuse results by partition where there can be none."""
-    reason = None
-    if not is_of_rows:
-        reason = "it looks at the table as a whole. Row counts, keys, sequences and pandera's do"
-    elif asset.partitions_def is None or PARTITION_COLUMNS not in asset.get_asset_spec().metadata:
-        reason = "the asset has no partitions_def and partition column. Declare both"
-    if reason is not None:
-        raise InvalidInputError(
-            f"The check '{check}' of {identifier} cannot have a result for each partition: "
-            f"{reason}, or leave by_partition out.",
-            kind="check-partitions",
-            details={"table": str(identifier)},
+def _evaluation(
+    context: dg.AssetCheckExecutionContext,
+    partition: str,
+    result: dg.AssetCheckResult,
+    options: CheckOptions,
+) -> dg.AssetCheckEvaluation:
+    """Return the event of one partition, which Dagster makes itself where a run is of one."""
+    spec = context.check_specs[0]
+    wanted = dg.AssetRecordsFilter(asset_key=spec.asset_key, asset_partitions=[partition])
+    records = context.instance.fetch_materializations(wanted, limit=1).records
+    return dg.AssetCheckEvaluation(
+        asset_key=spec.asset_key,
+        check_name=spec.name,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata=result.metadata,
+        blocking=options.blocking,
+        partition=partition,
+        target_materialization_data=AssetCheckEvaluationTargetMaterializationData(
+            storage_id=records[0].storage_id,
+            run_id=records[0].run_id,
+            timestamp=records[0].timestamp,
         )
+        if records
+        else None,
+    )
+
+
+def _result_of_all(
+    run: CheckRun, results: Mapping[str, dg.AssetCheckResult]
+) -> dg.AssetCheckResult:
+    failed = {key: result.description for key, result in results.items() if not result.passed}
+    key = next(iter(failed), None)
+    text = f"All {len(results):,} partitions pass."
+    if key is not None:
+        text = f"{len(failed):,} of {counted(len(results), 'partition')} fail. {key}: {failed[key]}"
+    metadata = {"paimon/partitions": len(results), "paimon/failed_partitions": len(failed)}
+    return run.result(passed=key is None, description=text, metadata=metadata)
 
 
 def executor_of_check(

@@ -132,6 +132,7 @@ def build_pandera_checks(
         )
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        # Also without `by_partition` it looks at the run's partitions alone.
         read, partitions, where = run.table.new_read_builder(), run.partitions(), "the table"
         if partitions is not None:
             read = read.with_filter(partitions.predicate())
@@ -142,7 +143,7 @@ def build_pandera_checks(
         )
 
     text = f"Checks that the table {satisfies}"
-    return define_check(asset, name, text, options or _NOT_BLOCKING, evaluate, is_of_rows=True)
+    return define_check(asset, name, text, options or _NOT_BLOCKING, evaluate)
 
 
 def _check(schema: PanderaSchema) -> DataFrameSchema:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, to_scalar
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
@@ -47,6 +48,12 @@ class Span:
 
     lower: Internal
     upper: Internal | None = None
+
+    def holds(self, value: Internal) -> bool:
+        """Whether a value is one of them."""
+        lower, upper = _rank(self.lower), None if self.upper is None else _rank(self.upper)
+        found = _rank(value)
+        return found == lower if upper is None else lower <= found < upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +108,16 @@ class RunPartitions:
             joined = pred.all_of([*parts, _condition(self.fields[widest], spans)])
             alternatives += [joined] if joined is not None else []
         return pred.any_of(alternatives)
+
+    def may_hold(self, file: str) -> bool:
+        """Whether a file may hold such rows, by what folders of its path say: `day=2024-01-31/`."""
+        cells = self.cells
+        texts = dict(part.split("=", 1) for part in file.split("/")[:-1] if "=" in part)
+        for number, field in enumerate(self.fields):
+            if field.name in texts:
+                value = to_internal(unescape(texts[field.name]), field.type, field.name)
+                cells = tuple(cell for cell in cells if cell[number].holds(value))
+        return bool(cells)
 
     def sql(self) -> str:
         """Return the same condition as Spark SQL; it is never null."""
@@ -191,6 +208,24 @@ def run_partitions(
     if len(set(cells)) < len(cells):
         _refuse_equal(zip(map(str, keys), cells, strict=True), fields[0])
     return RunPartitions(keys=tuple(map(str, keys)), fields=fields, cells=tuple(cells))
+
+
+def keys_before(definition: dg.PartitionsDefinition[Any], key: str) -> list[str] | None:
+    """Return the keys of time windows before a key's, the newest last; None without windows.
+
+    Other dimensions of a multi-partition key stay.
+    """
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        keys = definition.get_partition_keys()
+        return list(keys[: keys.index(key)]) if key in keys else []
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        parts = definition.get_partition_key_from_str(key).keys_by_dimension
+        for dimension in definition.partitions_defs:
+            before = keys_before(dimension.partitions_def, parts[dimension.name])
+            if before is not None:
+                keys_of = ({**parts, dimension.name: each} for each in before)
+                return [str(dg.MultiPartitionKey(each)) for each in keys_of]
+    return None
 
 
 def refuse_equal_keys(

@@ -12,7 +12,7 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -29,6 +29,7 @@ from paimon_assets.assets.jobs.compaction import levels_table
 from paimon_assets.assets.jobs.compaction_backlog import due_compaction
 from paimon_assets.assets.metadata import (
     CHANGES,
+    PARTITION_ROW_COUNT,
     ROW_COUNT,
     SNAPSHOT_ID,
     Metadata,
@@ -39,7 +40,12 @@ from paimon_assets.assets.metadata import (
     loss_metadata,
     newest_data,
 )
-from paimon_assets.assets.tables.declared_table import comment_differences, schema_differences
+from paimon_assets.assets.partitions import keys_before
+from paimon_assets.assets.tables.declared_table import (
+    column_differences,
+    comment_differences,
+    schema_differences,
+)
 from paimon_assets.engine.contract.executor import CountingExecutor, RepeatedKeys
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
@@ -50,7 +56,7 @@ from paimon_assets.engine.spec.options.all_options import (
     SEQUENCE_FIELD,
     SEQUENCE_PADDING_FIELD,
 )
-from paimon_assets.engine.spec.predicate.predicate import IsNull
+from paimon_assets.engine.spec.predicate.predicate import IsNull, Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
@@ -75,7 +81,8 @@ def build_freshness_check(
     """Check that data was committed not longer ago than this.
 
     It looks at the table, not at Dagster's events: also what others commit makes it fresh, and a
-    run that had nothing to write does not.
+    run that had nothing to write does not. A partition is as old as the snapshot that last changed
+    it; where that has expired, as its newest file, and perhaps older.
 
     Args:
         asset: A table asset.
@@ -87,27 +94,35 @@ def build_freshness_check(
         InvalidInputError: The asset is not of exactly one table.
 
     Cost:
-        Reads the newest snapshots, back to the first that is no compaction.
+        Reads the newest snapshots, back to the first that is no compaction; of a partition the
+        delta manifests back to the last change.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        newest = run.table.latest_snapshot()
-        data = None if newest is None else newest_data(run.table, newest)
-        if data is None:
-            text = "No data was committed yet."
+        newest, where = run.table.latest_snapshot(), run.where
+        data = time_ms = None
+        if newest is not None:
+            state = run.table.state
+            data = state.last_change(newest, where) if where else newest_data(run.table, newest)
+            time_ms = data.time_millis if data else state.newest_file_ms(newest, where)
+        if time_ms is None:
+            text = f"No data{run.of_what} was committed yet."
             return run.result(passed=False, description=text, metadata={})
-        age = dt.timedelta(milliseconds=max(0, clock.now_millis() - data.time_millis))
-        committed = dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
+        age = dt.timedelta(milliseconds=max(0, clock.now_millis() - time_ms))
+        committed = dt.datetime.fromtimestamp(time_ms / 1000, tz=dt.UTC)
         shown = f"{committed:%Y-%m-%d %H:%M:%S} UTC"
         metadata: Metadata = {
             "paimon/age_seconds": age.total_seconds(),
             "paimon/max_age_seconds": max_age.total_seconds(),
             "paimon/committed": dg.MetadataValue.timestamp(committed),
-            "paimon/data_snapshot_id": data.id,
         }
+        what = "A file"
+        if data is not None:
+            metadata["paimon/data_snapshot_id"] = data.id
+            what = f"Snapshot {data.id}"
         return run.result(
             passed=age <= max_age,
-            description=f"Snapshot {data.id} of {shown} is the newest data, {_age_text(age)} old; "
+            description=f"{what} of {shown} is the newest data{run.of_what}, {_age_text(age)} old; "
             f"at most {_age_text(max_age)} are allowed.",
             metadata=metadata,
         )
@@ -135,7 +150,8 @@ def build_small_files_check(
 ) -> dg.AssetChecksDefinition:
     """Check that the files of a table do not ask for a compaction.
 
-    It fails where `build_file_debt_sensor` requests one, and a compaction has something to do.
+    It fails where `build_file_debt_sensor` requests one, and a compaction has something to do; by
+    partition, where the partition's own files ask for one.
 
     Args:
         asset: A table asset.
@@ -151,9 +167,10 @@ def build_small_files_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         snapshot = run.table.latest_snapshot()
-        shape, due = run.table.state.shape(snapshot), due_compaction(debt, run.table, snapshot)
+        shape = run.table.state.shape(snapshot, run.where)
+        due = due_compaction(debt, run.table, snapshot, run.where)
         amplification = f"read amplification {shape.read_amplification:.2f}"
-        text = f"{counted(len(shape.file_sizes), 'file')}, {amplification}."
+        text = f"{counted(len(shape.file_sizes), 'file')}{run.of_what}, {amplification}."
         if due is not None:
             text = (
                 f"{due.reason}; {text} Run compaction_job with the strategy {due.strategy.value};"
@@ -182,7 +199,9 @@ def build_quarantine_check(
 ) -> dg.AssetChecksDefinition:
     """Check that no file of a landing folder was left out because it cannot be read.
 
-    It shows each with the reason. A file leaves quarantine when it is mended, or removed.
+    It shows each with the reason. A file leaves quarantine when it is mended, or removed. By
+    partition it leaves out files in folders of other partitions, such as `day=2024-01-31/`: a file
+    whose path does not say may hold rows of any.
 
     Args:
         asset: From `build_file_ingestion_asset`.
@@ -198,7 +217,12 @@ def build_quarantine_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         landing = compare_landing(run.paimon, run.table, asset.key, source)
-        folder, quarantined = landing.folder, landing.pending.quarantined
+        folder, checked = landing.folder, run.checked
+        quarantined = [
+            each
+            for each in landing.pending.quarantined
+            if checked is None or checked.may_hold(each.file.name)
+        ]
         metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
         text = f"All files of '{folder}' that were looked at could be read."
         if quarantined:
@@ -265,7 +289,7 @@ def build_sequence_check(
         )
 
     text = "Checks that the sequence field decides which row of a key is the last."
-    return define_check(asset, "sequence", text, options, evaluate, is_of_rows=True)
+    return define_check(asset, "sequence", text, options, evaluate)
 
 
 def _null_rows(run: CheckRun, fields: tuple[str, ...]) -> int:
@@ -300,6 +324,9 @@ def build_schema_check(
 ) -> dg.AssetChecksDefinition:
     """Check that the table is what is declared.
 
+    A table has one schema. By partition it looks at the schemas that the partition's files were
+    written with: columns declared since then read as null there, until they are written again.
+
     Args:
         asset: A table asset.
         declared: The schema it declares.
@@ -309,10 +336,12 @@ def build_schema_check(
         InvalidInputError: The asset is not of exactly one table.
 
     Cost:
-        Reads the newest schema file.
+        Reads the newest schema file; of a partition its manifests, and the schemas of its files.
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        if run.where is not None:
+            return _schemas_of_files(run, declared)
         stored = run.table.schema
         differences = [
             *schema_differences(declared, stored),
@@ -337,6 +366,32 @@ def build_schema_check(
     return define_check(asset, "schema", text, options, evaluate)
 
 
+def _schemas_of_files(run: CheckRun, declared: Schema) -> dg.AssetCheckResult:
+    files = Counter(entry.file.schema_id for entry in run.table.state.live_files(where=run.where))
+    stored = {schema.id: schema for schema in run.table.schemas() if schema.id in files}
+    lines = [
+        (number, difference)
+        for number, schema in sorted(stored.items())
+        for difference in column_differences(declared, schema)
+    ]
+    shown = f"The {counted(files.total(), 'file')}{run.of_what}"
+    if not lines:
+        text = f"{shown} have the declared columns."
+        return run.result(passed=True, description=text, metadata={})
+    table = grid(
+        {"schema": number, "files": files[number], "difference": difference}
+        for number, difference in lines
+    )
+    number, first = lines[0]
+    return run.result(
+        passed=False,
+        description=f"{shown} differ from the declaration. Schema {number}, of "
+        f"{counted(files[number], 'file')}: {first}. Materialize the partition again where reads "
+        "must find more than they do.",
+        metadata={"paimon/differences": table},
+    )
+
+
 def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> str:
     listed = changes_to_json(changes)
     counts = Counter(str(each["action"]) for each in listed if isinstance(each, dict))
@@ -352,6 +407,8 @@ def build_overflow_check(
     options: CheckOptions = _OVERFLOW_OPTIONS,
 ) -> dg.AssetChecksDefinition:
     """Check that pending changes would lose no stored value.
+
+    By partition, no value of the files that may hold the partition's rows.
 
     Args:
         asset: A table asset.
@@ -371,7 +428,7 @@ def build_overflow_check(
             changes = reconciling_changes(run.table.schema, pending).changes
         else:
             changes = pending
-        plan = run.table.plan_alter(changes, executor=run.executor())
+        plan = run.table.plan_alter(changes, where=run.where, executor=run.executor())
         text = "; ".join(str(column) for column in plan.columns)
         return run.result(
             passed=not plan.loses,
@@ -391,6 +448,8 @@ def build_source_overflow_check(
 ) -> dg.AssetChecksDefinition:
     """Check, before they are written, that the values of files that wait fit the table.
 
+    By partition it leaves out files in folders of other partitions, as `build_quarantine_check`.
+
     Args:
         asset: A table asset that ingests the files.
         source: Parquet or ORC files; what the asset has ingested already is left out.
@@ -405,7 +464,10 @@ def build_source_overflow_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         landing = compare_landing(run.paimon, run.table, asset.key, source)
-        folder, file_io, new = landing.folder, landing.file_io, landing.pending.new
+        folder, file_io, checked = landing.folder, landing.file_io, run.checked
+        new = [
+            file for file in landing.pending.new if checked is None or checked.may_hold(file.name)
+        ]
         if not new or source.is_text:
             text = "No file waits." if not new else "Texts are parsed when they are written."
             return run.result(passed=True, description=text, metadata={})
@@ -491,7 +553,7 @@ def build_row_count_check(
     text = "Checks that the table has exactly the expected number of rows."
     if expected is None:
         text = f"Checks that the table has {_bounds_text(minimum, maximum)} rows."
-    return define_check(asset, "row_count", text, options, evaluate, is_of_rows=True)
+    return define_check(asset, "row_count", text, options, evaluate)
 
 
 def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
@@ -527,6 +589,10 @@ def build_row_count_anomaly_check(
     less than a hundredth of its rows. With fewer than three changes to compare, it passes and says
     so. Runs that committed nothing do not count.
 
+    By partition, changes are those of the partition. Partitions of time windows, each of which is
+    written about once, are compared with each other instead: the rows of this one, with those of as
+    many windows before it that have some; their spread is not less than a tenth of their median.
+
     Args:
         asset: A table asset.
         runs: How many runs it compares with: those whose materializations have a row count.
@@ -537,7 +603,7 @@ def build_row_count_anomaly_check(
             `check-bounds`).
 
     Cost:
-        One query of the run history; and as `build_row_count_check`.
+        One query of the run history, or a count of each window; and as `build_row_count_check`.
     """
     if runs < _FEWEST_CHANGES:
         raise InvalidInputError(
@@ -546,8 +612,10 @@ def build_row_count_anomaly_check(
         )
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        counting = run.table.new_read_builder().plan_count()
-        rows = counting.count(run.executor(counting.physical_rows))
+        rows = _row_count(run, run.where)
+        windows = _windows_before(run, runs)
+        if windows is not None:
+            return _compare_windows(run, rows, windows)
         before = _counts_before(run, runs + 1)
         changes = [late - early for early, late in pairwise(before)]
         metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
@@ -558,10 +626,7 @@ def build_row_count_anomaly_check(
             )
             return run.result(passed=True, description=text, metadata=metadata)
         change = rows - before[-1]
-        usual = median(changes)
-        distances = median(abs(each - usual) for each in changes) * _TO_DEVIATION
-        spread = max(distances, abs(usual) / 10 or before[-1] / 100)
-        low, high = usual - _DEVIATIONS * spread, usual + _DEVIATIONS * spread
+        low, high = _usual_range(changes, before[-1] / 100)
         return run.result(
             passed=low <= change <= high,
             description=f"{counted(rows, 'row')}, {change:+,} in this run; the last "
@@ -578,15 +643,61 @@ def build_row_count_anomaly_check(
     return define_check(asset, "row_count_anomaly", text, options, evaluate)
 
 
+def _usual_range(numbers: Sequence[int], least_spread: float) -> tuple[float, float]:
+    """Return what the next number is expected to lie between."""
+    usual = median(numbers)
+    distances = median(abs(each - usual) for each in numbers) * _TO_DEVIATION
+    spread = max(distances, abs(usual) / 10 or least_spread)
+    return usual - _DEVIATIONS * spread, usual + _DEVIATIONS * spread
+
+
+def _row_count(run: CheckRun, where: Predicate | None) -> int:
+    counting = run.table.new_read_builder().with_filter(where).plan_count()
+    return counting.count(run.executor(counting.physical_rows))
+
+
+def _windows_before(run: CheckRun, most: int) -> dict[str, int] | None:
+    """Return the rows of windows before the run's, by key; None for other partitions."""
+    if run.checked is None or not run.asset.partitions_def:
+        return None
+    before = keys_before(run.asset.partitions_def, run.partition_keys[0])
+    if before is None:
+        return None
+    counts = {}
+    for key in before[-most:]:
+        partitions = run.partitions([key])
+        counts[key] = 0 if partitions is None else _row_count(run, partitions.predicate())
+    return {key: rows for key, rows in counts.items() if rows}
+
+
+def _compare_windows(run: CheckRun, rows: int, windows: Mapping[str, int]) -> dg.AssetCheckResult:
+    shown, compared = f"{counted(rows, 'row')}{run.of_what}", counted(len(windows), "window")
+    metadata: Metadata = {"paimon/rows": rows, "paimon/windows_compared": len(windows)}
+    if len(windows) < _FEWEST_CHANGES:
+        text = f"{shown}; {compared} before it have rows, and {_FEWEST_CHANGES} are needed."
+        return run.result(passed=True, description=text, metadata=metadata)
+    low, high = _usual_range(list(windows.values()), 0)
+    metadata |= {"paimon/expected_low": round(low, 1), "paimon/expected_high": round(high, 1)}
+    return run.result(
+        passed=low <= rows <= high,
+        description=f"{shown}; the {compared} before it let {low:,.0f} to {high:,.0f} be expected.",
+        metadata=metadata,
+    )
+
+
 def _counts_before(run: CheckRun, runs: int) -> list[int]:
     """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
     newest = run.table.latest_snapshot()
     counts: dict[int, int] = {}
-    events = run.instance.fetch_materializations(run.asset.key, limit=_EVENTS_PER_RUN * runs)
+    wanted, row_count = dg.AssetRecordsFilter(asset_key=run.asset.key), ROW_COUNT
+    if run.checked is not None:
+        wanted = wanted._replace(asset_partitions=run.partition_keys)
+        row_count = PARTITION_ROW_COUNT
+    events = run.instance.fetch_materializations(wanted, limit=_EVENTS_PER_RUN * runs)
     for record in events.records:
         event = record.asset_materialization
         numbers = {} if event is None else event.metadata
-        rows, snapshot = (numbers.get(key) for key in (ROW_COUNT, SNAPSHOT_ID))
+        rows, snapshot = (numbers.get(key) for key in (row_count, SNAPSHOT_ID))
         if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
             counts.setdefault(snapshot.value or 0, rows.value or 0)
     counts.pop(0 if newest is None else newest.id, None)
@@ -637,7 +748,7 @@ def build_unique_key_check(
         return run.result(passed=not keys, description=text, metadata=metadata)
 
     text = "Checks that no two rows have the same key."
-    return define_check(asset, "unique_key", text, options, evaluate, is_of_rows=True)
+    return define_check(asset, "unique_key", text, options, evaluate)
 
 
 def find_duplicates(

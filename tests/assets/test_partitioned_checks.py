@@ -5,27 +5,44 @@ import datetime as dt
 import dagster as dg
 import pandera.pyarrow as pap
 import pyarrow as pa
+import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets.assets import (
     CheckOptions,
+    FileSource,
+    build_file_ingestion_asset,
+    build_freshness_check,
+    build_overflow_check,
     build_pandera_checks,
+    build_quarantine_check,
+    build_row_count_anomaly_check,
     build_row_count_check,
     build_schema_check,
     build_sequence_check,
+    build_small_files_check,
+    build_source_overflow_check,
     build_unique_key_check,
     paimon_asset,
 )
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import add_column, update_column_type
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import lent_instance, run
+from tests.testkit.io_manager_runs import range_tags
 
-# Dagster 1.13 calls partitions of checks a preview.
-pytestmark = pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec")
+pytestmark = [  # Dagster 1.13 calls partitions of checks a preview
+    pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec"),
+    pytest.mark.filterwarnings("ignore:Parameter `backfill_policy` of function `asset`"),
+]
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-04")
 SALES = Schema.of({"day": "DATE", "id": "BIGINT", "amount": "DOUBLE"}, partition_keys=["day"])
 BY_PARTITION = CheckOptions(by_partition=True)
+REGIONS = Schema.of({"region": "STRING", "amount": "DOUBLE"}, partition_keys=["region"])
 AMOUNTS = {"2024-01-01": [1.0, 2.0], "2024-01-02": [-1.0], "2024-01-03": [5.0, 6.0, 7.0]}
 
 
@@ -36,6 +53,13 @@ def sales(context) -> pa.Table:
     ids = [1] * len(amounts) if day == "2024-01-03" else list(range(len(amounts)))
     return pa.table({"day": [dt.date.fromisoformat(day)] * len(amounts), "id": ids,
                      "amount": amounts})  # fmt: skip
+
+
+@paimon_asset(
+    "shop.sales", SALES, key="long_sales", partition_column="day",
+    partitions_def=dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-03-01"),
+)  # fmt: skip
+def long_sales(): ...
 
 
 def results(check, paimon):
@@ -82,10 +106,250 @@ def test_without_it_the_whole_table_is_checked(paimon):
     assert result.get_asset_check_evaluations()[0].metadata["paimon/rows"].value == 6
 
 
-def test_what_looks_at_the_whole_table_is_refused(paimon):
-    with pytest.raises(InvalidInputError, match="looks at the table as a whole") as refusal:
-        build_schema_check(sales, SALES, options=BY_PARTITION)
-    assert refusal.value.kind == "check-partitions"
+HOUR_MS = 3_600_000
+ALL_DAYS = list(AMOUNTS)
+
+
+class ClockAt:
+    """Some hours after now."""
+
+    def __init__(self, hours: float) -> None:
+        self._after_ms = int(hours * HOUR_MS)
+
+    def now_millis(self) -> int:
+        return int(dt.datetime.now(tz=dt.UTC).timestamp() * 1000) + self._after_ms
+
+    def sleep_millis(self, millis: float) -> None:
+        raise AssertionError("nothing waits")
+
+
+@pytest.fixture
+def table(paimon):
+    """The table of `sales`, made without a row."""
+    catalog = paimon.catalog()
+    catalog.create_database("shop")
+    return catalog.create_table("shop.sales", SALES)
+
+
+def rows(day: str, *amounts: float, **more) -> pa.Table:
+    return pa.table(
+        {"day": [dt.date.fromisoformat(day)] * len(amounts), "id": list(range(len(amounts))),
+         "amount": list(amounts), **more}
+    )  # fmt: skip
+
+
+def commit_later(table, frame: pa.Table, *, hours: float) -> None:
+    store, executor = table.new_read_builder().store, EmbeddedExecutor()
+    context = table.new_write_builder().prepare()
+    written = executor.map_rows(context, frame.to_reader())
+    FileStoreCommit(store, clock=ClockAt(hours)).commit(
+        written.messages, commit_user="later", commit_identifier=1
+    )
+
+
+def evaluations(check, paimon, days=ALL_DAYS):
+    """Run a check for each day, without its asset; day → the evaluation."""
+    [asset] = [
+        each for each in (sales, long_sales) if each.key == next(iter(check.check_keys)).asset_key
+    ]
+    told = {}
+    for day in days:
+        result = run(
+            [asset, check], paimon, tags={"dagster/partition": day},
+            selection=dg.AssetSelection.checks(check),
+        )  # fmt: skip
+        [evaluation] = result.get_asset_check_evaluations()
+        assert evaluation.partition == day
+        told[day] = evaluation
+    return told
+
+
+def verdicts(check, paimon, days=ALL_DAYS):
+    return [each.passed for each in evaluations(check, paimon, days).values()]
+
+
+def test_a_partition_is_as_fresh_as_its_last_change(paimon, table):
+    table.append(rows("2024-01-01", 1.0))
+    commit_later(table, rows("2024-01-02", 1.0), hours=9)
+    check = build_freshness_check(
+        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
+    )
+    told = evaluations(check, paimon)
+    assert [each.passed for each in told.values()] == [False, True, False]
+    assert "partition '2024-01-01', 10 hours" in told["2024-01-01"].description
+    assert told["2024-01-01"].metadata["paimon/data_snapshot_id"].value == 1
+    assert told["2024-01-03"].description == "No data of partition '2024-01-03' was committed yet."
+
+
+def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
+    paimon.catalog().create_database("shop")
+    options = {"deletion-vectors.enabled": "true"}
+    schema = Schema.of({"day": "DATE", "id": "BIGINT"}, partition_keys=["day"], options=options)
+    table = paimon.catalog().create_table("shop.sales", schema)
+    for day in ALL_DAYS[:2]:
+        table.append(rows(day, 1.0, 2.0).drop(["amount"]))
+    check = build_freshness_check(sales, dt.timedelta(hours=2), options=BY_PARTITION)
+
+    def snapshots() -> list[int]:
+        told = evaluations(check, paimon, ALL_DAYS[:2])
+        return [each.metadata["paimon/data_snapshot_id"].value for each in told.values()]
+
+    assert snapshots() == [1, 2]
+    table.delete("day = DATE '2024-01-01' AND id = 1")
+    assert snapshots() == [3, 2]
+    table.compact(full=True)
+    assert table.latest_snapshot().id == 4
+    assert snapshots() == [3, 2]
+
+
+def test_a_partition_whose_snapshot_expired_is_as_fresh_as_its_newest_file(paimon, table):
+    for day in ("2024-01-01", "2024-01-02"):
+        table.append(rows(day, 1.0))
+    store = table.new_read_builder().store
+    expire_snapshots(store, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
+    check = build_freshness_check(
+        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
+    )
+    told = evaluations(check, paimon, ALL_DAYS[:1])["2024-01-01"]
+    assert "paimon/data_snapshot_id" not in told.metadata
+    assert told.description.startswith("A file of ")
+    assert not told.passed
+
+
+def test_a_partition_asks_for_a_compaction_by_its_own_files(paimon, table):
+    for _ in range(6):
+        table.append(rows("2024-01-01", 1.0))
+    table.append(rows("2024-01-02", 1.0))
+    told = evaluations(build_small_files_check(sales, options=BY_PARTITION), paimon)
+    assert [each.passed for each in told.values()] == [False, True, True]
+    assert told["2024-01-01"].metadata["paimon/total_files"].value == 6
+    assert told["2024-01-02"].description.startswith("1 file of partition '2024-01-02'")
+
+
+def test_a_partition_has_the_schemas_of_its_files(paimon, table):
+    table.append(rows("2024-01-01", 1.0))
+    table.alter([add_column("note", "STRING")])
+    table = table.refresh()
+    table.append(rows("2024-01-02", 1.0, note=["new"]))
+    declared = Schema.of(
+        {"day": "DATE", "id": "BIGINT", "amount": "DOUBLE", "note": "STRING"},
+        partition_keys=["day"],
+    )
+    told = evaluations(build_schema_check(sales, declared, options=BY_PARTITION), paimon)
+    assert [each.passed for each in told.values()] == [False, True, True]
+    assert "Schema 0, of 1 file: column 'note' STRING is declared but not in the table" in (
+        told["2024-01-01"].description
+    )
+
+
+def test_a_change_may_lose_values_of_one_partition(paimon, table):
+    table.append(rows("2024-01-01", 1.0))
+    table.append(rows("2024-01-02", 1e300))
+    pending = [update_column_type("amount", "FLOAT")]
+    check = build_overflow_check(sales, pending, options=BY_PARTITION)
+    assert verdicts(check, paimon) == [True, False, True]
+
+
+def test_a_window_is_compared_with_those_before_it(paimon, table):
+    days = [f"2024-02-{number:02}" for number in range(1, 7)]
+    counts = [10, 11, 9, 10, 30, 10]
+    for day, count in zip(days, counts, strict=True):
+        table.append(rows(day, *[1.0] * count))
+    check = build_row_count_anomaly_check(long_sales, options=BY_PARTITION)
+    told = evaluations(check, paimon, days)
+    assert [each.passed for each in told.values()] == [True] * 4 + [False, True]
+    assert "2 windows before it have rows, and 3 are needed" in told["2024-02-03"].description
+    assert told["2024-02-05"].description.startswith(
+        "30 rows of partition '2024-02-05'; the 4 windows before it let"
+    )
+
+
+def test_another_partition_is_compared_with_its_own_runs(paimon):
+    amounts = iter([[1.0] * count for count in (10, 20, 30, 40, 90)])
+
+    @paimon_asset(
+        "shop.regions", REGIONS, partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]),
+        partition_column="region",
+    )  # fmt: skip
+    def regions():
+        chosen = next(amounts)
+        return pa.table({"region": ["eu"] * len(chosen), "amount": chosen})
+
+    check = build_row_count_anomaly_check(regions, runs=3, options=BY_PARTITION)
+    with lent_instance() as instance:
+        told = [
+            run([regions, check], paimon, partition_key="eu", instance=instance)
+            .get_asset_check_evaluations()[0]
+            for _ in range(5)
+        ]  # fmt: skip
+    assert [each.passed for each in told] == [True, True, True, True, False]
+    assert told[-1].metadata["paimon/change"].value == 50
+
+
+def test_waiting_files_of_other_partitions_are_left_out(paimon, table, tmp_path):
+    for day, amount in (("2024-01-01", 1.5), ("2024-01-02", 1e300)):
+        folder = tmp_path / "landing" / f"day={day}"
+        folder.mkdir(parents=True)
+        papq.write_table(pa.table({"amount": [amount]}), folder / "a.parquet")
+    table.alter([update_column_type("amount", "FLOAT")])
+    source = FileSource(folder=f"{tmp_path}/landing", format="parquet", pattern="**/*.parquet")
+    check = build_source_overflow_check(sales, source, options=BY_PARTITION)
+    told = evaluations(check, paimon)
+    assert [each.passed for each in told.values()] == [True, False, True]
+    assert told["2024-01-03"].description == "No file waits."
+    papq.write_table(pa.table({"amount": [1e300]}), tmp_path / "landing" / "any.parquet")
+    assert verdicts(check, paimon) == [False] * 3
+
+
+def test_files_in_quarantine_are_told_to_their_partition(paimon, tmp_path):
+    folder = tmp_path / "landing" / "day=2024-01-02"
+    folder.mkdir(parents=True)
+    (folder / "bad.parquet").write_text("no parquet")
+    source = FileSource(
+        folder=f"{tmp_path}/landing",
+        format="parquet",
+        pattern="**/*.parquet",
+        on_bad_file="quarantine",
+    )
+    ingested = build_file_ingestion_asset("shop.sales", SALES, source=source)
+    assert ingested.key == sales.key
+    assert run([ingested], paimon).success
+    assert verdicts(build_quarantine_check(sales, source, options=BY_PARTITION), paimon) == [
+        True, False, True,
+    ]  # fmt: skip
+
+
+def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
+    @paimon_asset(
+        "shop.sales", SALES, partitions_def=DAYS, partition_column="day",
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )  # fmt: skip
+    def all_sales():
+        return pa.concat_tables([rows(day, *amounts) for day, amounts in AMOUNTS.items()])
+
+    options = CheckOptions(by_partition=True, blocking=True)
+    check = build_row_count_check(all_sales, minimum=2, options=options)
+    with lent_instance() as instance:
+        result = run([all_sales, check], paimon, instance=instance, tags=range_tags(*ALL_DAYS[::2]))
+        told = {each.partition: each for each in result.get_asset_check_evaluations()}
+        assert {day: each.passed for day, each in told.items()} == {
+            "2024-01-01": True, "2024-01-02": False, "2024-01-03": True, None: False,
+        }  # fmt: skip
+        assert (
+            told[None].description
+            == "1 of 3 partitions fail. 2024-01-02: 1 row; at least 2 are expected."
+        )
+        assert told["2024-01-01"].target_materialization_data.run_id == result.run_id
+        stored = instance.event_log_storage.get_asset_check_partition_info(
+            [told[None].asset_check_key]
+        )
+        assert {each.partition_key: each.latest_execution_status.value for each in stored} == {
+            "2024-01-01": "SUCCEEDED",
+            "2024-01-02": "FAILED",
+            "2024-01-03": "SUCCEEDED",
+            None: "FAILED",
+        }
+        assert not result.success  # it blocks
 
 
 def test_an_asset_without_partitions_is_refused():
@@ -93,6 +357,7 @@ def test_an_asset_without_partitions_is_refused():
     def plain():
         return None
 
-    for build in (build_unique_key_check, build_sequence_check):
-        with pytest.raises(InvalidInputError, match="no partitions_def and partition column"):
+    for build in (build_unique_key_check, build_sequence_check, build_small_files_check):
+        with pytest.raises(InvalidInputError, match="no partitions_def and partition column") as it:
             build(plain, options=BY_PARTITION)
+        assert it.value.kind == "check-partitions"

@@ -19,6 +19,7 @@ from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import FileDebt
@@ -39,9 +40,11 @@ _UNFINISHED = [
 
 
 def due_compaction(
-    debt: FileDebt, table: Table, snapshot: Snapshot | None
+    debt: FileDebt, table: Table, snapshot: Snapshot | None, where: Predicate | None = None
 ) -> "DueCompaction | None":
     """Return the compaction that is due for the files of a snapshot, None if none is.
+
+    With `where`, for the partitions that may hold rows that pass.
 
     What is due by the table's options is done by a minor compaction; where they ask for
     nothing, by a full one. What neither would change is no debt.
@@ -54,10 +57,11 @@ def due_compaction(
     Cost:
         The manifests; twice or three times where something is due.
     """
-    reasons = debt.reasons(table.state.shape(snapshot))
+    reasons = debt.reasons(table.state.shape(snapshot, where))
     if not reasons:
         return None
-    builder = table.new_compaction_builder()
+    on_partition = only_on(where, table.schema.partition_keys)
+    builder = table.new_compaction_builder().with_filter(on_partition)
     for strategy in (StrategyChoice.minor, StrategyChoice.full):
         plan = builder.with_strategy(strategy.value).plan()
         if plan.units or plan.waiting:

@@ -206,7 +206,7 @@ def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
     Comments may differ, and the table may have options the declaration does not name.
     """
     expected = first_table_schema(declared, time_millis=0)
-    yield from _column_differences(expected.by_name, stored.by_name)
+    yield from column_differences(declared, stored)
     if set(expected.field_names) == set(stored.field_names):
         yield from _differing("column order", expected.field_names, stored.field_names)
     yield from _differing("primary key", expected.primary_keys, stored.primary_keys)
@@ -238,16 +238,16 @@ def _quote(text: str | None) -> str:
     return "none" if text is None else f"'{text}'"
 
 
-def _column_differences(
-    expected: Mapping[str, DataField], stored: Mapping[str, DataField]
-) -> Iterator[str]:
+def column_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
+    """Yield how the names and types of a stored schema's columns differ from declared ones."""
+    expected = first_table_schema(declared, time_millis=0).by_name
     for name, field in expected.items():
-        have = stored.get(name)
+        have = stored.by_name.get(name)
         if have is None:
             yield f"column '{name}' {field.type} is declared but not in the table"
         elif str(have.type) != str(field.type):
             yield f"column '{name}' is declared {field.type} but stored {have.type}"
-    for name, field in stored.items():
+    for name, field in stored.by_name.items():
         if name not in expected:
             yield f"column '{name}' {field.type} is in the table but not declared"
 

@@ -30,6 +30,7 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN, READ_BATCH_SIZE
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss, loss_within
@@ -82,8 +83,13 @@ def overflow_tasks(
     )
 
 
-def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None) -> OverflowPlan:
-    """Judge the live files of a snapshot by their metadata."""
+def plan_overflow(
+    store: FileStore,
+    new: TableSchema,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None = None,
+) -> OverflowPlan:
+    """Judge the live files of a snapshot, or those that may hold some rows, by their metadata."""
     old = store.schemas.schema(new.id - 1)
     before = {column.id: column.type for column in old.fields}
     forbidding = {
@@ -103,7 +109,7 @@ def plan_overflow(store: FileStore, new: TableSchema, snapshot: Snapshot | None)
     if snapshot is None or not plan.columns:
         return plan
     casts_floats = new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
-    for entry in FileStoreScan(store).live_files(snapshot):
+    for entry in FileStoreScan(store).live_files(snapshot, predicate):
         file, path, undecided = entry.file, store.file_path(entry), []
         schema = store.schemas.schema(file.schema_id)
         bounds = value_bounds(schema, file)

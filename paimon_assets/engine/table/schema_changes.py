@@ -43,6 +43,7 @@ from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, Schema
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference, schema_diff
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
@@ -164,9 +165,15 @@ def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
 
 
 def plan_schema_changes(
-    store: FileStore, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
+    store: FileStore,
+    changes: Sequence[SchemaChange],
+    *,
+    where: Predicate | None = None,
+    executor: ExecutorChoice = None,
 ) -> SchemaChangePlan:
     """Return the effect of changes, in the order to apply them; writes nothing.
+
+    With `where`, the effect on files that may hold rows that pass.
 
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
@@ -174,7 +181,8 @@ def plan_schema_changes(
     new = evolved(store, changes)
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
-    known = plan_overflow(store.with_schema(base), new, snapshot)
+    predicate = None if where is None else bind(where, base)
+    known = plan_overflow(store.with_schema(base), new, snapshot, predicate)
     reports: dict[str, ColumnReport] = {}
     for column in known.columns:
         before, name = base.by_id[column.id].type, column.name

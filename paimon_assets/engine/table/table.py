@@ -328,9 +328,15 @@ class Table:
             return Table(self._store.reopened())
 
     def plan_alter(
-        self, changes: Sequence[SchemaChange], *, executor: ExecutorChoice = None
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        where: Predicate | None = None,
+        executor: ExecutorChoice = None,
     ) -> SchemaChangePlan:
         """Return the effect of `alter`, and the stored values it would lose; changes nothing.
+
+        With `where`, only files that may hold rows that pass are judged.
 
         Raises:
             InvalidInputError: A change is refused.
@@ -338,7 +344,7 @@ class Table:
         """
         from paimon_assets.engine.table.schema_changes import plan_schema_changes
 
-        return plan_schema_changes(self._store, changes, executor=executor)
+        return plan_schema_changes(self._store, changes, where=where, executor=executor)
 
     def alter_checked(
         self,

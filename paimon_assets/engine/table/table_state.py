@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+    from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.spec.types.literals import Internal
     from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth, TableShape
@@ -157,12 +158,40 @@ class TableState:
 
         return data_version(self._store, snapshot)
 
-    def live_files(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
-        """Return the live data files of a snapshot; of the newest one for None."""
+    def last_change(self, snapshot: Snapshot, where: Predicate) -> Snapshot | None:
+        """Return the snapshot that last changed rows that may pass, at or before one.
+
+        None if none that is left did.
+
+        Cost:
+            The delta manifests of each snapshot back to it.
+        """
+        from paimon_assets.engine.control.commit.changes import last_change
+
+        return last_change(self._store, snapshot, self._bound(where))
+
+    def newest_file_ms(self, snapshot: Snapshot, where: Predicate | None = None) -> int | None:
+        """Return when the newest live file was made, milliseconds since 1970.
+
+        With `where`, of the files that may hold rows that pass. None if no file says it.
+        """
+        from paimon_assets.engine.table.system.table_health import newest_file_ms
+
+        return newest_file_ms(entry.file for entry in self.live_files(snapshot, where))
+
+    def live_files(
+        self, snapshot: Snapshot | None = None, where: Predicate | None = None
+    ) -> list[ManifestEntry]:
+        """Return the live data files of a snapshot (of the newest).
+
+        With `where`, those that may hold rows that pass.
+        """
         from paimon_assets.engine.control.scan.segment_scan import readable_files
 
         chosen = snapshot or self._store.snapshots.latest()
-        return [] if chosen is None else readable_files(self._store, chosen)
+        if chosen is None:
+            return []
+        return readable_files(self._store, chosen, None if where is None else self._bound(where))
 
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
         """Return the rows of a snapshot before merging, segments of all formats among them."""
@@ -171,11 +200,20 @@ class TableState:
         chosen = snapshot or self._store.snapshots.latest()
         return 0 if chosen is None else physical_rows(self._store, chosen)
 
-    def shape(self, snapshot: Snapshot | None = None) -> TableShape:
-        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone."""
+    def shape(self, snapshot: Snapshot | None = None, where: Predicate | None = None) -> TableShape:
+        """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone.
+
+        With `where`, of the files that may hold rows that pass.
+        """
         from paimon_assets.engine.table.system.table_health import table_shape
 
-        return table_shape(self._store, snapshot or self._store.snapshots.latest())
+        chosen = snapshot or self._store.snapshots.latest()
+        return table_shape(self._store, chosen, None if where is None else self._bound(where))
+
+    def _bound(self, where: Predicate) -> Predicate:
+        from paimon_assets.engine.spec.predicate.predicate import bind
+
+        return bind(where, self._store.schema)
 
     def health(self, limits: HealthLimits | None = None) -> TableHealth:
         """Return how much upkeep the table needs, and why, from metadata alone."""

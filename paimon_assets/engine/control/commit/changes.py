@@ -20,6 +20,7 @@ from paimon_assets.engine.contract.commit_message import (
     DataIncrement,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import shows_rows_later
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -36,6 +37,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
+from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +184,41 @@ def data_version(store: FileStore, snapshot: Snapshot) -> str:
             break
         snapshot = before
     return snapshot.name
+
+
+def last_change(store: FileStore, snapshot: Snapshot, predicate: Predicate) -> Snapshot | None:
+    """Return the snapshot that last changed rows that may pass, at or before one.
+
+    None if none that is left did.
+
+    Cost:
+        The delta manifests of each snapshot back to it.
+    """
+    scan, snapshots = FileStoreScan(store), store.snapshots
+    on_partition = only_on(predicate, store.schema.partition_keys)
+    newest: Snapshot | None = snapshot
+    while newest is not None:
+        number = int(data_version(store, newest).partition("-")[0])
+        newest = newest if number == newest.id else snapshots.snapshot_or_none(number)
+        if newest is None:
+            break
+        before = snapshots.snapshot_or_none(newest.id - 1)
+        if scan.changes(newest, predicate) or any(
+            store.partitions.may_match(on_partition, partition)
+            for partition in _index_changes(store, before, newest)
+        ):
+            return newest
+        newest = before
+    return None
+
+
+def _index_changes(store: FileStore, before: Snapshot | None, after: Snapshot) -> set[bytes]:
+    """Return the partitions whose index files differ: rows are deleted by such files alone."""
+    names = [None if each is None else each.index_manifest for each in (before, after)]
+    if before is None or names[0] == names[1]:
+        return set()
+    older, newer = (set(store.manifests.read_index(name)) if name else set() for name in names)
+    return {entry.partition for entry in older ^ newer}
 
 
 def inherited_properties(

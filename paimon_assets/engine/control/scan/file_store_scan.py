@@ -130,11 +130,30 @@ class FileStoreScan:
     def __init__(self, store: FileStore) -> None:
         self._store = store
 
-    def live_files(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """Return every live file of a snapshot, in manifest order, whatever its features."""
-        manifests = self._store.manifests
-        with without_collector():
-            return live_entries(manifests.read_all(manifests.manifests_of(snapshot)))
+    def live_files(
+        self, snapshot: Snapshot, predicate: pred.Predicate | None = None
+    ) -> list[ManifestEntry]:
+        """Return every live file of a snapshot, in manifest order, whatever its features.
+
+        With a predicate, those that may hold rows that pass.
+        """
+        store = self._store
+        entries = self._filtered_entries(store.manifests.manifests_of(snapshot), predicate)
+        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
+
+    def changes(self, snapshot: Snapshot, predicate: pred.Predicate | None = None) -> bool:
+        """Whether a snapshot added or deleted files that may hold rows that pass."""
+        store = self._store
+        metas = store.manifests.read_list(snapshot.delta_manifest_list)
+        on_partition = pred.only_on(predicate, store.schema.partition_keys)
+        entries = [
+            entry
+            for entry in store.manifests.read_all(metas)
+            if store.partitions.may_match(on_partition, entry.partition)
+        ]
+        return bool(
+            FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
+        )
 
     def needed_files(
         self,

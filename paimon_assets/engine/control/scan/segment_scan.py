@@ -108,9 +108,12 @@ def how_written(store: FileStore, segment: seg.Segment) -> TextOptions:
     return text_options_of(segment.format, segment.reader_options, schema) or TextOptions()
 
 
-def readable_files(store: FileStore, snapshot: Snapshot) -> list[ManifestEntry]:
+def readable_files(
+    store: FileStore, snapshot: Snapshot, predicate: Predicate | None = None
+) -> list[ManifestEntry]:
     """Return all live files a read of a snapshot may open, those of text formats among them."""
-    return [*FileStoreScan(store).live_files(snapshot), *text_entries(store, snapshot, None)]
+    live = FileStoreScan(store).live_files(snapshot, predicate)
+    return [*live, *text_entries(store, snapshot, predicate)]
 
 
 def physical_rows(store: FileStore, snapshot: Snapshot) -> int:

@@ -34,6 +34,7 @@ from paimon_assets.engine.lsm import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.words import counted
 
 
@@ -125,11 +126,16 @@ class TableShape:
         return runs / fewest if fewest else 1.0
 
 
-def table_shape(store: FileStore, snapshot: Snapshot | None) -> TableShape:
-    """Return the shape of a snapshot, empty for None. Cost: its manifests and index manifest."""
-    return shape_of_entries(
-        store, snapshot, () if snapshot is None else FileStoreScan(store).live_files(snapshot)
-    )
+def table_shape(
+    store: FileStore, snapshot: Snapshot | None, predicate: Predicate | None = None
+) -> TableShape:
+    """Return the shape of a snapshot, or of its files that may hold some rows; empty for None.
+
+    Cost: its manifests and index manifest.
+    """
+    if snapshot is None:
+        return shape_of_entries(store, None, ())
+    return shape_of_entries(store, snapshot, FileStoreScan(store).live_files(snapshot, predicate))
 
 
 def shape_of_entries(
@@ -330,11 +336,6 @@ def table_health(
         *([] if not limits.consumer_lag else _lag_load(limits.consumer_lag, lag)),
         *([] if not limits.orphan_bytes else _orphan_load(limits.orphan_bytes, orphan_bytes or 0)),
     ]
-    made = [
-        file.creation_time
-        for file in files
-        if file.file_source is FileOrigin.COMPACT and file.creation_time is not None
-    ]
     in_bucket = Counter((entry.partition, entry.bucket) for entry in entries)
     small = sum(
         entry.file.file_size < shape.target_bytes // 2
@@ -356,7 +357,9 @@ def table_health(
         snapshot_count=count,
         oldest_snapshot_ms=None if oldest is None else oldest.time_millis,
         newest_snapshot_ms=None if snapshot is None else snapshot.time_millis,
-        last_compaction_ms=_epoch_ms(max(made)) if made else None,
+        last_compaction_ms=newest_file_ms(
+            file for file in files if file.file_source is FileOrigin.COMPACT
+        ),
         consumer_count=len(nexts),
         consumer_lag=max(lag, 0),
         orphan_bytes=orphan_bytes,
@@ -379,9 +382,13 @@ def _lag_load(most: int, lag: int) -> Iterable[tuple[float, str]]:
     yield lag / most, f"a consumer is {counted(lag, 'snapshot')} behind"
 
 
-def _epoch_ms(wall_clock_ms: int) -> int:
-    """Return the instant of a local wall clock: files store their creation so, as Java does."""
-    local = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=wall_clock_ms)  # noqa: DTZ001
+def newest_file_ms(files: Iterable[DataFileMeta]) -> int | None:
+    """Return the instant of the newest file, None if none says it."""
+    made = [file.creation_time for file in files if file.creation_time is not None]
+    if not made:
+        return None
+    # Files store a local wall clock, as Java does.
+    local = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=max(made))  # noqa: DTZ001
     return int(local.timestamp() * 1000)
 
 
