@@ -30,6 +30,21 @@ def peer_python() -> Path:
     return python
 
 
+LINEAGE_PINS = ("dagster-openlineage==0.2.1", "openlineage-python==1.54.0")
+"""The emitter of OpenLineage's events, beside the Dagster of this environment."""
+
+
+def lineage_packages() -> Path:
+    """Return the folder of the emitter, with what it needs beside Dagster; fetched if absent."""
+    folder = HOME.joinpath("-".join(("lineage", *LINEAGE_PINS)).replace("==", "-"))
+    if not folder.exists():
+        emitter, library = LINEAGE_PINS
+        for options in (["--no-deps", emitter], [library, "cattrs"]):
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
+            subprocess.run([*command, *options], check=True)
+    return folder
+
+
 REST_SERVER_ARTIFACTS = (
     "org.apache.paimon:paimon-core:1.4.2:jar:tests",
     "com.squareup.okhttp3:mockwebserver:4.9.3",
