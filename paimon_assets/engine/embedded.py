@@ -222,6 +222,20 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+class News:
+    """The log of long work: how far it is after two seconds, then every ten."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._due = _FIRST_SECONDS
+
+    def tell(self, seconds: float, text: str) -> None:
+        """Log a text if news are due so many seconds after the work began."""
+        if seconds >= self._due:
+            self._due = seconds + _SECONDS_BETWEEN
+            self._log(text)
+
+
 def _reported(
     items: Iterator[T],
     log: Callable[[str], None],
@@ -230,19 +244,15 @@ def _reported(
     size: Callable[[T], int],
 ) -> Iterator[T]:
     """Yield items; now and then log how many there were, and how long the rest may take."""
-    began = time.monotonic()
-    due, done = began + _FIRST_SECONDS, 0
+    news, began, done = News(log), time.monotonic(), 0
     for item in items:
         yield item
-        done, now = done + size(item), time.monotonic()
-        if now < due:
-            continue
-        due = now + _SECONDS_BETWEEN
+        done, seconds = done + size(item), time.monotonic() - began
         counted = f"{done:,}" if total is None else f"{done:,} of {total:,}"
         left = ""
         if total is not None and 0 < done < total:
-            left = f", about {(now - began) * (total - done) / done:.0f} s left"
-        log(f"{text.format(counted)}, {now - began:.0f} s{left}.")
+            left = f", about {seconds * (total - done) / done:.0f} s left"
+        news.tell(seconds, f"{text.format(counted)}, {seconds:.0f} s{left}.")
 
 
 def _read_ahead(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 import pyarrow as pa
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -28,14 +28,10 @@ class Metrics:
 
     def __init__(self, catalog: Catalog, health_seconds: float | None) -> None:
         self._registry = CollectorRegistry()
-        labels = ("operation", "status")
-        self._answers = Counter(
-            "paimon_requests", "Answers of the catalog.", labels, registry=self._registry
-        )
         self._seconds = Histogram(
             "paimon_request_seconds",
-            "Time to answer, from the first byte of the head.",
-            labels,
+            "Answers of the catalog, and the time from the first byte of the head to each.",
+            ("operation", "status"),
             registry=self._registry,
             buckets=_SECONDS,
         )
@@ -46,7 +42,6 @@ class Metrics:
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        self._answers.labels(operation, str(status)).inc()
         self._seconds.labels(operation, str(status)).observe(seconds)
 
     def text(self, principal: Principal) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from paimon_assets.assets import CompactionConfig, build_compaction_job, paimon_asset
 from paimon_assets.assets.jobs.compaction import OTHERS_POOL
+from paimon_assets.engine import embedded
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -293,7 +294,9 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     assert before["read amplification"] == 6
 
 
-def test_progress_is_told(paimon, instance, table):
+def test_progress_is_told(paimon, instance, table, monkeypatch):
+    monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
     result = compact(paimon, instance, strategy="full", parallelism=1)
     said = "\n".join(entry.user_message for entry in instance.all_logs(result.run_id))
     assert "1 of 2 tasks" in said

@@ -293,7 +293,7 @@ def test_health_and_counts(client):
     assert client.get("/healthz").json == {"status": "ok"}
     client.get("databases")
     text = client.get("/metrics").body.decode()
-    assert 'paimon_requests_total{operation="listDatabases",status="200"}' in text
+    assert 'paimon_request_seconds_count{operation="listDatabases",status="200"}' in text
 
 
 def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog, name):

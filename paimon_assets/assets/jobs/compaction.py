@@ -15,7 +15,7 @@ nothing to do, is an observation.
 import base64
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
@@ -37,6 +37,7 @@ from paimon_assets.assets.translator import (
     PaimonTranslator,
 )
 from paimon_assets.engine.control.compact import CompactionPlan, PlannedUnit
+from paimon_assets.engine.embedded import News
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
@@ -201,7 +202,6 @@ OTHERS_POOL = "paimon/compaction"
 """Pool of tables that are no asset here: one such step at a time, if the pool has a limit."""
 
 _CHOOSE, _OTHERS = "choose_tables", "other_tables"
-_SECONDS_BETWEEN_NEWS = 5.0
 
 
 class StrategyChoice(Enum):
@@ -492,7 +492,11 @@ def _compact(
         return
     started = time.monotonic()
     executor = paimon.new_executor(reports=False)  # a compaction reports by itself
-    outcome = builder.run(executor, on_progress=_progress_log(context, table.name))
+    news = News(context.log.info)
+    outcome = builder.run(
+        executor,
+        on_progress=lambda now: news.tell(now.seconds, f"Table {table.name}: {progress_text(now)}"),
+    )
     seconds = time.monotonic() - started
     if outcome.snapshot is None:
         reporter.report(context, target, outcome_text(outcome), {})
@@ -520,22 +524,6 @@ def _builder(
         .with_commit_user(f"dagster:{context.run.run_id}:{step}:{table.name}")
         .with_properties(properties)
     )
-
-
-def _progress_log(
-    context: dg.OpExecutionContext, table: str
-) -> Callable[[CompactionProgress], None]:
-    """Return a callback that logs progress: the first task, the last, and some between."""
-    last = -_SECONDS_BETWEEN_NEWS
-
-    def log_progress(progress: CompactionProgress) -> None:
-        nonlocal last
-        is_last = progress.tasks_done == progress.tasks
-        if is_last or progress.seconds - last >= _SECONDS_BETWEEN_NEWS:
-            last = progress.seconds
-            context.log.info("Table %s: %s", table, progress_text(progress))
-
-    return log_progress
 
 
 _KILO, _MEGA = 1024, 1024 * 1024

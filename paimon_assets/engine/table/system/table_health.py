@@ -315,7 +315,9 @@ def table_health(
     """Return the health of a table's newest snapshot.
 
     Cost:
-        The manifests of the newest snapshot, the oldest snapshot, one listing of consumers.
+        The manifests of the newest snapshot, the oldest snapshot, one listing of consumers. With a
+        limit of orphan bytes also a listing of every folder of the table, and the manifests of all
+        its snapshots, changelogs, tags and branches: as a dry run of the cleaning.
     """
     limits, now_ms = limits or HealthLimits(), (clock or SystemClock()).now_millis()
     snapshot = store.snapshots.latest()
