@@ -16,6 +16,4 @@ class Peer(pypaimon_peer.Peer):
     """As `pypaimon_peer.Peer`; the tables it makes ask for the native core."""
 
     more_options: ClassVar[dict[str, str]] = dict.fromkeys(SWITCHES, "true")
-
-    def version(self) -> str:
-        return f"{super().version()}, native switches on"
+    switches: ClassVar[str] = "on"

@@ -14,13 +14,14 @@ class Peer:
 
     more_options: ClassVar[dict[str, str]] = {}
     """Options of all tables that it makes."""
+    switches: ClassVar[str] = "off"
 
     def __init__(self, warehouse: str) -> None:
         Path(warehouse).mkdir(parents=True, exist_ok=True)
         self._catalog = CatalogFactory.create({"warehouse": f"file://{warehouse}"})
 
     def version(self) -> str:
-        return f"pypaimon {version('pypaimon')}"
+        return f"pypaimon {version('pypaimon')}, native switches {self.switches}"
 
     def create_table(
         self,
