@@ -6,7 +6,6 @@ from functools import partial
 from http import HTTPStatus
 
 from paimon_assets.engine.errors import PaimonError, StorageError
-from paimon_assets.server.operations import databases as d
 from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import tables as t
 from paimon_assets.server.operations import versions as v
@@ -112,12 +111,12 @@ _get, _ask = partial(Route, "GET"), partial(Route, "POST")
 _post, _delete = partial(Route, "POST", changes=True), partial(Route, "DELETE", changes=True)
 
 OPERATIONS = (
-    _get("/v1/config", "getConfig", d.get_config),
-    _get("databases", "listDatabases", d.list_databases),
-    _post("databases", "createDatabase", d.create_database),
-    _get(_DATABASE, "getDatabase", d.get_database),
-    _post(_DATABASE, "alterDatabase", d.alter_database),
-    _delete(_DATABASE, "dropDatabase", d.drop_database),
+    _get("/v1/config", "getConfig", i.get_config),
+    _get("databases", "listDatabases", i.list_databases),
+    _post("databases", "createDatabase", i.create_database),
+    _get(_DATABASE, "getDatabase", i.get_database),
+    _post(_DATABASE, "alterDatabase", i.alter_database),
+    _delete(_DATABASE, "dropDatabase", i.drop_database),
     _get(f"{_DATABASE}/tables", "listTables", t.list_tables),
     _post(f"{_DATABASE}/tables", "createTable", t.create_table),
     _get(f"{_DATABASE}/table-details", "listTableDetails", t.list_table_details),

@@ -27,8 +27,13 @@ from paimon_assets.engine.control.rest.auth import (
     SignedRequest,
     auth_of,
 )
-from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, Request, checked_uri
-from paimon_assets.engine.control.rest.rest_api import RestApi
+from paimon_assets.engine.control.rest.http_client import (
+    HttpClient,
+    Pace,
+    Request,
+    RestApi,
+    checked_uri,
+)
 from paimon_assets.engine.errors import (
     ACCESS_DENIED,
     AccessDeniedError,

@@ -28,8 +28,7 @@ from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.documents import CreateDatabaseRequest, CreateTableRequest
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.rest.auth import BearerAuth
-from paimon_assets.engine.control.rest.http_client import HttpClient
-from paimon_assets.engine.control.rest.rest_api import RestApi
+from paimon_assets.engine.control.rest.http_client import HttpClient, RestApi
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.interop.environment import ROOT, java_rest_server
 from tests.testkit.oracle import Oracle

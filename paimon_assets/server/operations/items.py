@@ -1,20 +1,22 @@
-"""Views and functions, and the parts that they share with tables: names, listed by grants.
+"""Databases, views and functions, and the parts that tables share: names, listed by grants.
 
 Functions are stored and listed as they are; this server runs none.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
+from paimon_assets.engine.control.catalog.filesystem_catalog import refuse_location
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
+from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import Answer, Request, bad_request, prefix_of
+from paimon_assets.server.request import PREFIX, Answer, Request, bad_request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
 
 T = TypeVar("T")
@@ -136,6 +138,75 @@ def named(request: Request, noun: str, action: Action) -> Identifier:
     name = Identifier(request.names["database"], request.names[noun])
     request.require(action, name.database, name.table, noun=noun.upper())
     return name
+
+
+def get_config(service: Service, _: Request) -> Answer:
+    """Answer the settings that clients ask for first."""
+    overrides = {"prefix": PREFIX, DROPS_EMPTY: "true"}
+    defaults = dict(service.client_options)
+    if service.data_tokens is not None:
+        defaults[DATA_TOKEN_ENABLED.key] = "true"
+    return documents.ConfigResponse(defaults=defaults, overrides=overrides).to_json()
+
+
+def list_databases(service: Service, request: Request) -> Answer:
+    """List the databases the principal may list."""
+    page = request.page("databaseNamePattern")
+    seen = (name for name in service.catalog.list_databases() if request.principal.sees(name))
+    names, token = page.of(seen)
+    return documents.ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
+
+
+def create_database(service: Service, request: Request) -> Answer:
+    """Create a database, with its properties."""
+    body = request.read(documents.CreateDatabaseRequest)
+    name = check_database_name(body.name)
+    request.noted["database"] = name
+    request.require(Action.CREATE, name)
+    refuse_location(name, body.options)
+    existed = name in service.catalog.list_databases()
+    if not existed:
+        service.catalog.create_database(name, ignore_if_exists=True)
+    by = request.principal.name
+    service.catalog.describe_database(name, body.options, existed=existed, by=by)
+    return None
+
+
+def get_database(service: Service, request: Request) -> Answer:
+    """Answer a database; properties and owner only to principals with more than `list`."""
+    name = check_database_name(request.names["database"])
+    if not request.principal.sees(name):
+        request.require(Action.DESCRIBE, name)
+    database = service.catalog.get_database(name)
+    if not request.principal.may(Action.DESCRIBE, name):
+        database = replace(database, options={}, owner="", created_by="", updated_by="")
+    return database.to_json()
+
+
+def alter_database(service: Service, request: Request) -> Answer:
+    name = check_database_name(request.names["database"])
+    request.require(Action.ALTER, name)
+    body = request.read(documents.AlterDatabaseRequest)
+    return service.catalog.alter_database(
+        name, removals=body.removals, updates=body.updates, by=request.principal.name
+    ).to_json()
+
+
+def drop_database(service: Service, request: Request) -> Answer:
+    """Drop a database with all it holds, or with `cascade=false` only an empty one.
+
+    Java's clients do not send it: they have looked for tables themselves, unless all may go.
+    """
+    name = check_database_name(request.names["database"])
+    request.require(Action.DROP, name)
+    for table in service.table_names(name):
+        request.require(Action.DROP, name, table)
+    for view in service.views.all(name):
+        request.require(Action.DROP, name, view, noun="VIEW")
+    for function in service.functions.all(name):
+        request.require(Action.DROP, name, function, noun="FUNCTION")
+    service.catalog.drop_database(name, cascade=request.query.get("cascade") != "false")
+    return None
 
 
 def create_view(service: Service, request: Request) -> Answer:

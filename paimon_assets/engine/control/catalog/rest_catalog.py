@@ -21,8 +21,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.control.rest.auth import auth_of
-from paimon_assets.engine.control.rest.http_client import HttpClient, Pace
-from paimon_assets.engine.control.rest.rest_api import RestApi
+from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, RestApi
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
     CommitConflictError,

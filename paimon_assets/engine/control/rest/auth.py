@@ -17,11 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import format_datetime
 from pathlib import Path
-from urllib.parse import unquote_plus
+from urllib.parse import quote_plus, unquote_plus
 from uuid import uuid4
 
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.control.rest.encoding import form_encoded
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options import catalog_options
 from paimon_assets.engine.spec.options.all_options import Options
@@ -355,3 +354,8 @@ def _token_of_role(options: Options, fetch: Fetch) -> DlfToken:
             "The machine has no role to get a DLF token from.", kind="dlf-token"
         )
     return token_from_json(fetch(f"{url.rstrip('/')}/{role}"), "The machine's role")
+
+
+def form_encoded(text: str) -> str:
+    """Return a text as Java's `URLEncoder` writes it."""
+    return quote_plus(text, safe="*").replace("~", "%7E")

@@ -1,4 +1,4 @@
-"""HttpClient: one request: signed, sent, sent again where that is safe, its answer read.
+"""HttpClient: one request: signed, sent, sent again where that is safe, its answer read; RestApi.
 
     busy (429), unavailable (503)     any is sent again, after Retry-After, or 1, 2, 4 … seconds
     connection lost, answer cut       what only reads or deletes is sent again
@@ -10,27 +10,29 @@ deletion that is sent again and finds nothing has done its work.
 Of a change, an answer that a server gives before it begins (400, 401, 403, 404, 409, 429, 501) is
 definite: nothing was changed. One from its midst (500 and other), or a broken one, leaves it open:
 unknown, too. A lost race is no error; the document says so.
+
+RestApi: requests by the parts of a path below the catalog's prefix, which are the caller's names.
+Lists are asked for page by page. Names are encoded as Java's client does.
 Source: `org.apache.paimon.rest.HttpClient`, `ExponentialHttpRequestRetryStrategy`,
-`DefaultErrorHandler`.
+`DefaultErrorHandler`, `RESTApi`, `ResourcePaths`, `RESTUtil`.
 """
 
 import datetime as dt
 import logging
 import os
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Self, TypeVar, cast
+from urllib.parse import quote, urlsplit
 
-from paimon_assets.engine.codec.rest.documents import ErrorResponse
+from paimon_assets.engine.codec.rest.documents import ConfigResponse, ErrorResponse, Page
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.rest.auth import Auth, SignedRequest
-from paimon_assets.engine.control.rest.encoding import query_text
+from paimon_assets.engine.control.rest.auth import Auth, SignedRequest, form_encoded
 from paimon_assets.engine.errors import (
     HIDDEN,
     AccessDeniedError,
@@ -395,3 +397,86 @@ def _judge(requests: Any, error: Exception) -> Exception:
     if isinstance(error, kinds.ChunkedEncodingError | kinds.ContentDecodingError):
         return _LostError("the answer was cut", may_repeat=True)
     return _NotSentError(f"the request cannot be sent ({name})")
+
+
+_DOTS = frozenset({"", ".", ".."})
+
+
+def path_of(*parts: str) -> str:
+    """Return a path of encoded names, beginning with a slash.
+
+    >>> path_of("v1", "databases", "a b*~$/%")
+    '/v1/databases/a+b*%7E%24%2F%25'
+    """
+    for part in parts:
+        if part in _DOTS:
+            raise InvalidInputError(f"{part!r} is no name in a catalog.", kind="name")
+    return "".join(f"/{form_encoded(part)}" for part in parts)
+
+
+def query_text(query: Mapping[str, str]) -> str:
+    """Return a query with its question mark, an empty text if there is nothing to ask.
+
+    >>> query_text({"tableNamePattern": "a b%", "pageToken": ""})
+    '?tableNamePattern=a%20b%25&pageToken='
+    """
+    pairs = [f"{quote(key, safe='')}={quote(value, safe='')}" for key, value in query.items()]
+    return f"?{'&'.join(pairs)}" if pairs else ""
+
+
+_TOKEN = "pageToken"  # noqa: S105  # because it is a query's name
+
+
+class RestApi:
+    def __init__(self, client: HttpClient, prefix: str = "") -> None:
+        self._client = client
+        self._root = ("v1", *(part for part in prefix.split("/") if part))
+
+    def config(self, warehouse: str) -> ConfigResponse:
+        query = {"warehouse": warehouse} if warehouse else {}
+        request = Request(method="GET", path="/v1/config", query=query)
+        return self._client.ask(request, ConfigResponse)
+
+    def _path(self, parts: Sequence[str]) -> str:
+        return path_of(*self._root, *parts)
+
+    def get(self, parts: Sequence[str], into: type[S], query: Mapping[str, str] | None = None) -> S:
+        request = Request(method="GET", path=self._path(parts), query=query or {})
+        return self._client.ask(request, into)
+
+    def delete(self, parts: Sequence[str], query: Mapping[str, str] | None = None) -> None:
+        path = self._path(parts)
+        request = Request(method="DELETE", path=path, query=query or {}, is_change=True)
+        self._client.ask(request, Nothing)
+
+    def post(
+        self,
+        parts: Sequence[str],
+        body: Structure,
+        into: type[S] | None = None,
+        *,
+        is_change: bool = True,
+    ) -> S:
+        """Send a body to a path, and return the answer."""
+        request = Request(
+            method="POST", path=self._path(parts), body=body.to_bytes(), is_change=is_change
+        )
+        return self._client.ask(request, cast("type[S]", into or Nothing))
+
+    def listed(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
+        """Return the members of all pages of a list."""
+        asked: dict[str, str] = {}
+        seen: set[str] = set()
+        found: list[Any] = []
+        while True:
+            page: Any = self.get(parts, into, asked)
+            found += getattr(page, member)
+            token = page.next_page_token
+            if not token:
+                return found
+            if token in seen:
+                raise StorageError(
+                    f"The REST catalog lists {'/'.join(parts)} in a circle.", kind="server-failed"
+                )
+            seen.add(token)
+            asked[_TOKEN] = token
