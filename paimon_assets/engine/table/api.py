@@ -37,12 +37,11 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import Views, refuse_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
     from paimon_assets.engine.contract.executor import CountingExecutor
-    from paimon_assets.engine.control.catalog.catalog import Catalog
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
     from paimon_assets.engine.table.sql.query import Source, SqlQuery

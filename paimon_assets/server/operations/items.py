@@ -157,7 +157,7 @@ def list_databases(service: Service, request: Request) -> Answer:
     return documents.ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
 
 
-def create_database(service: Service, request: Request) -> Answer:
+def create_database(service: Service, request: Request) -> None:
     """Create a database, with its properties."""
     body = request.read(documents.CreateDatabaseRequest)
     name = check_database_name(body.name)
@@ -169,7 +169,6 @@ def create_database(service: Service, request: Request) -> Answer:
         service.catalog.create_database(name, ignore_if_exists=True)
     by = request.principal.name
     service.catalog.describe_database(name, body.options, existed=existed, by=by)
-    return None
 
 
 def get_database(service: Service, request: Request) -> Answer:
@@ -192,7 +191,7 @@ def alter_database(service: Service, request: Request) -> Answer:
     ).to_json()
 
 
-def drop_database(service: Service, request: Request) -> Answer:
+def drop_database(service: Service, request: Request) -> None:
     """Drop a database with all it holds, or with `cascade=false` only an empty one.
 
     Java's clients do not send it: they have looked for tables themselves, unless all may go.
@@ -206,35 +205,31 @@ def drop_database(service: Service, request: Request) -> Answer:
     for function in service.functions.all(name):
         request.require(Action.DROP, name, function, noun="FUNCTION")
     service.catalog.drop_database(name, cascade=request.query.get("cascade") != "false")
-    return None
 
 
-def create_view(service: Service, request: Request) -> Answer:
+def create_view(service: Service, request: Request) -> None:
     body = request.read(documents.CreateViewRequest)
     name = new_name(request, body.identifier, "view")
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
     _refuse_tables(service, name)
     service.views.create(name, body.schema, by=request.principal.name)
-    return None
 
 
 def get_view(service: Service, request: Request) -> Answer:
     return service.views.get(named(request, "view", Action.DESCRIBE)).to_json()
 
 
-def alter_view(service: Service, request: Request) -> Answer:
+def alter_view(service: Service, request: Request) -> None:
     name = named(request, "view", Action.ALTER)
     changes = request.read(documents.AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
-    return None
 
 
-def drop_view(service: Service, request: Request) -> Answer:
+def drop_view(service: Service, request: Request) -> None:
     service.views.drop(named(request, "view", Action.DROP))
-    return None
 
 
-def rename_view(service: Service, request: Request) -> Answer:
+def rename_view(service: Service, request: Request) -> None:
     body = request.read(documents.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(check_database_name(body.destination.database), body.destination.object)
@@ -243,7 +238,6 @@ def rename_view(service: Service, request: Request) -> Answer:
     request.require_rename(source, target, noun="VIEW")
     _refuse_tables(service, target)
     service.views.rename(source, target)
-    return None
 
 
 def _refuse_tables(service: Service, name: Identifier) -> None:
@@ -253,7 +247,7 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
         )
 
 
-def create_function(service: Service, request: Request) -> Answer:
+def create_function(service: Service, request: Request) -> None:
     """Store a function."""
     body = request.read(documents.CreateFunctionRequest)
     name = Identifier(check_database_name(request.names["database"]), body.name)
@@ -262,7 +256,6 @@ def create_function(service: Service, request: Request) -> Answer:
     request.noted["function"] = name.table
     request.require(Action.CREATE, name.database, name.table, noun="FUNCTION")
     service.functions.create(name, body.to_json(), by=request.principal.name)
-    return None
 
 
 def get_function(service: Service, request: Request) -> Answer:
@@ -270,7 +263,7 @@ def get_function(service: Service, request: Request) -> Answer:
     return service.catalog.get_function(name).to_json()
 
 
-def alter_function(service: Service, request: Request) -> Answer:
+def alter_function(service: Service, request: Request) -> None:
     name = named(request, "function", Action.ALTER)
     changes = request.read(documents.AlterFunctionRequest).changes
 
@@ -280,12 +273,10 @@ def alter_function(service: Service, request: Request) -> Answer:
         return members
 
     service.functions.alter(name, altered, by=request.principal.name)
-    return None
 
 
-def drop_function(service: Service, request: Request) -> Answer:
+def drop_function(service: Service, request: Request) -> None:
     service.functions.drop(named(request, "function", Action.DROP))
-    return None
 
 
 def _changed(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, Json]:

@@ -75,7 +75,7 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
     return documents.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
 
 
-def create_table(service: Service, request: Request) -> Answer:
+def create_table(service: Service, request: Request) -> None:
     body = request.read(documents.CreateTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
@@ -97,12 +97,11 @@ def create_table(service: Service, request: Request) -> Answer:
             file_io=service.file_io, table_path=table_path, schema=stored, name=str(identifier)
         )
         service.identified(identifier, store, by)
-        return None
+        return
     _create_outside(service, request, identifier, schema, path)
-    return None
 
 
-def register_table(service: Service, request: Request) -> Answer:
+def register_table(service: Service, request: Request) -> None:
     """Give a table that lies elsewhere a name."""
     body = request.read(documents.RegisterTableRequest)
     identifier = new_name(request, body.identifier, "table")
@@ -117,7 +116,6 @@ def register_table(service: Service, request: Request) -> Answer:
         raise InvalidInputError(f"There is no table in '{path}'.", kind="register-path") from error
     service.check_options(store.schema.options, request.principal)
     _take_place(service, request, identifier, path)
-    return None
 
 
 def get_table(service: Service, request: Request) -> Answer:
@@ -135,7 +133,7 @@ def get_table_by_id(service: Service, request: Request) -> Answer:
     return _response(service.load(identifier)).to_json()
 
 
-def alter_table(service: Service, request: Request) -> Answer:
+def alter_table(service: Service, request: Request) -> None:
     table = service.table(request, Action.ALTER)
     changes = request.read(documents.AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
@@ -150,10 +148,9 @@ def alter_table(service: Service, request: Request) -> Answer:
         store, by = table.store, request.principal.name
         with suppress(StorageError):  # the schema stands; only who made it is not known
             note_change(store.file_io, store.table_path, table.identity, after.id, by)
-    return None
 
 
-def drop_table(service: Service, request: Request) -> Answer:
+def drop_table(service: Service, request: Request) -> None:
     """Drop a table with its files; of an external one only the name."""
     table = service.table(request, Action.DROP)
     if table.identifier.branch != MAIN_BRANCH:
@@ -162,7 +159,7 @@ def drop_table(service: Service, request: Request) -> Answer:
         service.catalog.drop_table(table.identifier)
         if table.identity is not None:
             service.forget(table.identity.id)
-        return None
+        return
 
     def without(members: Members) -> Members:
         if members.pop(table.identifier.table, None) is None:
@@ -170,10 +167,9 @@ def drop_table(service: Service, request: Request) -> Answer:
         return members
 
     service.state.change(table.identifier.database, TABLES, without)
-    return None
 
 
-def rename_table(service: Service, request: Request) -> Answer:
+def rename_table(service: Service, request: Request) -> None:
     body = request.read(documents.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(body.destination.database, body.destination.object)
@@ -193,7 +189,6 @@ def rename_table(service: Service, request: Request) -> Answer:
         service.catalog.rename_table(source, target)
     if table.identity is not None:
         service.remember(table.identity.id, target)
-    return None
 
 
 def _list(

@@ -82,7 +82,7 @@ def commit_table(service: Service, request: Request) -> Answer:
     return documents.CommitResponse(success=done).to_json()
 
 
-def rollback_table(service: Service, request: Request) -> Answer:
+def rollback_table(service: Service, request: Request) -> None:
     """Make a snapshot the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
     body = request.read(documents.RollbackRequest)
@@ -101,16 +101,14 @@ def rollback_table(service: Service, request: Request) -> Answer:
     )
     request.noted["target"] = target
     table.table.rollback_to(target)
-    return None
 
 
-def rollback_table_schema(service: Service, request: Request) -> Answer:
+def rollback_table_schema(service: Service, request: Request) -> None:
     """Make a schema the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
     body = request.read(documents.RollbackSchemaRequest)
     request.noted["schema"] = body.schema_id
     rollback_schema(table.store, body.schema_id)
-    return None
 
 
 def get_table_snapshot(service: Service, request: Request) -> Answer:
@@ -179,7 +177,7 @@ def list_tags(service: Service, request: Request) -> Answer:
     return documents.ListTagsResponse(tags=tuple(found), next_page_token=token).to_json()
 
 
-def create_tag(service: Service, request: Request) -> Answer:
+def create_tag(service: Service, request: Request) -> None:
     """Give a snapshot a name."""
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.CreateTagRequest)
@@ -202,7 +200,6 @@ def create_tag(service: Service, request: Request) -> Answer:
     table.store.tags.create(
         body.tag_name, snapshot, time_retained=retained, ignore_if_exists=body.ignore_if_exists
     )
-    return None
 
 
 def get_tag(service: Service, request: Request) -> Answer:
@@ -216,10 +213,9 @@ def get_tag(service: Service, request: Request) -> Answer:
     ).to_json()
 
 
-def delete_tag(service: Service, request: Request) -> Answer:
+def delete_tag(service: Service, request: Request) -> None:
     """Delete a tag, with the files that only it kept."""
     service.table(request, Action.UPDATE).managed(service).table.tags.delete(request.names["tag"])
-    return None
 
 
 def list_branches(service: Service, request: Request) -> Answer:
@@ -227,34 +223,30 @@ def list_branches(service: Service, request: Request) -> Answer:
     return documents.ListBranchesResponse(branches=tuple(names)).to_json()
 
 
-def create_branch(service: Service, request: Request) -> Answer:
+def create_branch(service: Service, request: Request) -> None:
     """Make a branch, empty or from a tag."""
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.CreateBranchRequest)
     request.noted["branch"] = body.branch
     table.store.branches.create(body.branch, tag=body.from_tag or None)
-    return None
 
 
-def drop_branch(service: Service, request: Request) -> Answer:
+def drop_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.delete(request.names["branch"])
-    return None
 
 
-def rename_branch(service: Service, request: Request) -> Answer:
+def rename_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.RenameBranchRequest)
     request.noted["target"] = body.to_branch
     table.store.branches.rename(request.names["branch"], body.to_branch)
-    return None
 
 
-def forward_branch(service: Service, request: Request) -> Answer:
+def forward_branch(service: Service, request: Request) -> None:
     """Make the main branch equal to a branch."""
     table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.fast_forward(request.names["branch"])
-    return None
 
 
 def list_consumers(service: Service, request: Request) -> Answer:
@@ -266,7 +258,7 @@ def list_consumers(service: Service, request: Request) -> Answer:
     return documents.ListConsumersResponse(consumers=consumers, next_page_token=token).to_json()
 
 
-def reset_consumer(service: Service, request: Request) -> Answer:
+def reset_consumer(service: Service, request: Request) -> None:
     """Let a consumer continue at a snapshot, or forget it."""
     consumers = service.table(request, Action.UPDATE).managed(service).store.consumers
     body = request.read(documents.ResetConsumerRequest)
@@ -275,7 +267,6 @@ def reset_consumer(service: Service, request: Request) -> Answer:
         consumers.delete(body.consumer_id)
     else:
         consumers.reset(body.consumer_id, body.next_snapshot_id)
-    return None
 
 
 def list_partitions(service: Service, request: Request) -> Answer:
@@ -315,12 +306,11 @@ def create_partitions(service: Service, request: Request) -> Answer:
     ).to_json()
 
 
-def mark_done_partitions(service: Service, request: Request) -> Answer:
+def mark_done_partitions(service: Service, request: Request) -> None:
     """Note that partitions are done."""
     table = _partitioned(service, request, Action.UPDATE)
     names = _names(table, request.read(documents.PartitionsRequest).specs)
     _note(service, request, table, names, {_DONE: True})
-    return None
 
 
 def drop_partitions(service: Service, request: Request) -> Answer:
