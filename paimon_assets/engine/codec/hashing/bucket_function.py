@@ -17,16 +17,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.hashing.row_words import (
-    Words,
-    decimal_halves,
-    fixed_values,
-    null_mask,
-    row_hash,
-    row_hashes,
-    text_bytes,
-    text_offsets,
-)
+from paimon_assets.engine.codec.hashing import row_words
 from paimon_assets.engine.codec.rows.binary_row import row_bytes
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import BucketFunctionType
@@ -81,7 +72,7 @@ def bucket_of(
     _check(types, total_buckets, function)
     row = row_bytes(values, types)
     if function is BucketFunctionType.DEFAULT:
-        unsigned = row_hash(row)
+        unsigned = row_words.row_hash(row)
         return min(unsigned, 2**32 - unsigned) % total_buckets
     scalars: list[Any] = [
         to_scalar(value, data_type) for value, data_type in zip(values, types, strict=True)
@@ -116,8 +107,8 @@ def _of_dictionary(
     for chunk in chunks:
         values = pa.concat_arrays([chunk.dictionary, pa.nulls(1, chunk.dictionary.type)])
         numbers = bucket_numbers([values], [data_type], total_buckets, function)
-        indices = fixed_values(chunk.indices.cast(pa.int64()), np.int64)
-        nulls = null_mask(chunk.indices)
+        indices = row_words.fixed_values(chunk.indices.cast(pa.int64()), np.int64)
+        nulls = row_words.null_mask(chunk.indices)
         parts.append(numbers[indices if nulls is None else np.where(nulls, -1, indices)])
     return np.concatenate(parts)
 
@@ -138,15 +129,17 @@ def _part_numbers(
     part: list[Any], types: Sequence[DataType], total_buckets: int, function: BucketFunctionType
 ) -> BucketNumbers:
     if function is BucketFunctionType.MOD:
-        values = fixed_values(part[0], np.int32 if types[0].root is TypeRoot.INT else np.int64)
-        nulls = null_mask(part[0])
+        values = row_words.fixed_values(
+            part[0], np.int32 if types[0].root is TypeRoot.INT else np.int64
+        )
+        nulls = row_words.null_mask(part[0])
         if nulls is not None:
             values = np.where(nulls, values.dtype.type(0), values)
         return np.mod(values, values.dtype.type(total_buckets)).astype(np.int32)  # type: ignore[no-any-return]
     if function is BucketFunctionType.HIVE:
         return _remainder(hive_hashes(part, types) & np.uint32(0x7FFF_FFFF), total_buckets)
     # |h| of the smallest int wraps to itself in int32, and is right when read as unsigned.
-    magnitudes = np.abs(row_hashes(part, types).view(np.int32)).view(np.uint32)
+    magnitudes = np.abs(row_words.row_hashes(part, types).view(np.int32)).view(np.uint32)
     return _remainder(magnitudes, total_buckets)
 
 
@@ -167,24 +160,24 @@ _SMALL_TYPES: dict[TypeRoot, npt.DTypeLike] = {
 }
 
 
-def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
+def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> row_words.Words:
     """Return Hive's hash of every row, as unsigned 32 bits."""
     hashes = np.zeros(len(columns[0]), np.uint32)
     for column, data_type in zip(columns, types, strict=True):
         values = _hashes(column, data_type)
-        nulls = null_mask(column)
+        nulls = row_words.null_mask(column)
         if nulls is not None:
             values[nulls] = 0
         hashes = hashes * np.uint32(31) + values
     return hashes
 
 
-def _hashes(column: Any, data_type: DataType) -> Words:
+def _hashes(column: Any, data_type: DataType) -> row_words.Words:
     root = data_type.root
     if root in _SMALL_TYPES:
-        return fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
+        return row_words.fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
     if root is TypeRoot.BIGINT:
-        return _fold(fixed_values(column, np.uint64))
+        return _fold(row_words.fixed_values(column, np.uint64))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _floating(column)
     if root in CHARACTER_ROOTS or root in BINARY_ROOTS:
@@ -196,13 +189,13 @@ def _hashes(column: Any, data_type: DataType) -> Words:
     )
 
 
-def _fold(longs: npt.NDArray[np.uint64]) -> Words:
+def _fold(longs: npt.NDArray[np.uint64]) -> row_words.Words:
     return (longs ^ longs >> np.uint64(32)).astype(np.uint32)
 
 
-def _floating(column: Any) -> Words:
+def _floating(column: Any) -> row_words.Words:
     double = pa.types.is_float64(column.type)
-    bits = fixed_values(column, np.uint64 if double else np.uint32)
+    bits = row_words.fixed_values(column, np.uint64 if double else np.uint32)
     values = bits.view(np.float64 if double else np.float32)
     # 0.0 and -0.0 are one value; so are all NaNs.
     canonical = np.where(values == 0, values.dtype.type(0), values)
@@ -210,11 +203,11 @@ def _floating(column: Any) -> Words:
     return _fold(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
 
 
-def _texts(column: Any) -> Words:
+def _texts(column: Any) -> row_words.Words:
     """Java's 31·h + signed byte; one step a byte position, over the rows that are that long."""
-    offsets = text_offsets(column)
+    offsets = row_words.text_offsets(column)
     first = int(offsets[0])
-    signed = text_bytes(column, first, int(offsets[-1])).view(np.int8)
+    signed = row_words.text_bytes(column, first, int(offsets[-1])).view(np.int8)
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
     hashes = np.zeros(len(starts), np.uint32)
     rows = np.arange(len(starts))
@@ -225,9 +218,9 @@ def _texts(column: Any) -> Words:
     return hashes
 
 
-def _decimals(column: Any, scale: int) -> Words:
+def _decimals(column: Any, scale: int) -> row_words.Words:
     """Java's BigDecimal.hashCode after trailing zeros of the fraction are cut."""
-    high, low = decimal_halves(column)
+    high, low = row_words.decimal_halves(column)
     negative = high.view(np.int64) < 0
     low_magnitude = np.where(negative, ~low + np.uint64(1), low)
     carry = (negative & (low_magnitude == 0)).astype(np.uint64)

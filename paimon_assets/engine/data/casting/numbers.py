@@ -20,38 +20,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.casting.cast import (
-    Array,
-    Cast,
-    Int64s,
-    Mask,
-    Numbers,
-    attempt,
-    column_of,
-    has_letters,
-    lengths_of,
-    replace,
-    truth_of,
-    valid_rows,
-    values_of,
-    with_inserted,
-    with_nulls_as,
-    with_nulls_of,
-    without_ends,
-)
+from paimon_assets.engine.data.casting import cast as kernels
 
 
-def as_arrow_casts(array: Array, cast: Cast) -> Array:
+def as_arrow_casts(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Keep the low bits of whole numbers, round reals (to infinity, too), write digits."""
     return array.cast(cast.arrow_type, safe=False)
 
 
-def real_to_whole(array: Array, cast: Cast) -> Array:
+def real_to_whole(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Cut the fraction off; smaller types than INT keep the low bits of one.
 
     Java saturates, and takes NaN as 0. In C++, as on x86-64, both become the smallest number.
     """
-    values = values_of(array).astype(np.float64, copy=False)
+    values = kernels.values_of(array).astype(np.float64, copy=False)
     limits = np.iinfo(np.int64 if pa.types.is_int64(cast.arrow_type) else np.int32)
     above = 2.0 ** (limits.bits - 1)
     with np.errstate(invalid="ignore"):
@@ -62,15 +44,17 @@ def real_to_whole(array: Array, cast: Cast) -> Array:
         if cast.is_java:
             whole[values >= above] = limits.max
             whole[np.isnan(values)] = 0
-    return column_of(whole.astype(cast.arrow_type.to_pandas_dtype()), cast.arrow_type, array)
+    return kernels.column_of(
+        whole.astype(cast.arrow_type.to_pandas_dtype()), cast.arrow_type, array
+    )
 
 
-def number_to_boolean(array: Array, _: Cast) -> Array:
+def number_to_boolean(array: kernels.Array, _: kernels.Cast) -> kernels.Array:
     """Whether it is not zero; NaN is not."""
-    return with_nulls_of(from_numpy(values_of(array) != 0), array)
+    return kernels.with_nulls_of(from_numpy(kernels.values_of(array) != 0), array)
 
 
-def boolean_to_text(array: Array, _: Cast) -> Array:
+def boolean_to_text(array: kernels.Array, _: kernels.Cast) -> kernels.Array:
     """`true` or `false`."""
     return pc.if_else(array, "true", "false")
 
@@ -89,70 +73,74 @@ _BLANKS = "".join(map(chr, range(33)))
 _TRUE, _FALSE = "t true y yes 1", "f false n no 0"
 
 
-def text_to_whole(array: Array, cast: Cast) -> Array:
+def text_to_whole(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Parse digits; Java ignores a fraction and takes a plus sign, C++ takes 0x10."""
     if not cast.is_java:
         return cast.by_arrow(array)
-    if not has_letters(array):
-        plain = attempt(array, cast.arrow_type)
+    if not kernels.has_letters(array):
+        plain = kernels.attempt(array, cast.arrow_type)
         if plain is not None:
             return plain
     cast.check(pc.invert(pc.match_substring_regex(array, _JAVA_WHOLE)), array)
     text = pc.replace_substring_regex(array, r"^\+|\..*$", "")
     whole = pc.replace_substring_regex(text, r"^(-?)$", "0")
-    result = attempt(whole, cast.arrow_type)
+    result = kernels.attempt(whole, cast.arrow_type)
     return cast.by_arrow(array) if result is None else result
 
 
-def text_to_real(array: Array, cast: Cast) -> Array:
+def text_to_real(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Parse decimal numbers; Java trims, takes 1f, 0x1p3, NaN and Infinity, C++ any case of inf."""
     if not cast.is_java:
         return cast.by_arrow(array)
-    if not has_letters(array, but="e"):
-        plain = attempt(array, cast.arrow_type)
+    if not kernels.has_letters(array, but="e"):
+        plain = kernels.attempt(array, cast.arrow_type)
         if plain is not None:
             return plain
     text = pc.ascii_trim(array, characters=_BLANKS)
-    is_decimal = truth_of(pc.match_substring_regex(text, _JAVA_REAL))
-    rows = valid_rows(array) & ~is_decimal
+    is_decimal = kernels.truth_of(pc.match_substring_regex(text, _JAVA_REAL))
+    rows = kernels.valid_rows(array) & ~is_decimal
     if not rows.any():
         return _decimal_reals(text, cast)
-    cast.check(rows & ~truth_of(pc.match_substring_regex(text, _JAVA_HEX)), array)
+    cast.check(rows & ~kernels.truth_of(pc.match_substring_regex(text, _JAVA_HEX)), array)
     hexadecimal = from_numpy(rows)
     values = _hexadecimal_reals(text.filter(hexadecimal), array.filter(hexadecimal), cast)
     decimals = _decimal_reals(pc.if_else(hexadecimal, "0", text), cast)
-    return replace(decimals, rows, values)
+    return kernels.replace(decimals, rows, values)
 
 
-def _decimal_reals(text: Array, cast: Cast) -> Array:
+def _decimal_reals(text: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     return cast.by_arrow(pc.replace_substring_regex(text, r"([\d.])[fFdD]$", r"\1"))
 
 
-def _hexadecimal_reals(text: Array, array: Array, cast: Cast) -> Array:
+def _hexadecimal_reals(
+    text: kernels.Array, array: kernels.Array, cast: kernels.Cast
+) -> kernels.Array:
     """Read 0x1.8p3: sixty bits and whether more follow, times a power of two, rounded once."""
     parts = pc.extract_regex(text, _JAVA_HEX)
     whole, part = pc.struct_field(parts, "whole"), pc.struct_field(parts, "part")
     padded = pc.binary_join_element_wise(whole, part, "")
-    cast.check(lengths_of(padded) == 0, array)
+    cast.check(kernels.lengths_of(padded) == 0, array)
     digits = pc.utf8_ltrim(padded, characters="0")
     first = pc.utf8_rpad(pc.utf8_slice_codeunits(digits, 0, _HEX_DIGITS), 1, "0")
     leading = pc.binary_join_element_wise(pa.scalar("0x"), first, "").cast(pa.int64())
-    is_more = truth_of(
+    is_more = kernels.truth_of(
         pc.match_substring_regex(pc.utf8_slice_codeunits(digits, _HEX_DIGITS), "[^0]")
     )
-    significand = values_of(leading) | is_more
-    dropped = np.maximum(lengths_of(digits) - _HEX_DIGITS, 0)
-    exponent = values_of(pc.struct_field(parts, "exponent").cast(pa.float64()))
+    significand = kernels.values_of(leading) | is_more
+    dropped = np.maximum(kernels.lengths_of(digits) - _HEX_DIGITS, 0)
+    exponent = kernels.values_of(pc.struct_field(parts, "exponent").cast(pa.float64()))
     binary = np.clip(exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT).astype(np.int64)
-    binary += 4 * (dropped - lengths_of(part))
+    binary += 4 * (dropped - kernels.lengths_of(part))
     with np.errstate(over="ignore", under="ignore"):
         exact = np.ldexp(significand.astype(np.longdouble), binary.astype(np.int32))
         values = exact.astype(cast.arrow_type.to_pandas_dtype())
-    is_negative: Mask = truth_of(pc.starts_with(pc.struct_field(parts, "sign"), "-"))
-    return column_of(np.where(is_negative, -values, values), cast.arrow_type, array)
+    is_negative: kernels.Mask = kernels.truth_of(
+        pc.starts_with(pc.struct_field(parts, "sign"), "-")
+    )
+    return kernels.column_of(np.where(is_negative, -values, values), cast.arrow_type, array)
 
 
-def text_to_boolean(array: Array, cast: Cast) -> Array:
+def text_to_boolean(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Take t, true, y, yes, 1 and their opposites in any case."""
     lower = pc.ascii_lower(array)
     is_true, is_false = _is_one_of(lower, _TRUE), _is_one_of(lower, _FALSE)
@@ -162,7 +150,7 @@ def text_to_boolean(array: Array, cast: Cast) -> Array:
     return pc.if_else(array.is_valid(), is_true, pa.scalar(None, pa.bool_()))
 
 
-def _is_one_of(texts: Array, words: str) -> Array:
+def _is_one_of(texts: kernels.Array, words: str) -> kernels.Array:
     return pc.is_in(texts, value_set=pc.split_pattern(pa.scalar(words), " ").values)
 
 
@@ -176,48 +164,48 @@ _POWERS = 10 ** np.arange(_MOST_ZEROS + 1, dtype=np.int64)
 
 
 @cache
-def _powers(dtype: np.dtype[Any]) -> Numbers:
+def _powers(dtype: np.dtype[Any]) -> kernels.Numbers:
     """Return ten to the power of -330 … 308, as a type has it."""
     with np.errstate(over="ignore", under="ignore"):
         return np.array([float(f"1e{power}") for power in range(_FIRST_POWER, 309)]).astype(dtype)
 
 
-def real_to_text(array: Array, cast: Cast) -> Array:
+def real_to_text(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     """Write numbers as Java does, or as Arrow does for C++; most of it is Arrow's search."""
     if not cast.is_java:
         return array.cast(pa.string())
-    values = with_nulls_as(values_of(array), array, 0)
+    values = kernels.with_nulls_as(kernels.values_of(array), array, 0)
     size = np.abs(values)
     plain = ((size >= _PLAIN_FROM) & (size < _PLAIN_UNTIL)) | (size == 0)
     if plain.all():
-        return with_nulls_of(_plain_texts(values), array)
+        return kernels.with_nulls_of(_plain_texts(values), array)
     scientific = np.isfinite(values) & ~plain
     if 2 * np.count_nonzero(scientific) > len(values):
         text = _scientific_texts(np.where(scientific, values, _PLAIN_UNTIL))
         if plain.any():
-            text = replace(text, plain, _plain_texts(values[plain]))
+            text = kernels.replace(text, plain, _plain_texts(values[plain]))
     else:
         text = _plain_texts(np.where(plain, values, 0))
         if scientific.any():
-            text = replace(text, scientific, _scientific_texts(values[scientific]))
+            text = kernels.replace(text, scientific, _scientific_texts(values[scientific]))
     text = _replace_rows(text, np.isnan(values), "NaN")
     text = _replace_rows(text, values == np.inf, "Infinity")
-    return with_nulls_of(_replace_rows(text, values == -np.inf, "-Infinity"), array)
+    return kernels.with_nulls_of(_replace_rows(text, values == -np.inf, "-Infinity"), array)
 
 
-def _plain_texts(values: Numbers) -> Array:
+def _plain_texts(values: kernels.Numbers) -> kernels.Array:
     text = from_numpy(values).cast(pa.string())
     is_whole = np.trunc(values) == values
     if not is_whole.any():
         return text
-    return with_inserted(text, is_whole, lengths_of(text)[is_whole], ".0")
+    return kernels.with_inserted(text, is_whole, kernels.lengths_of(text)[is_whole], ".0")
 
 
-def _replace_rows(texts: Array, rows: Mask, by: str) -> Array:
+def _replace_rows(texts: kernels.Array, rows: kernels.Mask, by: str) -> kernels.Array:
     return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
 
 
-def _scientific_texts(values: Numbers) -> Array:
+def _scientific_texts(values: kernels.Numbers) -> kernels.Array:
     """Write finite numbers, not zero, as 1.0E7."""
     size = np.abs(values)
     whole, is_whole = java_whole(size, np.finfo(values.dtype).nmant + 1)
@@ -230,19 +218,19 @@ def _scientific_texts(values: Numbers) -> Array:
             digits = pc.binary_replace_slice(digits, -1, -1, "E")
             return _sign(pc.binary_replace_slice(digits, 1, 1, "."), values)
     digits = from_numpy(whole).cast(pa.string())
-    exponents = lengths_of(digits) - 1
-    digits = without_ends(digits, zeros_behind(whole))
+    exponents = kernels.lengths_of(digits) - 1
+    digits = kernels.without_ends(digits, zeros_behind(whole))
     if not is_whole.all():
         rows = ~is_whole
         shortest, exponents[rows] = _shortest_digits(size[rows])
-        digits = replace(digits, rows, shortest)
-    digits = with_inserted(digits, lengths_of(digits) == 1, 1, "0")
+        digits = kernels.replace(digits, rows, shortest)
+    digits = kernels.with_inserted(digits, kernels.lengths_of(digits) == 1, 1, "0")
     behind = _exponent_texts().take(from_numpy(exponents - _FIRST_POWER))
     text = pc.binary_replace_slice(digits, 1, 1, ".")
     return _sign(pc.binary_join_element_wise(text, behind, ""), values)
 
 
-def _sign(texts: Array, values: Numbers) -> Array:
+def _sign(texts: kernels.Array, values: kernels.Numbers) -> kernels.Array:
     negative = values < 0
     if not negative.any():
         return texts
@@ -250,13 +238,13 @@ def _sign(texts: Array, values: Numbers) -> Array:
 
 
 @cache
-def _exponent_texts() -> Array:
+def _exponent_texts() -> kernels.Array:
     """Return E-330 … E308; made when first needed, because texts as arguments import pandas."""
-    powers: Array = from_numpy(np.arange(_FIRST_POWER, 309)).cast(pa.string())
+    powers: kernels.Array = from_numpy(np.arange(_FIRST_POWER, 309)).cast(pa.string())
     return pc.binary_join_element_wise("E", powers, "")
 
 
-def zeros_behind(whole: Int64s, most: int = _MOST_ZEROS) -> Int64s:
+def zeros_behind(whole: kernels.Int64s, most: int = _MOST_ZEROS) -> kernels.Int64s:
     """Return how many zeros end each number, up to `most`; none end 0."""
     zeros = np.zeros(len(whole), np.int64)
     rows = np.flatnonzero((whole // 10 * 10 == whole) & (whole != 0))
@@ -268,13 +256,13 @@ def zeros_behind(whole: Int64s, most: int = _MOST_ZEROS) -> Int64s:
     return zeros
 
 
-def _shortest_digits(size: Numbers) -> tuple[Array, Numbers]:
+def _shortest_digits(size: kernels.Numbers) -> tuple[kernels.Array, kernels.Numbers]:
     """Return (digits of the shortest text, exponent of the first digit) of numbers above zero."""
     text = from_numpy(size).cast(pa.string())
     exponents = np.searchsorted(_powers(size.dtype), size, side="right") - 1 + _FIRST_POWER
     tiny = size < 100 * float(np.finfo(size.dtype).smallest_subnormal)
     if tiny.any():
-        tiny &= truth_of(pc.match_substring_regex(text, r"^\de-"))
+        tiny &= kernels.truth_of(pc.match_substring_regex(text, r"^\de-"))
     for number in np.unique(size[tiny]):  # at most 99 numbers
         shown, rows = f"{number:.1e}", size == number
         text = _replace_rows(text, rows, shown)
@@ -282,14 +270,14 @@ def _shortest_digits(size: Numbers) -> tuple[Array, Numbers]:
     return pc.replace_substring_regex(text, r"^0\.0*|\.|0*(e.*)?$", ""), exponents
 
 
-def java_whole(size: Numbers, bits: int = 53) -> tuple[Int64s, Mask]:
+def java_whole(size: kernels.Numbers, bits: int = 53) -> tuple[kernels.Int64s, kernels.Mask]:
     """Return the whole numbers below 2⁶³ as Java 8 to 18 write them, and which rows they are.
 
     Digits that `bits` bits do not determine are rounded to zero; numbers below two to the power of
     `bits` are exact.
     """
     exact = size.astype(np.float64)
-    is_whole: Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)
+    is_whole: kernels.Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)
     whole = np.where(is_whole, exact, 0).astype(np.int64)
     if exact.max(initial=0) < 2.0**bits:
         return whole, is_whole

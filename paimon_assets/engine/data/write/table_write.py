@@ -30,7 +30,7 @@ from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
-from paimon_assets.engine.data.write import row_key_extractor
+from paimon_assets.engine.data.write import input_check, row_key_extractor
 from paimon_assets.engine.data.write.bucket_writer import (
     AppendOnlyWriter,
     BucketWriter,
@@ -49,12 +49,6 @@ from paimon_assets.engine.data.write.dynamic_buckets import (
     KeyAssigner,
     index_path,
     key_hashes,
-)
-from paimon_assets.engine.data.write.input_check import (
-    InputCheck,
-    refuse_retracts,
-    split_kinds,
-    without_ignored,
 )
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.write_support import (
@@ -199,7 +193,7 @@ class _TableWrite:
         refuse_unwritable(schema, context.table)
         self.context, self.file_io, self.threads = context, file_io, threads
         self._padding = padding_of(schema)
-        self._check = InputCheck(table=context.table, schema=schema)
+        self._check = input_check.InputCheck(table=context.table, schema=schema)
         self._factory = FileFactory(schema=schema, file_io=file_io)
         self._changelog: FileFactory | None = None
         logs_input = options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.INPUT
@@ -253,13 +247,13 @@ class _TableWrite:
         schema = self.context.schema
         kinds: Kinds | None
         if with_kinds_column:
-            rows, kinds = split_kinds(batch)
+            rows, kinds = input_check.split_kinds(batch)
             rows = self._check.conform(rows)
         else:
-            rows, kinds = without_ignored(self._check.conform(batch), schema)
+            rows, kinds = input_check.without_ignored(self._check.conform(batch), schema)
         self._rows_in += batch.num_rows
         self._rows_ignored += batch.num_rows - rows.num_rows
-        refuse_retracts(kinds, schema)
+        input_check.refuse_retracts(kinds, schema)
         return rows, kinds
 
     def _add(

@@ -14,24 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Predicate,
-    StartsWith,
-    all_of,
-    any_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 
 _OPS = {
-    "equal": CompareOp.EQ,
-    "not_equal": CompareOp.NE,
-    "less": CompareOp.LT,
-    "less_equal": CompareOp.LE,
-    "greater": CompareOp.GT,
-    "greater_equal": CompareOp.GE,
+    "equal": pred.CompareOp.EQ,
+    "not_equal": pred.CompareOp.NE,
+    "less": pred.CompareOp.LT,
+    "less_equal": pred.CompareOp.LE,
+    "greater": pred.CompareOp.GT,
+    "greater_equal": pred.CompareOp.GE,
 }
 
 
@@ -58,7 +49,7 @@ def columns_of(expression: Any) -> frozenset[str] | None:
     return None if tree is None else frozenset(_columns(tree))
 
 
-def weaker_filter(expression: Any) -> Predicate | None:
+def weaker_filter(expression: Any) -> pred.Predicate | None:
     """Return a filter that is true wherever a pyarrow Expression is; None if there is none.
 
     Parts of an AND that no Predicate says are left out.
@@ -67,7 +58,7 @@ def weaker_filter(expression: Any) -> Predicate | None:
     return None if tree is None else _predicate(tree, exactly=False)
 
 
-def exact_filter(expression: Any) -> Predicate | None:
+def exact_filter(expression: Any) -> pred.Predicate | None:
     """Return the filter a pyarrow Expression is; None if no Predicate says it."""
     tree = _tree(expression)
     return None if tree is None else _predicate(tree, exactly=True)
@@ -143,14 +134,14 @@ def _columns(node: _Field | _Value | _Call) -> Iterator[str]:
             yield from _columns(argument)
 
 
-def _predicate(node: Any, *, exactly: bool) -> Predicate | None:
+def _predicate(node: Any, *, exactly: bool) -> pred.Predicate | None:
     match node:
         case _Call("and_kleene" | "and", (left, right)):
             parts = [_predicate(side, exactly=exactly) for side in (left, right)]
-            return None if exactly and None in parts else all_of(parts)
+            return None if exactly and None in parts else pred.all_of(parts)
         case _Call("or_kleene" | "or", (left, right)):
             parts = [_predicate(side, exactly=exactly) for side in (left, right)]
-            return any_of([part for part in parts if part]) if None not in parts else None
+            return pred.any_of([part for part in parts if part]) if None not in parts else None
         case _Call("if_else", (_Call("is_valid", (operand,)), then, _Value(scalar))) if (
             not scalar.is_valid and operand in getattr(then, "arguments", ())
         ):
@@ -161,39 +152,41 @@ def _predicate(node: Any, *, exactly: bool) -> Predicate | None:
             return _leaf(node)
 
 
-def _leaf(node: Any) -> Predicate | None:
+def _leaf(node: Any) -> pred.Predicate | None:
     match node:
         case _Field((name,)):  # a condition by itself, so a boolean
-            return Comparison(name, CompareOp.EQ, literal=True)
+            return pred.Comparison(name, pred.CompareOp.EQ, literal=True)
         case _Call(name, (_Field((column,)), _Value(scalar))) if name in _OPS:
             return _comparison(column, _OPS[name], scalar)
         case _Call(name, (_Value(scalar), _Field((column,)))) if name in _OPS:
             return _comparison(column, _OPS[name].mirrored, scalar)
         case _Call("is_valid", (_Field((column,)),)):
-            return IsNull(column, negated=True)
+            return pred.IsNull(column, negated=True)
         case _Call("is_null", (_Field((column,)),), options):
             of_nan = options is not None and options["nan_is_null"].as_py()
-            return None if of_nan else IsNull(column)
+            return None if of_nan else pred.IsNull(column)
         case _Call("is_in", (_Field((column,)),), options):
             try:
                 values = [_plain(value) for value in options["value_set"].values]
             except (OverflowError, ValueError):  # as in `_comparison`
                 return None
             fine = all(value is not None and is_comparable(value) for value in values)
-            return In(column, tuple(values)) if fine else None
+            return pred.In(column, tuple(values)) if fine else None
         case _Call("starts_with", (_Field((column,)),), options):
             folds = options["ignore_case"].as_py()
-            return None if folds else StartsWith(column, options["pattern"].as_py())
+            return None if folds else pred.StartsWith(column, options["pattern"].as_py())
         case _:
             return None
 
 
-def _comparison(column: str, op: CompareOp, scalar: Any) -> Predicate | None:
+def _comparison(column: str, op: pred.CompareOp, scalar: Any) -> pred.Predicate | None:
     try:
         value = _plain(scalar)
     except (OverflowError, ValueError):  # nanoseconds, or years, for which Python has no time
         return None
-    return Comparison(column, op, value) if value is not None and is_comparable(value) else None
+    return (
+        pred.Comparison(column, op, value) if value is not None and is_comparable(value) else None
+    )
 
 
 def _plain(scalar: Any) -> Any:
@@ -203,11 +196,11 @@ def _plain(scalar: Any) -> Any:
     return scalar.as_py()
 
 
-def _invert(predicate: Predicate | None) -> Predicate | None:
+def _invert(predicate: pred.Predicate | None) -> pred.Predicate | None:
     match predicate:
-        case IsNull(field=field, negated=negated):
-            return IsNull(field, negated=not negated)
-        case Comparison(field=field, op=op, literal=literal) if not isinstance(literal, float):
-            return Comparison(field, op.negated, literal)
+        case pred.IsNull(field=field, negated=negated):
+            return pred.IsNull(field, negated=not negated)
+        case pred.Comparison(field=field, op=op, literal=literal) if not isinstance(literal, float):
+            return pred.Comparison(field, op.negated, literal)
         case _:
             return None

@@ -18,20 +18,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Comparison,
-    Expression,
-    In,
-    Or,
-    Predicate,
-    all_of,
-    bind,
-    conjuncts,
-    decided_by,
-    fields_of,
-    no_predicate,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
@@ -39,25 +26,25 @@ from paimon_assets.engine.spec.types.data_types import INTEGER_ROOTS, TypeRoot
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
-Where = Predicate | str | pc.Expression
+Where = pred.Predicate | str | pc.Expression
 """A filter as people give it."""
 
 
-def as_predicate(where: object) -> Predicate:
+def as_predicate(where: object) -> pred.Predicate:
     """Return a filter as people give it; it is not bound to a schema yet."""
     if isinstance(where, str):  # only a text loads sqlglot, a tenth of a second a process
         from paimon_assets.engine.table.read.where import parse_where
 
         return parse_where(where)
-    if isinstance(where, Predicate):
+    if isinstance(where, pred.Predicate):
         return where
     predicate = exact_filter(where) if isinstance(where, pc.Expression) else None
     if predicate is None:
-        raise no_predicate(where)
+        raise pred.no_predicate(where)
     return predicate
 
 
-def as_expression(text: str) -> Expression:
+def as_expression(text: str) -> pred.Expression:
     """Return a value in words, such as `price * 2`; it is not bound to a schema yet."""
     from paimon_assets.engine.table.read.where import parse_expression
 
@@ -68,7 +55,7 @@ def first_splits(
     context: ReadContext, splits: Sequence[DataSplit], limit: int | None
 ) -> tuple[DataSplit, ...]:
     """Return splits that definitely hold `limit` rows, by metadata; all for None."""
-    whole = decided_by(context.predicate, context.schema.partition_keys)
+    whole = pred.decided_by(context.predicate, context.schema.partition_keys)
     if limit is None or not whole:
         return tuple(splits)
     chosen, left = [], limit
@@ -88,27 +75,29 @@ def first_rows(rows: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.Record
         left -= batch.num_rows
 
 
-def fitting_parts(predicate: Predicate | None, schema: TableSchema) -> Predicate | None:
+def fitting_parts(predicate: pred.Predicate | None, schema: TableSchema) -> pred.Predicate | None:
     """Return the conjuncts that look at columns of a table, with values of their types."""
     fitting = []
-    for part in conjuncts(predicate):
+    for part in pred.conjuncts(predicate):
         with suppress(InvalidInputError):
-            if _is_exact(part, bind(part, schema), schema):
+            if _is_exact(part, pred.bind(part, schema), schema):
                 fitting.append(part)
-    return all_of(fitting)
+    return pred.all_of(fitting)
 
 
-def _is_exact(part: Predicate, bound: Predicate, schema: TableSchema) -> bool:
+def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) -> bool:
     """Whether a library that compares in a wider type than the column's finds the same rows.
 
     It does not for 0.1 and a FLOAT, nor for a float and what it does not tell apart from others.
     """
     match part, bound:
-        case And(children=parts) | Or(children=parts), And(children=sides) | Or(children=sides):
+        case pred.And(children=parts) | pred.Or(children=parts), pred.And(children=sides) | pred.Or(
+            children=sides
+        ):
             return all(_is_exact(*each, schema) for each in zip(parts, sides, strict=True))
-        case Comparison(literal=given), Comparison(literal=value):
+        case pred.Comparison(literal=given), pred.Comparison(literal=value):
             pairs = [(given, value)]
-        case In(literals=many), In(literals=values):
+        case pred.In(literals=many), pred.In(literals=values):
             pairs = list(zip(many, values, strict=True))
         case _:
             return True
@@ -139,7 +128,7 @@ class CountPlan:
     @classmethod
     def of(cls, context: ReadContext, splits: Sequence[DataSplit]) -> "CountPlan":
         """Plan the count of a read's rows."""
-        whole = decided_by(context.predicate, context.schema.partition_keys)
+        whole = pred.decided_by(context.predicate, context.schema.partition_keys)
         left = (split for split in splits if not (whole and is_counted(split)))
         return cls(context=context, splits=tuple(splits), to_read=tuple(left))
 
@@ -166,9 +155,9 @@ class CountPlan:
         return self.known_rows + executor.count_rows(self.context, self.to_read)
 
 
-def counted_columns(schema: TableSchema, predicate: Predicate | None) -> list[str]:
+def counted_columns(schema: TableSchema, predicate: pred.Predicate | None) -> list[str]:
     """Return the one column to read where rows are counted: one that is read anyway."""
-    filtered = sorted(fields_of(predicate) - set(schema.partition_keys))
+    filtered = sorted(pred.fields_of(predicate) - set(schema.partition_keys))
     return [*schema.trimmed_primary_keys, *filtered, *schema.field_names][:1]
 
 
@@ -185,7 +174,7 @@ def visible_rows(split: DataSplit) -> int:
 
 
 def read_context(
-    store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: Predicate | None
+    store: FileStore, scan: TableScan, names: tuple[str, ...], predicate: pred.Predicate | None
 ) -> ReadContext:
     """Return the context of a scan's splits, read as columns `names`."""
     return ReadContext(
@@ -258,14 +247,14 @@ class Plan:
                     )
         return b"".join(dump_split(split, version) for split in self.splits)
 
-    def narrowed(self, columns: Sequence[str] | None, predicate: Predicate | None) -> "Plan":
+    def narrowed(self, columns: Sequence[str] | None, predicate: pred.Predicate | None) -> "Plan":
         """Return the plan for some columns (all for None) and, where it fits, a filter more."""
         schema = self.context.schema
         fitting = fitting_parts(predicate, schema)
         context = replace(
             self.context,
             columns=self.context.columns if columns is None else tuple(columns),
-            predicate=all_of([self.context.predicate, fitting and bind(fitting, schema)]),
+            predicate=pred.all_of([self.context.predicate, fitting and pred.bind(fitting, schema)]),
         )
         return replace(self, context=context)
 

@@ -24,38 +24,17 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.predicate.predicate import (
-    FUNCTIONS,
-    And,
-    Applied,
-    ColumnValue,
-    CompareOp,
-    Comparison,
-    Expression,
-    In,
-    IsNull,
-    Leaf,
-    Like,
-    LiteralValue,
-    Operation,
-    Operator,
-    Or,
-    Predicate,
-    SourceValue,
-    StartsWith,
-    all_of,
-    any_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.types.type_text import parse_type
 
 _OPS = {
-    exp.EQ: CompareOp.EQ,
-    exp.NEQ: CompareOp.NE,
-    exp.LT: CompareOp.LT,
-    exp.LTE: CompareOp.LE,
-    exp.GT: CompareOp.GT,
-    exp.GTE: CompareOp.GE,
+    exp.EQ: pred.CompareOp.EQ,
+    exp.NEQ: pred.CompareOp.NE,
+    exp.LT: pred.CompareOp.LT,
+    exp.LTE: pred.CompareOp.LE,
+    exp.GT: pred.CompareOp.GT,
+    exp.GTE: pred.CompareOp.GE,
 }
 
 
@@ -90,7 +69,7 @@ _WORDS = frozenset(
 _Built = TypeVar("_Built")
 
 
-def parse_where(text: str, dialect: type[Dialect] = _Sql) -> Predicate:
+def parse_where(text: str, dialect: type[Dialect] = _Sql) -> pred.Predicate:
     """Parse a filter; it is not bound to a schema yet.
 
     Names that are no plain words stand in double quotes or backticks; in another dialect, as there.
@@ -103,7 +82,7 @@ IsNull(field='b', negated=True)))
     return _build(text, dialect(), "filter", _predicate)
 
 
-def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> Expression:
+def parse_expression(text: str, dialect: type[Dialect] = _Sql) -> pred.Expression:
     """Parse the value of an update; it is not bound to a schema yet.
 
     >>> parse_expression("price * 2")
@@ -182,15 +161,15 @@ def _short(text: str) -> str:
 _SOURCE = "source"
 """How expressions name the rows that are merged into a table: `source.price`."""
 _OPERATORS = {
-    exp.Add: Operator.ADD,
-    exp.Sub: Operator.SUBTRACT,
-    exp.Mul: Operator.MULTIPLY,
-    exp.Div: Operator.DIVIDE,
-    exp.DPipe: Operator.CONCAT,
+    exp.Add: pred.Operator.ADD,
+    exp.Sub: pred.Operator.SUBTRACT,
+    exp.Mul: pred.Operator.MULTIPLY,
+    exp.Div: pred.Operator.DIVIDE,
+    exp.DPipe: pred.Operator.CONCAT,
 }
 
 
-def _shallow_expression(node: exp.Expr) -> Expression:
+def _shallow_expression(node: exp.Expr) -> pred.Expression:
     level = [node]
     for _ in range(_MOST_STEPS):
         level = [part for above in level for part in above.iter_expressions()]
@@ -199,30 +178,32 @@ def _shallow_expression(node: exp.Expr) -> Expression:
     raise RecursionError
 
 
-def _expression(node: exp.Expr) -> Expression:
+def _expression(node: exp.Expr) -> pred.Expression:
     match node:
         case exp.Paren():
             return _expression(node.this)
         case exp.Column() if not node.table:
-            return ColumnValue(node.name)
+            return pred.ColumnValue(node.name)
         case exp.Column() if node.table == _SOURCE:
-            return SourceValue(node.name)
+            return pred.SourceValue(node.name)
         case exp.Coalesce():
             parts = tuple(map(_expression, (node.this, *node.expressions)))
-            return Operation(Operator.COALESCE, parts)
+            return pred.Operation(pred.Operator.COALESCE, parts)
         case exp.Round():
             digits = node.args.get("decimals")
-            places = LiteralValue(0) if digits is None else _expression(digits)
-            if not (isinstance(places, LiteralValue) and isinstance(places.value, int)):
+            places = pred.LiteralValue(0) if digits is None else _expression(digits)
+            if not (isinstance(places, pred.LiteralValue) and isinstance(places.value, int)):
                 raise _refused_value(node)
-            return Operation(Operator.ROUND, (_expression(node.this), places))
+            return pred.Operation(pred.Operator.ROUND, (_expression(node.this), places))
         case exp.Binary() if type(node) in _OPERATORS:
             sides = (_expression(node.left), _expression(node.right))
-            return Operation(_OPERATORS[type(node)], sides)
+            return pred.Operation(_OPERATORS[type(node)], sides)
         case exp.Neg() if not isinstance(node.this, exp.Literal | exp.TryCast):
-            return Operation(Operator.SUBTRACT, (LiteralValue(0), _expression(node.this)))
+            return pred.Operation(
+                pred.Operator.SUBTRACT, (pred.LiteralValue(0), _expression(node.this))
+            )
         case exp.Neg() | exp.Literal() | exp.RawString() | exp.Boolean() | exp.Null() | exp.Cast():
-            return LiteralValue(_literal(node))
+            return pred.LiteralValue(_literal(node))
         case _:
             raise _refused_value(node)
 
@@ -239,90 +220,96 @@ def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
         f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
         "with a literal, IN, BETWEEN, IS NULL, LIKE, AND, OR, NOT; CAST, coalesce, "
-        f"{', '.join(FUNCTIONS)} of a column. catalog.sql, or "
+        f"{', '.join(pred.FUNCTIONS)} of a column. catalog.sql, or "
         "`paimon-assets sql`, takes all of SQL.",
         kind="where",
     )
 
 
-def _predicate(node: exp.Expr) -> Predicate:
+def _predicate(node: exp.Expr) -> pred.Predicate:
     match node:
         case exp.Paren():
             return _predicate(node.this)
         case exp.And():
-            joined = all_of(map(_predicate, node.flatten()))
+            joined = pred.all_of(map(_predicate, node.flatten()))
             return joined if joined is not None else _refuse(node)
         case exp.Or():
-            return any_of(map(_predicate, node.flatten()))
+            return pred.any_of(map(_predicate, node.flatten()))
         case exp.Not():
             return _negate(_predicate(node.this), node)
         case exp.In() if node.expressions:
             literals = tuple(_literal(item) for item in node.expressions)
-            return _tested(node.this, lambda column: In(column, literals))
+            return _tested(node.this, lambda column: pred.In(column, literals))
         case exp.Between() if not node.args.get("symmetric"):
             low, high = _literal(node.args["low"]), _literal(node.args["high"])
-            return And(
+            return pred.And(
                 (
-                    _tested(node.this, lambda column: Comparison(column, CompareOp.GE, low)),
-                    _tested(node.this, lambda column: Comparison(column, CompareOp.LE, high)),
+                    _tested(
+                        node.this, lambda column: pred.Comparison(column, pred.CompareOp.GE, low)
+                    ),
+                    _tested(
+                        node.this, lambda column: pred.Comparison(column, pred.CompareOp.LE, high)
+                    ),
                 )
             )
         case exp.Is() if isinstance(node.expression, exp.Null):
-            return _tested(node.this, IsNull)
+            return _tested(node.this, pred.IsNull)
         case exp.Like():
             return _like(node)
         case exp.Binary() if type(node) in _OPS:
             return _comparison(node)
         case exp.Column() | exp.Cast() | exp.Coalesce():
-            return _tested(node, lambda column: Comparison(column, CompareOp.EQ, literal=True))
+            return _tested(
+                node, lambda column: pred.Comparison(column, pred.CompareOp.EQ, literal=True)
+            )
         case _:
             _refuse(node)
 
 
-def _comparison(node: exp.Binary) -> Predicate:
+def _comparison(node: exp.Binary) -> pred.Predicate:
     left, right, op = node.left.unnest(), node.right.unnest(), _OPS[type(node)]
     if left.find(exp.Column) is None:
         left, right, op = right, left, op.mirrored
     if left.find(exp.Column) is None:
         _refuse(node)
     literal = _literal(right)
-    return _tested(left, lambda column: Comparison(column, op, literal))
+    return _tested(left, lambda column: pred.Comparison(column, op, literal))
 
 
-def _like(node: exp.Like) -> Predicate:
+def _like(node: exp.Like) -> pred.Predicate:
     pattern = _literal(node.expression)
     if not isinstance(pattern, str):
         _refuse(node)
     prefix, negated = pattern.removesuffix("%"), bool(node.args.get("negate"))
     if negated or prefix == pattern or any(wild in prefix for wild in "%_\\"):
-        return _tested(node.this, lambda column: Like(column, pattern, negated))
-    return _tested(node.this, lambda column: StartsWith(column, prefix))
+        return _tested(node.this, lambda column: pred.Like(column, pattern, negated))
+    return _tested(node.this, lambda column: pred.StartsWith(column, prefix))
 
 
-def _negate(predicate: Predicate, node: exp.Expr) -> Predicate:
+def _negate(predicate: pred.Predicate, node: exp.Expr) -> pred.Predicate:
     """Push NOT down to the leaves; three-valued logic is kept."""
     match predicate:
-        case Comparison(field=field, op=op, literal=literal):
-            return Comparison(field, op.negated, literal)
-        case In(field=field, literals=literals, negated=negated):
-            return In(field, literals, negated=not negated)
-        case IsNull(field=field, negated=negated):
-            return IsNull(field, negated=not negated)
-        case StartsWith(field=field, prefix=prefix):
-            return Like(field, f"{prefix}%", negated=True)
-        case Like(field=field, pattern=pattern, negated=negated):
-            return Like(field, pattern, negated=not negated)
-        case Applied(test=test):
-            return replace(predicate, test=cast(Leaf, _negate(test, node)))
-        case And(children=children):
-            return any_of(_negate(child, node) for child in children)
-        case Or(children=children):
-            return And(tuple(_negate(child, node) for child in children))
+        case pred.Comparison(field=field, op=op, literal=literal):
+            return pred.Comparison(field, op.negated, literal)
+        case pred.In(field=field, literals=literals, negated=negated):
+            return pred.In(field, literals, negated=not negated)
+        case pred.IsNull(field=field, negated=negated):
+            return pred.IsNull(field, negated=not negated)
+        case pred.StartsWith(field=field, prefix=prefix):
+            return pred.Like(field, f"{prefix}%", negated=True)
+        case pred.Like(field=field, pattern=pattern, negated=negated):
+            return pred.Like(field, pattern, negated=not negated)
+        case pred.Applied(test=test):
+            return replace(predicate, test=cast(pred.Leaf, _negate(test, node)))
+        case pred.And(children=children):
+            return pred.any_of(_negate(child, node) for child in children)
+        case pred.Or(children=children):
+            return pred.And(tuple(_negate(child, node) for child in children))
         case _:
             _refuse(node)
 
 
-def _tested(node: exp.Expr, test: Callable[[str], Leaf]) -> Leaf:
+def _tested(node: exp.Expr, test: Callable[[str], pred.Leaf]) -> pred.Leaf:
     """Return a test of a column, or of a function of one."""
     node = node.unnest()
     if isinstance(node, exp.Column):
@@ -340,7 +327,7 @@ def _tested(node: exp.Expr, test: Callable[[str], Leaf]) -> Leaf:
                 inner = inner.this
         case _:
             _refuse(node)
-    return _tested(inner, lambda column: Applied(column, function, test(column), argument))
+    return _tested(inner, lambda column: pred.Applied(column, function, test(column), argument))
 
 
 def _is_plain(node: exp.Expr) -> bool:
