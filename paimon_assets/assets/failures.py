@@ -10,20 +10,14 @@ from typing import Any
 
 import dagster as dg
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    PaimonError,
-    StorageError,
-)
 from paimon_assets.engine.spec.words import did_you_mean
 
 MAX_RETRIES = 3
 RETRY_WAIT_SECONDS = 2
 
-TRY_AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
+TRY_AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.StorageError)
 """After an unknown outcome the next try looks first, by commit user, so trying again is safe."""
 
 
@@ -53,7 +47,7 @@ def dagster_failures(
             raise failure_of(error, table, allow_retries=True) from error
         wait = RETRY_WAIT_SECONDS if wait_seconds is None else wait_seconds
         raise dg.RetryRequested(max_retries=most, seconds_to_wait=wait) from error
-    except PaimonError as error:
+    except errors.PaimonError as error:
         raise failure_of(error, table) from error
 
 
@@ -66,7 +60,9 @@ def _step(context: Any) -> Any:
     return None if context is None else context.get_step_execution_context()
 
 
-def failure_of(error: PaimonError, table: Identifier, *, allow_retries: bool = False) -> dg.Failure:
+def failure_of(
+    error: errors.PaimonError, table: Identifier, *, allow_retries: bool = False
+) -> dg.Failure:
     """Return the failure a person reads: the cause first, then the table, with details beside."""
     named = str(table) in error.message
     details = {f"paimon/{key}": value for key, value in error.details.items() if value is not None}
@@ -86,7 +82,7 @@ def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *,
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"{owner} has no '{name}'.{hint} It takes {', '.join(known)}.",
                 kind=kind,
                 details={"option": name},

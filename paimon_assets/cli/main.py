@@ -16,34 +16,22 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from paimon_assets.engine.errors import (
-    AccessDeniedError,
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-    without_secrets,
-)
+from paimon_assets.engine import errors
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
 
 
 EXIT_CODES: Mapping[type[BaseException], int] = {
-    NotFoundError: 3,
-    AlreadyExistsError: 4,
-    AccessDeniedError: 5,
-    CommitConflictError: 6,
-    CommitUnknownError: 7,
-    FormatError: 9,
-    UnsupportedFeatureError: 10,
-    InvalidInputError: 2,
-    StorageError: 8,
+    errors.NotFoundError: 3,
+    errors.AlreadyExistsError: 4,
+    errors.AccessDeniedError: 5,
+    errors.CommitConflictError: 6,
+    errors.CommitUnknownError: 7,
+    errors.FormatError: 9,
+    errors.UnsupportedFeatureError: 10,
+    errors.InvalidInputError: 2,
+    errors.StorageError: 8,
     OSError: 8,
 }
 """Error → exit code of a command. 1 is a fault that `check` found or another error, 2 also a wrong
@@ -56,16 +44,16 @@ JSON_ASKED = "paimon-assets.json"
 class CommandError(click.ClickException):
     """An error of a command: one line, with --json an object on the standard error."""
 
-    def __init__(self, error: PaimonError | OSError, *, as_json: bool) -> None:
-        super().__init__(without_secrets(str(error)))
+    def __init__(self, error: errors.PaimonError | OSError, *, as_json: bool) -> None:
+        super().__init__(errors.without_secrets(str(error)))
         self._as_json = as_json
         self._error = error
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]  # click has a class variable
         """The code of `EXIT_CODES`."""
-        if isinstance(self._error, PaimonError) and self._error.kind == "data-type":
-            return EXIT_CODES[InvalidInputError]  # no file: the text of a column's type
+        if isinstance(self._error, errors.PaimonError) and self._error.kind == "data-type":
+            return EXIT_CODES[errors.InvalidInputError]  # no file: the text of a column's type
         codes = (code for kind, code in EXIT_CODES.items() if isinstance(self._error, kind))
         return next(codes, 1)
 
@@ -76,8 +64,8 @@ class CommandError(click.ClickException):
             return
         error = self._error
         document: dict[str, Any] = {"error": type(error).__name__, "message": self.message}
-        if isinstance(error, PaimonError):
-            document |= {"message": without_secrets(error.message), "kind": error.kind}
+        if isinstance(error, errors.PaimonError):
+            document |= {"message": errors.without_secrets(error.message), "kind": error.kind}
             document |= {"details": error.details}
         document["exit_code"] = self.exit_code
         click.echo(json.dumps(document, default=str, ensure_ascii=False), err=True)
@@ -101,11 +89,13 @@ class LazyGroup(click.Group):
         """
         try:
             return super().invoke(ctx)
-        except (PaimonError, OSError) as error:
+        except (errors.PaimonError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read us has gone; click ends quietly
             if ctx.find_root().params.get("verbose"):
-                click.echo(without_secrets("".join(traceback.format_exception(error))), err=True)
+                click.echo(
+                    errors.without_secrets("".join(traceback.format_exception(error))), err=True
+                )
             raise CommandError(error, as_json=ctx.meta.get(JSON_ASKED, False)) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:

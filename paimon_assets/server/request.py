@@ -9,17 +9,9 @@ from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import unquote_plus
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.server.principals import Action, Principal
 
@@ -76,7 +68,7 @@ def not_implemented(what: str) -> Refusal:
     return Refusal(HTTPStatus.NOT_IMPLEMENTED, f"This server does not serve {what}.")
 
 
-def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
+def refusal_of(error: errors.PaimonError, names: Mapping[str, str]) -> Refusal:
     """Return the HTTP answer of an engine error."""
     status = _status(error)
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
@@ -89,19 +81,19 @@ def refusal_of(error: PaimonError, names: Mapping[str, str]) -> Refusal:
     return Refusal(status, error.message, resource.upper(), None if name is None else str(name))
 
 
-def _status(error: PaimonError) -> int:
+def _status(error: errors.PaimonError) -> int:
     match error:
-        case NotFoundError():
+        case errors.NotFoundError():
             # A file that is missing inside a table is damage, no wrong name.
             lost = error.kind == "file-not-found"
             return HTTPStatus.INTERNAL_SERVER_ERROR if lost else HTTPStatus.NOT_FOUND
-        case AlreadyExistsError():
+        case errors.AlreadyExistsError():
             return HTTPStatus.CONFLICT
-        case InvalidInputError():
+        case errors.InvalidInputError():
             return HTTPStatus.BAD_REQUEST
-        case UnsupportedFeatureError():
+        case errors.UnsupportedFeatureError():
             return HTTPStatus.NOT_IMPLEMENTED
-        case CommitConflictError():
+        case errors.CommitConflictError():
             # Surely nothing was changed, and clients wait and ask again.
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
@@ -134,7 +126,7 @@ class Request:
     def read(self, structure: type[StructureT]) -> StructureT:
         try:
             return structure.from_bytes(self.body)
-        except FormatError as error:
+        except errors.FormatError as error:
             raise bad_request(f"Malformed request: {error.message}") from error
 
     def require(

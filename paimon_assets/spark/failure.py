@@ -21,16 +21,8 @@ from typing import TypeVar
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.wire import dump_error, load_error
-from paimon_assets.engine.errors import (
-    ACCESS_DENIED,
-    CREDENTIALS_OVER,
-    FormatError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS
@@ -52,7 +44,7 @@ _FAR_TIME = re.compile(
 class WorkerError(Exception):
     """A PaimonError inside a Spark task; its text survives Spark and holds the whole error."""
 
-    def __init__(self, error: PaimonError) -> None:
+    def __init__(self, error: errors.PaimonError) -> None:
         encoded = base64.b64encode(dump_error(error)).decode()
         super().__init__(f"{error.message} [paimon-error:{encoded}]")
 
@@ -62,11 +54,11 @@ def encoded_errors() -> Iterator[None]:
     """Let a PaimonError leave a task in the form that survives Spark."""
     try:
         yield
-    except PaimonError as error:
+    except errors.PaimonError as error:
         raise WorkerError(error) from error
 
 
-def error_inside(failure: BaseException) -> PaimonError | None:
+def error_inside(failure: BaseException) -> errors.PaimonError | None:
     """Return the PaimonError of a failed Spark job, None if it was something else.
 
     A data file that Spark's own reader finds missing, or with times it does not hold, is the
@@ -76,12 +68,12 @@ def error_inside(failure: BaseException) -> PaimonError | None:
     for encoded in _MARK.findall(text):
         try:
             return load_error(base64.b64decode(encoded, validate=True))
-        except (FormatError, binascii.Error):
+        except (errors.FormatError, binascii.Error):
             # Spark shortens long texts; another copy may be whole.
             continue
     if missing := _MISSING_FILE.search(text):
         path = missing.group(1)
-        return NotFoundError(
+        return errors.NotFoundError(
             f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
         )
     if far := _FAR_TIME.search(text):
@@ -89,10 +81,10 @@ def error_inside(failure: BaseException) -> PaimonError | None:
     return None
 
 
-def times_error(column: str, path: str) -> UnsupportedFeatureError:
+def times_error(column: str, path: str) -> errors.UnsupportedFeatureError:
     """Return the error of timestamps that Spark's type does not hold; `path` may be empty."""
     place = f" of '{path}'" if path else ""
-    return UnsupportedFeatureError(
+    return errors.UnsupportedFeatureError(
         f"{column}{place} has timestamps that Spark does not hold: its have 6 digits and lie within"
         " 290,000 years of 1970. Leave the column out or read it by the embedded executor;"
         f" `{READ_CUT_NANOSECONDS.key}` = true cuts further digits.",
@@ -124,13 +116,13 @@ class Renewal:
         self.spec = current_spec(spec)
         self._runs = 1
 
-    def after(self, error: StorageError) -> None:
+    def after(self, error: errors.StorageError) -> None:
         """Let the job run again, with another `spec`, if it failed because of this one."""
         end = self.spec.expires_ms
         has_ended = end is not None and end <= time.time() * 1000
-        if self._runs == _RUNS or not (error.kind in CREDENTIALS_OVER or has_ended):
+        if self._runs == _RUNS or not (error.kind in errors.CREDENTIALS_OVER or has_ended):
             raise error
-        is_refused = error.kind == ACCESS_DENIED
+        is_refused = error.kind == errors.ACCESS_DENIED
         other = current_spec(self.spec, is_refused=is_refused)
         is_longer = other.expires_ms != end
         if other.options == self.spec.options and (is_refused or not is_longer):
@@ -147,5 +139,5 @@ def with_renewal(spec: FileIOSpec, run: Callable[[FileIOSpec], T]) -> T:
         try:
             with typed_errors():
                 return run(renewal.spec)
-        except StorageError as error:
+        except errors.StorageError as error:
             renewal.after(error)

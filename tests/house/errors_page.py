@@ -70,11 +70,14 @@ def _summary(error: type) -> str:
 
 def _raised(call: ast.Call) -> tuple[str, str, str] | None:
     """Return (kind, class, message) of a call that makes an error of a kind."""
-    if not isinstance(call.func, ast.Name) or call.func.id not in CLASSES:
-        return None
-    for keyword in call.keywords:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="errors"), attr=name):
+            pass
+        case _:
+            return None
+    for keyword in call.keywords if name in CLASSES else ():
         if keyword.arg == "kind" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value), call.func.id, _message(call.args)
+            return str(keyword.value.value), name, _message(call.args)
     return None
 
 

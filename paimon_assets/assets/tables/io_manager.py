@@ -47,14 +47,9 @@ from paimon_assets.assets.tables.table_write import (
     WriteMode,
     write_mode,
 )
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
@@ -135,7 +130,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _drop_unwritten(self, identifier: Identifier) -> None:
         """Drop a table that was made for rows it refused, unless another writer used it."""
         catalog = self.paimon.catalog()
-        with suppress(PaimonError):
+        with suppress(errors.PaimonError):
             table = catalog.get_table(identifier)
             if table.latest_snapshot() is None and not table.branches.list():
                 catalog.drop_table(identifier)
@@ -158,7 +153,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             kind = frame_kind(context.dagster_type.typing_type)
             try:
                 table = self._table_to_read(identifier, io_metadata.declared_schema(metadata))
-            except UnsupportedFeatureError as error:
+            except errors.UnsupportedFeatureError as error:
                 if error.kind != "view":
                     raise
                 return io_metadata.view_rows(self.paimon, identifier, kind, own, error)
@@ -194,7 +189,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             return None
         output = _one_output(context)
         if output is None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Input '{_input_name(context)}' reads table '{table.name}' as consumer "
                 f"'{consumer}': this needs a step with one output and without partitions, for it "
                 "has one position.",
@@ -248,7 +243,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             return ensured, frame, False
         try:
             table = catalog.get_table(identifier).copy(MERGED_BY[policy])
-        except NotFoundError:
+        except errors.NotFoundError:
             if frame is None:
                 return None, None, False
             if self._mode(context, str(identifier)) is WriteMode.DELETE:
@@ -275,7 +270,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         consumed = consumption.take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
         if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"What is new in table '{consumed[0].table.name}' would replace all of table "
                 f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
                 "or 'overwrite'.",
@@ -304,11 +299,11 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         catalog = self.paimon.catalog()
         try:
             return catalog.get_table(identifier)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if schema is not None:
                 # An asset that reads its own earlier rows: before the first there are none.
                 return ensure_table(catalog, identifier, schema).table
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Table '{identifier}' does not exist yet. Materialize its asset first, or declare "
                 "its schema (paimon_output(schema=…)) to read it as empty.",
                 kind="table-not-found",
@@ -348,7 +343,7 @@ def _partitions(
 ) -> RunPartitions:
     columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
     if columns is None:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"The asset of table '{table.name}' has partitions, but nothing tells which column "
             f"holds the key: set metadata '{PARTITION_COLUMNS}' "
             "(paimon_output(partition_column=…)).",

@@ -20,18 +20,11 @@ from enum import Enum
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
-from paimon_assets.engine.errors import (
-    ERROR_CLASSES,
-    Detail,
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.paths import plain_name, straight_path
@@ -57,7 +50,7 @@ _UNKNOWN_CARDINALITY = -1
 def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
     """Encode a split as Java Paimon does: 2.1 in 9, 1.3 to 2.0 in 8, older releases in 2 to 7."""
     if version not in _FILE_ARITY:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"DataSplit version {version} is not written; versions 2 to {_LAST_VERSION} are.",
             kind="split-version",
             details={"version": version},
@@ -85,7 +78,7 @@ def load_split(data: bytes) -> DataSplit:
     source = DataInput(data)
     split = _read_split(source)
     if not source.at_end():
-        raise FormatError("Bytes are left behind a split.", kind="wire")
+        raise errors.FormatError("Bytes are left behind a split.", kind="wire")
     return split
 
 
@@ -113,7 +106,7 @@ def _read_split(source: DataInput) -> DataSplit:
         raw_convertible=source.read_boolean(),
     )
     if split.is_streaming and split.before_files:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"The split of bucket {split.bucket} of snapshot {split.snapshot_id} carries files of"
             " before a compaction (before-files of a streaming diff); they are not read.",
             kind="split-before-files",
@@ -126,7 +119,7 @@ def _split_version(source: DataInput) -> int:
     if magic == WRAPPED_SPLIT_MAGIC:
         wrapper = source.read_int(), source.read_int()
         if wrapper != _WRAPPED_DATA_SPLIT:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"A wrapped split (SPLIT_V1) of version and type {wrapper} is not read: it says"
                 " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
                 kind="split-version",
@@ -134,7 +127,7 @@ def _split_version(source: DataInput) -> int:
         magic = source.read_long()
     version = source.read_int() if magic == SPLIT_MAGIC else 1
     if version not in _FILE_ARITY:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"DataSplit version {version} is not read; versions 2 to {_LAST_VERSION} are.",
             kind="split-version",
             details={"version": version},
@@ -235,10 +228,12 @@ def load(kind: type[T], data: bytes) -> T:
     try:
         members = json.loads(source.read_bytes())
     except ValueError as error:
-        raise FormatError(f"The header of a {what} is damaged: {error}.", kind="wire") from error
+        raise errors.FormatError(
+            f"The header of a {what} is damaged: {error}.", kind="wire"
+        ) from error
     found = (members.get("what"), members.get("version")) if isinstance(members, dict) else None
     if found != (what, WIRE_VERSION):
-        raise FormatError(
+        raise errors.FormatError(
             f"Expected a {what} of version {WIRE_VERSION}, got {found}; driver and workers must "
             "run the same version of paimon-assets.",
             kind="wire",
@@ -249,7 +244,7 @@ def load(kind: type[T], data: bytes) -> T:
     try:
         value: T = _value(members["value"], _classes(asked), parts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"A {what} is damaged: {error!r}.", kind="wire") from error
+        raise errors.FormatError(f"A {what} is damaged: {error!r}.", kind="wire") from error
     return value
 
 
@@ -276,7 +271,7 @@ def _json(value: Any, parts: list[bytes]) -> Any:
         case Mapping():
             return {"map": [[_json(key, parts), _json(held, parts)] for key, held in value.items()]}
         case _:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"{value!r} is no internal value; bind the predicate first.", kind="literal"
             )
 
@@ -337,17 +332,17 @@ class RaisedError:
     name: str
     message: str
     kind: str
-    details: Mapping[str, Detail]
+    details: Mapping[str, errors.Detail]
 
 
-def dump_error(error: PaimonError) -> bytes:
+def dump_error(error: errors.PaimonError) -> bytes:
     """Encode an error as its class, message, kind and details."""
     name, details = type(error).__name__, json.loads(json.dumps(error.details))
     return dump(RaisedError(name=name, message=error.message, kind=error.kind, details=details))
 
 
-def load_error(data: bytes) -> PaimonError:
+def load_error(data: bytes) -> errors.PaimonError:
     """Inverse of `dump_error`; an unknown class becomes a plain PaimonError."""
     found = load(RaisedError, data)
-    error_class = ERROR_CLASSES.get(found.name, PaimonError)
+    error_class = errors.ERROR_CLASSES.get(found.name, errors.PaimonError)
     return error_class.of_parts(found.message, found.kind, found.details)

@@ -17,17 +17,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -105,7 +100,7 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
         return store.schemas.schema(schema_id)
     ids = store.schemas.list_ids()
     if schema_id not in ids:
-        raise NotFoundError(
+        raise errors.NotFoundError(
             f"Table '{store.label}' has no schema {schema_id}.",
             kind="schema-not-found",
             details={"table": store.label, "schema_id": schema_id},
@@ -120,7 +115,7 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
     ):
         for snapshot in snapshots:
             if snapshot is not None and snapshot.schema_id > schema_id:
-                raise InvalidInputError(
+                raise errors.InvalidInputError(
                     f"Table '{store.label}' cannot go back to schema {schema_id}: {noun} "
                     f"{snapshot.id} is of schema {snapshot.schema_id}. Roll the table back to an "
                     "earlier snapshot first.",
@@ -147,7 +142,7 @@ def _mark(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
     finally:
         try:
             store.file_io.delete_file(mark)
-        except StorageError:
+        except errors.StorageError:
             logger.warning("table %s: '%s' is left", store.label, mark, exc_info=True)
 
 
@@ -165,7 +160,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     if not store.schemas.is_same(store.schema):
         if put_back and store.snapshots.is_same(snapshot):
             store.file_io.delete_file(path)
-        raise CommitUnknownError(
+        raise errors.CommitUnknownError(
             f"Table '{store.label}' was renamed or dropped while it was rolled back to snapshot "
             f"{snapshot.id}; some later snapshots may still be there. Roll it back once more under "
             "its new name.",
@@ -176,8 +171,8 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
 
 
-def _gone(store: FileStore, what: str) -> NotFoundError:
-    return NotFoundError(
+def _gone(store: FileStore, what: str) -> errors.NotFoundError:
+    return errors.NotFoundError(
         f"{what} of table '{store.label}' was deleted while the table was to be rolled back to it; "
         "nothing was changed.",
         kind="snapshot-not-found",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.segment_json import (
     SegmentList,
     segments_from_json,
@@ -27,13 +28,6 @@ from paimon_assets.engine.codec.json.segment_json import (
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import read_or_none
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
@@ -95,7 +89,7 @@ class SegmentRegistry:
             changed = change(listed)
             if changed == listed or self._publish(generation + 1, changed):
                 return changed
-        raise CommitConflictError(
+        raise errors.CommitConflictError(
             f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
             "again.",
             kind="segment-registry",
@@ -111,7 +105,7 @@ class SegmentRegistry:
             path = self._path(newest)
             if data := read_or_none(self.store.file_io, path):  # else there are many newer ones
                 return newest, _parse(data, path)
-        raise CommitConflictError(
+        raise errors.CommitConflictError(
             f"Table '{self.store.label}': its segments changed {_TRIES} times while being read.",
             kind="segment-registry",
         )
@@ -128,7 +122,7 @@ class SegmentRegistry:
         path, data = self._path(generation), segments_to_json(listed, writer=uuid.uuid4().hex)
         try:
             done = self.store.file_io.publish(path, data)
-        except CommitUnknownError:
+        except errors.CommitUnknownError:
             done = False
         if not done:  # a storage that repeats a call finds its own file in the way
             done = read_or_none(self.store.file_io, path) == data
@@ -290,7 +284,7 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
     others = sorted(formats - {own})
     if others:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"Unsupported {operation} operation on table containing mixed format segments: "
             f"{store.label} is {own}, with segments of {', '.join(others)}; delete these first.",
             kind="segment-mixed-formats",
@@ -309,7 +303,7 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
         folder = plain_path(segment.folder)
         for root in own:
             if segment.removed is None and (is_within(folder, root) or is_within(root, folder)):
-                raise InvalidInputError(
+                raise errors.InvalidInputError(
                     f"Table '{store.label}': '{root}' cannot become a folder of its own files: "
                     f"segment {segment.id} lies in '{segment.folder}' and belongs to somebody "
                     "else. Name another folder, or delete the segment first.",
@@ -346,7 +340,7 @@ class SegmentRoots:
         """Take folders in any spelling."""
         folders = tuple(roots)
         if not all(root.strip() for root in folders):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"A folder that segments may come from is blank: {list(folders)}; name it in full.",
                 kind="segment-roots",
             )
@@ -358,7 +352,7 @@ class SegmentRoots:
         if any(is_within(place, folder) for folder in self.folders):
             return
         leads = "" if place == plain_path(path) else f" leads to '{place}', which"
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"'{path}'{leads} lies in none of the folders that segments may come from "
             f"({', '.join(self.folders) or 'there are none'}). Name a folder below one of them, or "
             "have its folder added to that list.",
@@ -411,7 +405,7 @@ def segment_root(store: FileStore, path: str) -> str:
     root = canonical_path(path)
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"'{path}' lies on storage '{scheme}' and table {store.label} on "
             f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
             kind="segment-storage",
@@ -440,8 +434,8 @@ def segment_root(store: FileStore, path: str) -> str:
     return root
 
 
-def _owned(path: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(
+def _owned(path: str, reason: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
         f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns.",
         kind="segment-path-owned",
         details={"path": path},
@@ -451,7 +445,7 @@ def _owned(path: str, reason: str) -> InvalidInputError:
 def check_exists(file_io: FileIO, root: str) -> None:
     """Raise `NotFoundError` if there is no such folder."""
     if not file_io.exists(root):
-        raise NotFoundError(
+        raise errors.NotFoundError(
             f"The segment path '{root}' does not exist.",
             kind="segment-path-not-found",
             details={"path": root},
@@ -476,7 +470,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
             for status in statuses:
                 kind = _OTHER_TABLES.get(status.name)
                 if kind is not None and status.is_directory:
-                    raise UnsupportedFeatureError(
+                    raise errors.UnsupportedFeatureError(
                         f"'{root}' holds {kind} table ('{status.path}'), whose log says which of "
                         "its files still count; write the rows of that table as plain files.",
                         kind="segment-other-table",
@@ -496,7 +490,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                 if not (status.is_directory or status.name.endswith(".crc"))
             ]
         else:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{root}' has folders more than {_DEEPEST} deep; name one further down.",
                 kind="segment-path-depth",
             )
@@ -530,7 +524,7 @@ def partition_folders(
     for file in files:
         by_folder[file.name.rpartition("/")[0]].append(file)
     if "" in by_folder:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
             f"Name the folder above {_example(store)}.",
             kind="segment-partition-path",
@@ -546,7 +540,7 @@ def _partition_folder(
     parts = [part.partition("=") for part in name.split("/")]
     names = [unescape(key).lower() for key, _, _ in parts]
     if len(parts) != len(keys) or names != [key.name.lower() for key in keys]:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             "input segment path does not comply to partitions in carbon table: "
             f"{', '.join(store.schema.partition_keys)}. '{name}' below '{root}' should be "
             f"{_example(store)}.",

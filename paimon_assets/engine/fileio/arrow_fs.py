@@ -15,16 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from paimon_assets.engine.errors import (
-    ACCESS_DENIED,
-    AlreadyExistsError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.atomic import (
     NEEDS_SERVER,
     NO_ATOMIC_PUBLISH,
@@ -65,7 +56,7 @@ class RenameNoReplace:
 
     def _was_refused(self, temporary: str, path: str, error: Exception) -> bool:
         """Return False if another file has the name; raise if the outcome is unknown."""
-        unknown = CommitUnknownError(
+        unknown = errors.CommitUnknownError(
             f"The storage did not say whether '{path}' was created.", details={"path": path}
         )
         try:
@@ -78,7 +69,7 @@ class RenameNoReplace:
         with suppress(OSError):
             self._filesystem.delete_file(temporary)
         if not taken:
-            raise StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
+            raise errors.StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
         return False
 
 
@@ -202,7 +193,7 @@ class ArrowFileIO(FileIO):
 
     def publish(self, path: str, data: bytes) -> bool:
         if self._publisher is None:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
                 f"absent, so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
@@ -233,7 +224,7 @@ class ArrowFileIO(FileIO):
     def file_size(self, path: str) -> int:
         info = self._info(path)
         if info.type is not pafs.FileType.File:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
             )
         return int(info.size)
@@ -324,9 +315,11 @@ class ArrowFileIO(FileIO):
 
     def rename_directory(self, source: str, target: str) -> None:
         if self.exists(target):
-            raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+            raise errors.AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         if not self.exists(source):
-            raise NotFoundError(f"Directory '{source}' does not exist.", details={"path": source})
+            raise errors.NotFoundError(
+                f"Directory '{source}' does not exist.", details={"path": source}
+            )
         with self._errors(source):
             self._filesystem.move(self._inner(source), self._inner(target))
 
@@ -341,7 +334,7 @@ class ArrowFileIO(FileIO):
         if not found:
             return path
         if scheme != self._spec.scheme:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
             )
         if scheme in _RENAMING_SCHEMES:
@@ -352,13 +345,13 @@ class ArrowFileIO(FileIO):
     def _errors(self, path: str) -> Iterator[None]:
         try:
             yield
-        except PaimonError:
+        except errors.PaimonError:
             raise
         except FileNotFoundError as error:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
             ) from error
         except Exception as error:
             what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
-            kind = ACCESS_DENIED if is_refused(error) else None
-            raise StorageError(what, kind=kind, details={"path": path}) from error
+            kind = errors.ACCESS_DENIED if is_refused(error) else None
+            raise errors.StorageError(what, kind=kind, details={"path": path}) from error

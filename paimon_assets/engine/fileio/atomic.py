@@ -33,12 +33,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 
 NO_ATOMIC_PUBLISH = "no-atomic-publish"
 """Kind of the errors of a storage that can never publish; one server as only writer helps."""
@@ -95,20 +90,20 @@ def _link(target: Path, temporary: Path) -> bool:
         return _has_two_names(temporary, target)
     except OSError as error:
         if error.errno in _WITHOUT_LINKS:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"The file system of '{target}' has no hard links, which make a commit atomic, so "
                 f"concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
                 details={"path": str(target)},
             ) from error
         if error.errno == errno.ENOENT:  # both names were there: a drop took the directory
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Cannot create '{target}': its directory was removed meanwhile.",
                 kind="directory-not-found",
                 details={"path": str(target)},
             ) from error
         if error.errno in _REFUSED:
-            raise StorageError(
+            raise errors.StorageError(
                 f"Cannot create '{target}': {error.strerror}.",
                 kind="publish",
                 details={"path": str(target)},
@@ -126,8 +121,8 @@ def _has_two_names(temporary: Path, target: Path) -> bool:
         raise _unknown_outcome(target, error) from error
 
 
-def _unknown_outcome(target: Path, error: OSError) -> CommitUnknownError:
-    return CommitUnknownError(
+def _unknown_outcome(target: Path, error: OSError) -> errors.CommitUnknownError:
+    return errors.CommitUnknownError(
         f"The file system did not say whether '{target}' was created: {error.strerror}.",
         details={"path": str(target)},
     )

@@ -16,12 +16,7 @@ from weakref import WeakValueDictionary
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
-from paimon_assets.engine.errors import (
-    TOKEN_EXPIRED,
-    InvalidInputError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.flushed import FlushedFileIO
@@ -61,7 +56,7 @@ def scheme_of(path: str) -> str:
 def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
     """Open the storage a path lies on."""
     if Options(options or {}).get(LOCK_ENABLED):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "
             "rely on theirs. Without the option the storage itself refuses a second snapshot of "
             "one number; where it cannot, let one catalog server make all commits "
@@ -70,7 +65,7 @@ def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
         )
     scheme = scheme_of(path)
     if scheme in _WITHOUT_USERS and "@" in path.partition("://")[2].partition("/")[0]:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Path '{path}' carries a key in front of its bucket; give it by options such as "
             "'s3.access-key' and 's3.secret-key', or by the environment.",
             kind="path",
@@ -93,11 +88,11 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     if renewing_one is not None:
         return renewing_one
     if spec.expires_ms is not None and spec.expires_ms <= time.time() * 1000:
-        raise StorageError(
+        raise errors.StorageError(
             f"The credentials for storage '{spec.scheme}' that this work was planned with have"
             " expired. Plan it again; if it took longer than they live, let the catalog hand out"
             " some that live longer.",
-            kind=TOKEN_EXPIRED,
+            kind=errors.TOKEN_EXPIRED,
             details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
         )
     if spec.scheme == "file":
@@ -142,21 +137,21 @@ def _guard(spec: FileIOSpec, opening: Callable[[], T]) -> T:
         is_ours = spec.scheme in OBJECT_SCHEMES
         package = "obstore" if is_ours else str(error)
         way_out = "paimon-assets[object-stores]" if is_ours else "it"
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Storage '{spec.scheme}' needs a package that is not installed ({package}): install "
             f"{way_out}.",
             kind="storage-scheme",
             details={"scheme": spec.scheme},
         ) from error
     except ValueError as error:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Storage '{spec.scheme}' is unknown: no fsspec package knows it.",
             kind="storage-scheme",
             details={"scheme": spec.scheme},
         ) from error
     except Exception as error:
         # The SDK's text may quote an option value; it stays in the chain, out of the message.
-        raise StorageError(
+        raise errors.StorageError(
             f"Storage '{spec.scheme}' could not be opened ({type(error).__name__}); look at its "
             f"options {', '.join(sorted(spec.options)) or '(none)'}.",
             details={"scheme": spec.scheme},

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import uuid4
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.codec.rest.documents import (
     AddDialect,
@@ -46,14 +47,6 @@ from paimon_assets.engine.control.managers.numbered_files import (
     read_or_none,
 )
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    FormatError,
-    NotFoundError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.type_text import Json
 
@@ -102,7 +95,7 @@ class NumberedDocument:
             number = newest.number + 1
             if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after
-        raise CommitConflictError(
+        raise errors.CommitConflictError(
             f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
             "meanwhile; look at it and change it again.",
             kind="document-conflict",
@@ -148,17 +141,17 @@ class NumberedDocument:
                     raise _unknown(self._path(number))
                 self._file_io.delete_file(self._path(number))
                 return False
-        except StorageError as error:
+        except errors.StorageError as error:
             raise _unknown(self._path(number)) from error
         try:
             for old in newest.numbers[:-_KEPT]:
                 self._file_io.delete_file(self._path(old))
-        except StorageError:
+        except errors.StorageError:
             logger.warning("'%s': old numbers are left", self._directory, exc_info=True)
         return True
 
-    def _ghosts(self) -> StorageError:
-        return StorageError(
+    def _ghosts(self) -> errors.StorageError:
+        return errors.StorageError(
             f"Storage lists files '{self._prefix}*.json' of '{self._directory}' that it does not"
             " find.",
             kind="document-listing",
@@ -188,7 +181,7 @@ def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         cause = error
     if not isinstance(members, dict) or not isinstance(history, list):
-        raise FormatError(
+        raise errors.FormatError(
             f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
             kind="metadata-json",
             details={"path": path},
@@ -196,8 +189,8 @@ def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
     return members, history
 
 
-def _unknown(path: str) -> CommitUnknownError:
-    return CommitUnknownError(
+def _unknown(path: str) -> errors.CommitUnknownError:
+    return errors.CommitUnknownError(
         f"Whether '{path}' came in time is unknown; look at the document first.",
         details={"path": path},
     )
@@ -227,10 +220,10 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
             created_at=int(members["createdAt"]),
             created_by=str(members["createdBy"]),
         )
-    except NotFoundError:
+    except errors.NotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(
+        raise errors.FormatError(
             f"{path}: not the file of an identity ({error!r}).",
             kind="metadata-json",
             details={"path": path},
@@ -247,7 +240,7 @@ def new_identity(
         return made
     stored = read_identity(file_io, path)
     if stored is None:
-        raise NotFoundError(f"'{path}' was deleted meanwhile.", details={"path": path})
+        raise errors.NotFoundError(f"'{path}' was deleted meanwhile.", details={"path": path})
     return stored
 
 
@@ -268,7 +261,7 @@ def changed_by(file_io: FileIO, table_path: str, identity: Identity, schema_id: 
         members = json.loads(file_io.read_bytes(f"{table_path}/{_CHANGED_FILE}"))
         if (members["id"], members["schemaId"]) == (identity.id, schema_id):
             return str(members["updatedBy"])
-    except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
+    except (errors.NotFoundError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return ""
 
@@ -314,7 +307,7 @@ class CatalogState:
         identity = self.own_identity(database, by)
         members = self.document(identity, kind).change(changed)
         if self.identity(database) != identity:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Database '{database}' was dropped meanwhile.",
                 kind="database-not-found",
                 details={"database": database},
@@ -420,15 +413,15 @@ class NamedItems:
         if source.database != target.database:
             self.drop(source)
 
-    def _missing(self, name: Identifier) -> NotFoundError:
-        return NotFoundError(
+    def _missing(self, name: Identifier) -> errors.NotFoundError:
+        return errors.NotFoundError(
             f"{self._noun.capitalize()} '{name}' does not exist.",
             kind=f"{self._noun}-not-found",
             details={self._noun: name.table},
         )
 
-    def _taken(self, name: Identifier) -> AlreadyExistsError:
-        return AlreadyExistsError(
+    def _taken(self, name: Identifier) -> errors.AlreadyExistsError:
+        return errors.AlreadyExistsError(
             f"{self._noun.capitalize()} '{name}' exists already.",
             kind=f"{self._noun}-exists",
             details={self._noun: name.table},
@@ -454,7 +447,7 @@ def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
             case UpdateViewComment():
                 comment = change.comment
             case AddDialect(dialect=dialect) if dialect in dialects:
-                raise AlreadyExistsError(
+                raise errors.AlreadyExistsError(
                     f"The view has a dialect '{dialect}' already.",
                     kind="dialect-exists",
                     details={"dialect": dialect},
@@ -464,7 +457,7 @@ def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
             case UpdateDialect(dialect=dialect) | DropDialect(dialect=dialect) if (
                 dialect not in dialects
             ):
-                raise NotFoundError(
+                raise errors.NotFoundError(
                     f"The view has no dialect '{dialect}'.",
                     kind="dialect-not-found",
                     details={"dialect": dialect},

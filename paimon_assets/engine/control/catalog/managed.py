@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import (
     Catalog,
     Identifier,
@@ -28,13 +29,6 @@ from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitUnknownError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
@@ -66,9 +60,9 @@ class ManagedBranch:
         """Return another branch of the table."""
         return replace(self, identifier=self.identifier.at_branch(branch))
 
-    def refused(self, operation: str, way_out: str) -> UnsupportedFeatureError:
+    def refused(self, operation: str, way_out: str) -> errors.UnsupportedFeatureError:
         """Return the error for an operation that catalogs have no request for."""
-        return UnsupportedFeatureError(
+        return errors.UnsupportedFeatureError(
             f"Table '{self.identifier}' is managed by its catalog, which cannot {operation};"
             f" {way_out}.",
             kind="server-managed",
@@ -129,9 +123,9 @@ class CatalogSchemaManager(SchemaManager):
             return newest
         try:
             made = self._catalog.alter_table(self._identifier, changes)
-        except CommitUnknownError:
+        except errors.CommitUnknownError:
             stored = None
-            with suppress(PaimonError):
+            with suppress(errors.PaimonError):
                 stored = self.latest()
             if stored is None or stored.id != new.id or not changes_nothing(stored, new):
                 raise
@@ -151,7 +145,7 @@ class CatalogSchemaManager(SchemaManager):
         """Return the table, None if it was dropped, renamed or created again."""
         try:
             loaded = self._catalog.load_table(self._identifier)
-        except NotFoundError:
+        except errors.NotFoundError:
             return None
         return loaded if loaded.uuid == self._uuid else None
 
@@ -175,13 +169,13 @@ class CatalogTagManager(TagManager):
         catalog, identifier = self._managed.catalog, self._managed.identifier
         try:
             catalog.create_tag(identifier, name, snapshot.id, time_retained=time_retained)
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             if ignore_if_exists:
                 return self.get(name)
             raise
-        except CommitUnknownError:
+        except errors.CommitUnknownError:
             tag = None
-            with suppress(PaimonError):
+            with suppress(errors.PaimonError):
                 tag = self.get_or_none(name)
             if tag is None or tag.snapshot != snapshot:
                 raise
@@ -213,7 +207,7 @@ class CatalogTagManager(TagManager):
     def get_or_none(self, name: str) -> Tag | None:
         try:
             return self._managed.catalog.get_tag(self._managed.identifier, name)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if error.kind != "tag-not-found":
                 raise
             return None

@@ -10,6 +10,7 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 import uuid
 from dataclasses import replace
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, snapshot_to_json
 from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
@@ -20,12 +21,6 @@ from paimon_assets.engine.control.managers.numbered_files import (
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    InvalidInputError,
-    NotFoundError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
@@ -61,7 +56,7 @@ class BranchManager:
         """Make a branch, whole or not at all: empty, or with the state of a tag or a snapshot."""
         _check_new_name(name)
         if tag is not None and snapshot_id is not None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "A branch begins with a tag or with a snapshot, not with both.", kind="branch"
             )
         if not self.exists(name):
@@ -82,7 +77,7 @@ class BranchManager:
         try:
             target = self._of(new_name).branch_directory
             self._file_io.rename_directory(source.branch_directory, target)
-        except AlreadyExistsError as error:
+        except errors.AlreadyExistsError as error:
             raise self._taken(new_name) from error
 
     def fast_forward(self, name: str) -> Snapshot:
@@ -93,7 +88,7 @@ class BranchManager:
         """
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Branch '{name}' of table '{self._paths.table}' holds one batch that was not "
                 "committed, and no other row: main would lose all of its own. Read the batch, mend "
                 "it and write it again.",
@@ -112,7 +107,7 @@ class BranchManager:
         try:
             self._copy_to(draft, self._of(name), source, tag)
             self._file_io.rename_directory(draft, self._of(name).branch_directory)
-        except AlreadyExistsError as error:
+        except errors.AlreadyExistsError as error:
             raise self._taken(name) from error
         finally:
             self._file_io.delete_directory(draft)
@@ -158,7 +153,7 @@ class BranchManager:
             if all(map(ours.is_same, copies)):
                 break
         else:  # rollbacks undid some of them
-            raise CommitConflictError(
+            raise errors.CommitConflictError(
                 f"Table '{paths.table}' was rolled back again and again while it became "
                 f"branch '{name}'; try again.",
                 kind="branch-overtaken",
@@ -198,7 +193,7 @@ class BranchManager:
                 return
         self._file_io.delete_directory(self._of(name).branch_directory)
         noun = f"Snapshot {source.id}" if tag_name is None else f"Tag '{tag_name}'"
-        raise NotFoundError(
+        raise errors.NotFoundError(
             f"{noun} of table '{self._paths.table}' was deleted while branch '{name}' was made from"
             " it; make it from another one.",
             kind="tag-not-found" if tag_name else "snapshot-not-found",
@@ -228,29 +223,29 @@ class BranchManager:
 
     def _existing(self, name: str) -> TablePaths:
         if name == self._paths.branch or name == MAIN_BRANCH:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{name}' is not a branch beside the one at hand.", kind="branch"
             )
         if not self.exists(name):
             raise self._missing(name)
         return self._of(name)
 
-    def _missing(self, name: str) -> NotFoundError:
-        return NotFoundError(
+    def _missing(self, name: str) -> errors.NotFoundError:
+        return errors.NotFoundError(
             f"Table '{self._paths.table}' has no branch '{name}'.",
             kind="branch-not-found",
             details={"path": self._paths.table, "branch": name},
         )
 
-    def _empty(self, name: str) -> InvalidInputError:
-        return InvalidInputError(
+    def _empty(self, name: str) -> errors.InvalidInputError:
+        return errors.InvalidInputError(
             f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
             kind="branch-empty",
             details={"path": self._paths.table, "branch": name},
         )
 
-    def _taken(self, name: str) -> AlreadyExistsError:
-        return AlreadyExistsError(
+    def _taken(self, name: str) -> errors.AlreadyExistsError:
+        return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a branch '{name}' already.",
             kind="branch-exists",
             details={"path": self._paths.table, "branch": name},
@@ -260,7 +255,7 @@ class BranchManager:
 def _check_new_name(name: str) -> None:
     check_file_name("branch", name)
     if name == MAIN_BRANCH or name.isdecimal():
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"A branch cannot be called '{name}': neither '{MAIN_BRANCH}' nor a number.",
             kind="name",
             details={"branch": name},

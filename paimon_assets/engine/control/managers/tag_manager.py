@@ -9,6 +9,7 @@ import datetime as dt
 import json
 from collections.abc import Callable
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import (
     snapshot_to_json,
     tag_from_json,
@@ -23,12 +24,6 @@ from paimon_assets.engine.control.managers.numbered_files import (
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag
 from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TAG_PREFIX, TablePaths
@@ -95,7 +90,7 @@ class TagManager:
     def get(self, name: str) -> Tag:
         tag = self.get_or_none(name)
         if tag is None:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Table '{self._paths.table}' has no tag '{name}'.",
                 kind="tag-not-found",
                 details={"path": self._paths.table, "tag": name},
@@ -127,7 +122,7 @@ class TagManager:
         if time_retained is None:
             return Tag(name=name, snapshot=snapshot)
         if time_retained <= dt.timedelta():
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Tag '{name}' would be kept for {time_retained}; give a time above zero.",
                 kind="tag-time",
             )
@@ -135,16 +130,16 @@ class TagManager:
         local = now.astimezone().replace(tzinfo=None)
         return Tag(name=name, snapshot=snapshot, create_time=local, time_retained=time_retained)
 
-    def _expired(self, name: str, snapshot: Snapshot) -> NotFoundError:
-        return NotFoundError(
+    def _expired(self, name: str, snapshot: Snapshot) -> errors.NotFoundError:
+        return errors.NotFoundError(
             f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, or was undone, while "
             f"it was given the name '{name}'; name another one.",
             kind="snapshot-not-found",
             details={"path": self._paths.table, "tag": name, "snapshot_id": snapshot.id},
         )
 
-    def _taken(self, name: str) -> AlreadyExistsError:
-        return AlreadyExistsError(
+    def _taken(self, name: str) -> errors.AlreadyExistsError:
+        return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a tag '{name}' already.",
             kind="tag-exists",
             details={"path": self._paths.table, "tag": name},
@@ -172,7 +167,7 @@ class ConsumerManager:
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             cause = error
         if isinstance(value, bool) or not isinstance(value, int):
-            raise FormatError(
+            raise errors.FormatError(
                 f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
                 kind="metadata-json",
                 details={"path": path},
@@ -196,7 +191,7 @@ class ConsumerManager:
     def reset(self, consumer_id: str, next_snapshot: int) -> None:
         """Let a consumer continue at a snapshot, be it an earlier one."""
         if next_snapshot < FIRST_SNAPSHOT_ID:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Consumer '{consumer_id}' cannot continue at snapshot {next_snapshot}; the first"
                 f" is {FIRST_SNAPSHOT_ID}.",
                 kind="consumer",

@@ -29,23 +29,11 @@ from importlib import import_module
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest.documents import ConfigResponse, ErrorResponse, Page
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.rest.auth import Auth, SignedRequest, form_encoded
-from paimon_assets.engine.errors import (
-    HIDDEN,
-    AccessDeniedError,
-    AlreadyExistsError,
-    CommitUnknownError,
-    Detail,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -69,16 +57,16 @@ _LEAST_SECRET = 4
 _OK = 200
 _MULTIPLE = 300
 _CONFLICT = 409
-_DEFINITE: Mapping[int, tuple[type[PaimonError], str]] = {
-    400: (InvalidInputError, "refused"),
-    401: (AccessDeniedError, "unauthorized"),
-    403: (AccessDeniedError, "forbidden"),
-    404: (NotFoundError, "not-found"),
-    405: (UnsupportedFeatureError, "server-unsupported"),
-    409: (AlreadyExistsError, "exists"),
-    413: (InvalidInputError, "refused"),
-    429: (StorageError, "server-busy"),
-    501: (UnsupportedFeatureError, "server-unsupported"),
+_DEFINITE: Mapping[int, tuple[type[errors.PaimonError], str]] = {
+    400: (errors.InvalidInputError, "refused"),
+    401: (errors.AccessDeniedError, "unauthorized"),
+    403: (errors.AccessDeniedError, "forbidden"),
+    404: (errors.NotFoundError, "not-found"),
+    405: (errors.UnsupportedFeatureError, "server-unsupported"),
+    409: (errors.AlreadyExistsError, "exists"),
+    413: (errors.InvalidInputError, "refused"),
+    429: (errors.StorageError, "server-busy"),
+    501: (errors.UnsupportedFeatureError, "server-unsupported"),
 }
 _MEANING = {
     401: "does not know who asks; give it a token (option token, or PAIMON_TOKEN), or look at the"
@@ -106,11 +94,11 @@ class Answer:
 
 def error_of(
     answer: Answer, what: str, *, is_change: bool, in_doubt: bool, secrets: Collection[str]
-) -> PaimonError:
+) -> errors.PaimonError:
     """Return the error that a bad answer means."""
     try:
         document = ErrorResponse.from_bytes(answer.body)
-    except FormatError:
+    except errors.FormatError:
         document = ErrorResponse()  # a proxy's page
     resource = (document.resource_type or "").lower()
     definite = _DEFINITE.get(answer.status)
@@ -123,17 +111,17 @@ def error_of(
         + (f" (request {identity})" if identity else ""),
         secrets,
     )
-    details: dict[str, Detail] = {
+    details: dict[str, errors.Detail] = {
         "status": answer.status,
         "request_id": without(identity or "", secrets),
     }
     if is_change and (in_doubt or definite is None):
-        return CommitUnknownError(
+        return errors.CommitUnknownError(
             f"{text}. Whether it was done is unknown: look first.", details=details
         )
-    error, kind = definite or (StorageError, "server-failed")
+    error, kind = definite or (errors.StorageError, "server-failed")
     if resource and answer.status in (_NOT_FOUND, _CONFLICT):
-        suffix = "exists" if error is AlreadyExistsError else "not-found"
+        suffix = "exists" if error is errors.AlreadyExistsError else "not-found"
         kind = f"{resource}-{suffix}"
     return error(text, kind=kind, details=details)
 
@@ -142,7 +130,7 @@ def without(text: str, secrets: Collection[str]) -> str:
     """Return a text in which no secret is left."""
     for secret in secrets:
         if len(secret) >= _LEAST_SECRET:
-            text = text.replace(secret, HIDDEN)
+            text = text.replace(secret, errors.HIDDEN)
     return text
 
 
@@ -187,7 +175,7 @@ def _session(process: int) -> Any:
     try:
         requests = import_module("requests")
     except ImportError as error:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             "A REST catalog needs the package requests: pip install 'paimon-assets[rest]'.",
             kind="rest-package",
         ) from error
@@ -211,9 +199,11 @@ def checked_uri(uri: str) -> str:
         parts = urlsplit(full)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise InvalidInputError("The catalog's 'uri' is none.", kind="rest-options") from None
+        raise errors.InvalidInputError(
+            "The catalog's 'uri' is none.", kind="rest-options"
+        ) from None
     if not is_good or "@" in parts.netloc or parts.query or parts.fragment:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             "The catalog's 'uri' must be such as https://host:port/prefix, without a user and"
             " without a query; say who asks by 'token' or keys.",
             kind="rest-options",
@@ -263,7 +253,7 @@ class HttpClient:
         if answer.is_good:
             try:
                 return into.from_bytes(answer.body)
-            except FormatError as error:
+            except errors.FormatError as error:
                 if request.is_change:
                     raise self._unknown(
                         request, f"the answer is broken ({error.message})"
@@ -285,7 +275,7 @@ class HttpClient:
         suffix = "/" if url.endswith("/") else ""
         answer, _ = bare._answer(Request(method="GET", path=suffix))
         if not answer.is_good:
-            raise StorageError(f"'{url}' answered {answer.status}.", kind="server-failed")
+            raise errors.StorageError(f"'{url}' answered {answer.status}.", kind="server-failed")
         return answer.body
 
     def _answer(self, request: Request) -> tuple[Answer, bool]:
@@ -365,14 +355,14 @@ class HttpClient:
             wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
             return wait * (1 + _JITTER * self._pace.random_fraction())
 
-    def _failed(self, request: Request, reason: str) -> StorageError:
-        return StorageError(
+    def _failed(self, request: Request, reason: str) -> errors.StorageError:
+        return errors.StorageError(
             without(f"The REST catalog at {self.uri}: {request}: {reason}.", self._secrets),
             kind="server-unreachable",
         )
 
-    def _unknown(self, request: Request, reason: str) -> CommitUnknownError:
-        return CommitUnknownError(
+    def _unknown(self, request: Request, reason: str) -> errors.CommitUnknownError:
+        return errors.CommitUnknownError(
             without(
                 f"The REST catalog at {self.uri}: {request}: {reason}. Whether it was done is"
                 " unknown: look first.",
@@ -410,7 +400,7 @@ def path_of(*parts: str) -> str:
     """
     for part in parts:
         if part in _DOTS:
-            raise InvalidInputError(f"{part!r} is no name in a catalog.", kind="name")
+            raise errors.InvalidInputError(f"{part!r} is no name in a catalog.", kind="name")
     return "".join(f"/{form_encoded(part)}" for part in parts)
 
 
@@ -475,7 +465,7 @@ class RestApi:
             if not token:
                 return found
             if token in seen:
-                raise StorageError(
+                raise errors.StorageError(
                     f"The REST catalog lists {'/'.join(parts)} in a circle.", kind="server-failed"
                 )
             seen.add(token)

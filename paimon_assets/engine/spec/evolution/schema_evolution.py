@@ -15,11 +15,7 @@ from functools import singledispatch
 from itertools import count
 from typing import NoReturn
 
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.option_rules import (
     check_option_removed,
@@ -116,7 +112,7 @@ class _Draft:
 
     def check_free(self, name: str) -> None:
         if any(field.name == name for field in self.fields):
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 f"Column '{name}' exists already.", kind="column-exists", details={"column": name}
             )
 
@@ -130,13 +126,13 @@ class _Draft:
 
 
 def _refuse(column: str, message: str) -> NoReturn:
-    raise InvalidInputError(message, kind="schema-change", details={"column": column})
+    raise errors.InvalidInputError(message, kind="schema-change", details={"column": column})
 
 
 def _column_of(change: sc.ColumnChange) -> str:
     if len(change.field_names) != 1:
         path = ".".join(change.field_names)
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"Column '{path}' cannot be changed: it lies inside column '{change.field_names[0]}', "
             "and only columns of the table itself evolve.",
             kind="unsupported-nested-change",
@@ -325,7 +321,7 @@ def _update_position(change: sc.UpdateColumnPosition, draft: _Draft) -> None:
 @_apply.register
 def _drop_primary_key(change: sc.DropPrimaryKey, draft: _Draft) -> None:
     if draft.has_snapshots:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"The primary key ({', '.join(draft.primary_keys)}) cannot be dropped: the table has "
             "been written to, and its files are those of a primary-key table.",
             kind="schema-change",

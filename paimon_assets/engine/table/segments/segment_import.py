@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.report_tasks import (
     FOOTER_TASK,
@@ -23,12 +24,6 @@ from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import text_options_of
@@ -78,7 +73,7 @@ class ImportPlan:
     """One a segment; empty if there is a problem."""
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """File → differences of its columns from the table's; the first files only."""
-    problem: PaimonError | None = None
+    problem: errors.PaimonError | None = None
     """The error that `add` raises: the first rule that is broken."""
 
     @property
@@ -116,7 +111,7 @@ def plan_import(
         One listing a folder and one footer a file; of text formats every row is read.
     """
     if store.paths.branch != MAIN_BRANCH or not segments.may_have_segments(store):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
             "branch of append tables without primary key and buckets ('bucket' = -1).",
             kind="segment-table",
@@ -128,7 +123,7 @@ def plan_import(
     name = source.format.strip().lower()
     if name not in seg.PAIMON_FORMATS | seg.TEXT_FORMATS:
         known = ", ".join(sorted(seg.PAIMON_FORMATS | seg.TEXT_FORMATS))
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"Format not supported: '{source.format}'; a segment is one of {known}.",
             kind="segment-format",
             details={"format": source.format},
@@ -141,7 +136,7 @@ def plan_import(
         file for file in listed if not source.only_new or f"{base}/{file.name}" not in held
     )
     if not files and not (source.only_new and listed):
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"no partition data is found: '{root}' holds no file; name the folder above the files.",
             kind="segment-no-data",
             details={"path": root},
@@ -149,7 +144,7 @@ def plan_import(
     seg.check_partition_option(store.label, store.schema, source.partition, source.all_options)
     for file in files:
         if f"{base}/{file.name}" in held:
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 f"path already exists in table status file: '{base}/{file.name}' is part of a live "
                 f"segment of table {store.label}, and its rows would count twice. Take only new "
                 "files, or delete that segment first.",
@@ -158,14 +153,14 @@ def plan_import(
             )
     footers = read_footers(store, root, name, files, executor, options=source.options)
     differences = differences_of(store, files, footers)
-    problem: PaimonError | None = None
+    problem: errors.PaimonError | None = None
     folders: list[segments.PartitionFolder] = []
     if differences:
         problem = schema_problem(store, root, differences, footers)
     else:
         try:
             folders = segments.partition_folders(store, root, files) if files else []
-        except InvalidInputError as error:
+        except errors.InvalidInputError as error:
             problem = error
     return ImportPlan(
         source=source,
@@ -265,12 +260,12 @@ def schema_problem(
     root: str,
     differences: Mapping[str, tuple[str, ...]],
     footers: Mapping[str, FileFooter],
-) -> InvalidInputError:
+) -> errors.InvalidInputError:
     """Return rule 16's error for the first file that differs."""
     name, faults = next(iter(differences.items()))
     table = ", ".join(f"{column.name} {column.type}" for column in store.schema.fields)
     file = ", ".join(f"{column.name} {column.type_text}" for column in footers[name].columns)
-    return InvalidInputError(
+    return errors.InvalidInputError(
         f"Schema is not same. Table schema is : ({table}) and segment schema is : ({file}) in "
         f"'{root}/{name}': {'; '.join(faults)}.",
         kind="segment-schema",
@@ -287,7 +282,7 @@ def _checked_path(
     """Return the one spelling of the path: rules 4 to 8."""
     if source.path is None or not source.path.strip():
         fault = "is mandatory" if source.path is None else "cannot be empty"
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"PATH {fault}: name the folder that holds the files.", kind="segment-path"
         )
     if roots is not None:
@@ -299,7 +294,7 @@ def _checked_path(
     for segment in live:
         # On storage that distinguishes letter cases another case is another folder, if it exists.
         if root == segment.path or (not exists and root.lower() == segment.path.lower()):
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 "path already exists in table status file, can not add same segment path "
                 f"repeatedly: {root} is segment {segment.id} of table {store.label}. Delete that "
                 "segment first, or take only new files.",

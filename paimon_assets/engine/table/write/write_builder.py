@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import Executor
@@ -30,12 +31,6 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import hash_indexes, key_bootstrap, writer_state
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -283,7 +278,7 @@ class WriteBuilder(CommitBuilder):
         for _ in range(more):
             try:
                 return self._write_once(rows, executor)
-            except CommitConflictError as error:
+            except errors.CommitConflictError as error:
                 if error.kind not in WRITTEN_ANEW:
                     raise
                 logger.warning("table %s: written again, %s", self.store.label, error.message)
@@ -338,7 +333,7 @@ class WriteBuilder(CommitBuilder):
         check_writable(store.label, store.schema)
         mode = store.schema.bucket_mode
         if over and mode is BucketMode.KEY_DYNAMIC and (over.is_dynamic or over.predicate):
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"Table '{store.label}' is overwritten as a whole only: keys may change partition,"
                 " and rows of other partitions may have the new rows' keys.",
                 kind="overwrite-cross-partition",
@@ -373,7 +368,7 @@ class WriteBuilder(CommitBuilder):
         """
         gone = self.removed and self.removed.intersection(made_paths(self.store, messages))
         if gone:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
                 " they could not be committed before, or were given up. Write the rows again.",
                 kind="removed-files",
@@ -384,7 +379,7 @@ class WriteBuilder(CommitBuilder):
         if self.overwrites is not None:
             try:
                 delete_changelogs(self.store, messages)  # no snapshot names them
-            except StorageError:
+            except errors.StorageError:
                 message = "table %s: changelog files of an overwrite are left"
                 logger.warning(message, self.store.label, exc_info=True)
         return snapshot
@@ -427,7 +422,7 @@ def drop_partitions(
     bound = [bound_spec(store.schema, spec, table=store.label) for spec in specs]
     predicates = [predicate for predicate in bound if predicate is not None]
     if not predicates or len(predicates) < len(specs):
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Name the partitions of table '{store.label}' to drop; to empty it, truncate it.",
             kind="partition-spec",
             details={"table": store.label},
