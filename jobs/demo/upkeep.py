@@ -40,7 +40,6 @@ def _reported(result: dg.ExecuteInProcessResult) -> str:
 
 
 def _summary(result: dg.ExecuteInProcessResult) -> str:
-    """Return what was done, of all tables."""
     [event] = [event for event in result.all_events if event.is_successful_output]
     summary = event.step_output_data.metadata.get("paimon/summary")
     if not isinstance(summary, dg.TableMetadataValue):

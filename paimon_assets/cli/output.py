@@ -338,11 +338,9 @@ class _Kept(io.RawIOBase):
         self._file = file
 
     def writable(self) -> bool:
-        """Whether it takes bytes."""
         return True
 
     def write(self, data: Any) -> int:
-        """Write bytes."""
         return self._file.write(data)
 
     def flush(self) -> None:

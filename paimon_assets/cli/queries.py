@@ -121,7 +121,6 @@ def _put(
 
 
 def _options(args: commands.Arguments) -> dict[str, str]:
-    """Return the table options that the options of a command mean."""
     values = {
         opt.SCAN_SNAPSHOT_ID.key: args.snapshot,
         opt.SCAN_TAG_NAME.key: args.tag,

@@ -240,7 +240,6 @@ def _show(plan: SchemaChangePlan) -> None:
 
 
 def _changes(args: Arguments) -> list[sc.SchemaChange]:
-    """Return the changes that the options say, in the order of the help."""
     steps: list[tuple[Iterable[Any], Callable[[Any], sc.SchemaChange]]] = [
         (args.renamed.items(), lambda names: sc.rename_column(*names)),
         (args.dropped, sc.drop_column),

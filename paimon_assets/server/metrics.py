@@ -75,7 +75,6 @@ class _OfTables(Collector):
         ]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield a gauge for each number of a table's health."""
         for name, text in NUMBERS.items():
             gauge = GaugeMetricFamily(f"paimon_table_{name}", text, labels=("database", "table"))
             for row in self._rows:

@@ -324,7 +324,6 @@ def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilde
 
 
 def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
-    """Return some columns of a schema."""
     if names is None:
         return schema
     unknown = [name for name in names if name not in schema.fieldNames()]

@@ -670,7 +670,6 @@ def _level(left: int, top: int, level: int, runs: Sequence[RunShape], widest: in
 
 
 def _histogram(left: int, top: int, counts: Mapping[str, int], highest: int) -> list[str]:
-    """Draw how many files have which size."""
     base, step = top + _HISTOGRAM, _WIDTH / len(counts)
     parts = [_text(left, top + 18, "files by size")]
     for number, (label, count) in enumerate(counts.items()):

@@ -244,7 +244,6 @@ class _Run:
     def _report(
         self, target: DeclaredTable, done: Sequence[MaintenanceReport], lines: Sequence[_Line]
     ) -> None:
-        """Report to the table's asset."""
         dry = "Dry run: " if self.config.dry_run else ""
         text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
         self.context.log.info("Table %s: %s", target.identifier, text)

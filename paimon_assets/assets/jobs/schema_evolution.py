@@ -121,7 +121,6 @@ def build_schema_evolution_job(
 
 
 def _changes_of(listed: Sequence[Any]) -> list[SchemaChange]:
-    """Return the changes of a config, in SQL or in JSON."""
     changes: list[SchemaChange] = []
     for each in listed:
         if not isinstance(each, str):

@@ -183,7 +183,6 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             return frame
 
     def _consuming(self, context: dg.InputContext, table: Table) -> consumption.Consumed | None:
-        """Return the read of the input's consumer, None without one."""
         consumer = context.definition_metadata.get(io_metadata.CONSUMER)
         if consumer is None:
             return None

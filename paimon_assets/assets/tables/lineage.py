@@ -166,7 +166,6 @@ class _PolarsPlan:
         self._scans = scans
 
     def origins(self) -> Origins:
-        """Return the origins of the columns."""
         return self._of(self._nodes.get_node())
 
     def _of(self, number: int) -> Origins:

@@ -153,7 +153,6 @@ class SnapshotsReported:
     def _messages(
         self, tables: Mapping[Identifier, dg.AssetKey]
     ) -> dict[Identifier, Mapping[str, Any]]:
-        """Return the last message of each table."""
         messages: dict[Identifier, Mapping[str, Any]] = {}
         for message in self.invocation.get_custom_messages():
             if isinstance(message, Mapping) and TABLE in message:

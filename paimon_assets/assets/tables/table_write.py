@@ -289,7 +289,6 @@ class TableWrite:
         )
 
     def _compare(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that rows are compared by."""
         return list(self.table.schema.primary_keys or names)
 
     def _check_delete(self) -> None:

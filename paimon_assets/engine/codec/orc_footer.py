@@ -449,7 +449,6 @@ def _patch(data: bytes, at: int) -> tuple[_Longs, int]:
 
 
 def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
-    """Decode a run of deltas."""
     width = _width(data[at]) if data[at] >> 1 & 31 else 0
     count = _length(data, at)
     base, end = varint(data, at + 2)

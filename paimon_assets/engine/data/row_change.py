@@ -458,7 +458,6 @@ class _AppendChange:
     def _rewritten_rows(
         self, file: DataFileMeta, positions: Longs, numbers: Longs | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file that is rewritten."""
         update = _update_of(self._change)
         yield _no_rows(self._change)
         for rows in self._read(self._names, pruned=False).rows([file]):
@@ -534,7 +533,6 @@ class _AppendChange:
 
 
 def _replace_rows(rows: pa.RecordBatch, changed: pa.RecordBatch, mask: Flags) -> pa.RecordBatch:
-    """Replace the rows where the mask is true."""
     indices = np.arange(rows.num_rows, dtype=np.int64)
     indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
     columns: list[Any] = []

@@ -246,7 +246,6 @@ def _is_plain(frame: DataFrame, logical: Any) -> bool:
 
 
 def _options(relation: Any) -> dict[str, str]:
-    """Return the options of a relation, in lower case."""
     options = {}
     for entry in items(relation.options().toSeq()):
         options[str(entry._1()).lower()] = str(entry._2()).lower()  # noqa: SLF001 - a Scala tuple

@@ -216,7 +216,6 @@ def _create_table(frames: Frames, runner: Runner, statement: st.CreateTable) -> 
 
 
 def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
-    """Return the rows of a query as the table's columns."""
     schema, label = table.schema, table.name
     fixed = {column_named(schema, n, label).name: value for n, value in statement.fixed}
     for name in (*fixed, *statement.dynamic):

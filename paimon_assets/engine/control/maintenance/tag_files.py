@@ -242,7 +242,6 @@ class _AutoTag(NamedTuple):
 
 
 def _auto_tags(store: FileStore, periods: Periods) -> list[_AutoTag]:
-    """Return the automatic tags, oldest snapshot first."""
     return sorted(
         _AutoTag(tag.snapshot.id, begin, tag.name)
         for tag in store.tags.list()

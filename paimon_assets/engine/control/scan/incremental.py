@@ -432,7 +432,6 @@ def scan_changes(
 
 
 def _overwrites(steps: Iterable[Snapshot], texts: TextChanges) -> list[Snapshot]:
-    """Return the snapshots that took rows away."""
     return [
         step for step in steps if step.commit_kind is CommitKind.OVERWRITE or texts.takes_away(step)
     ]

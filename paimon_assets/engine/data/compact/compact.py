@@ -190,7 +190,6 @@ class _KeyedCompaction:
         return WriteResult(messages=messages, report=report)
 
     def _rewrite(self, group: Sequence[Section]) -> None:
-        """Write neighbouring sections into common files."""
         output = self._output(self._factory)
         files = [file for section in group for run in section for file in run]
         looked_up = self._strategy.is_needed and any(file.level == 0 for file in files)

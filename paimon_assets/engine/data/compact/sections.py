@@ -188,7 +188,6 @@ class RecordRead:
 
     @cached_property
     def _constants(self) -> Mapping[str, Any]:
-        """The values of partition columns."""
         return RowStage(context=self.context, partition=self.split.partition).constants
 
     @cached_property

@@ -666,11 +666,9 @@ class _TwoKinds:
 
     @property
     def stored(self) -> pa.Schema:
-        """The schema to give to pyarrow."""
         return _stored_schema(self.schema, longs=True)
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Return rows in the schema `stored`."""
         return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored)
 
     def end(self, writer: pq.ParquetWriter) -> None:

@@ -264,7 +264,6 @@ class FileRead:
 def _map_with_positions(
     mapping: FieldMapping, decoded: Iterable[pa.RecordBatch], threads: Threads
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Map the columns of batches, except their positions."""
     positions: deque[pa.Array[Any]] = deque()
 
     def without_positions() -> Iterator[pa.RecordBatch]:
@@ -375,7 +374,6 @@ def with_positions_of(
 def _with_ranges(
     batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
 ) -> Iterator[tuple[pa.RecordBatch, list[RowRange]]]:
-    """Yield each batch with the positions of its rows."""
     ranges = deque(row_ranges)
     for batch in batches:
         parts, missing = [], batch.num_rows

@@ -285,7 +285,6 @@ class _Source:
 
     @property
     def is_gapless(self) -> bool:
-        """Whether each file begins where the one before it ends."""
         return all(
             (before.first_row_id or 0) + before.row_count == after.first_row_id
             for before, after in pairwise(self.files)

@@ -146,7 +146,6 @@ class _ColumnStats:
     unknown: bool = False
 
     def add(self, column: DataField, mode: StatsMode, values: Any) -> None:
-        """Add the values of further rows."""
         self.nulls += values.null_count
         if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
             return

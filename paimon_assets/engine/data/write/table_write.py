@@ -263,7 +263,6 @@ class _TableWrite:
         row_buckets: row_key_extractor.RowBuckets | None,
         only_bucket: tuple[bytes, int] | None,
     ) -> None:
-        """Buffer rows whose buckets are known."""
         sequence = routes = None
         if not rows.num_rows:
             return

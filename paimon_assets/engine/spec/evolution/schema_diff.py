@@ -211,7 +211,6 @@ class _Draft:
         return _Draft(target, stored, [], unreachable)
 
     def take(self, change: sc.SchemaChange) -> None:
-        """Add a change, or say why it cannot be made."""
         try:
             self.schema = apply_changes(self.schema, [change], has_snapshots=True, time_millis=0)
         except PaimonError as error:

@@ -300,14 +300,12 @@ def _create(words: Words, names: Names) -> st.Statement:
 
 
 def _replaced_table() -> UnsupportedFeatureError:
-    """Return the refusal of REPLACE TABLE."""
     return _refused(
         "REPLACE TABLE", "drop and create the table, or ALTER it and INSERT OVERWRITE its rows"
     )
 
 
 def _refused(statement: str, way_out: str) -> UnsupportedFeatureError:
-    """Return the refusal of a statement, by its name."""
     return UnsupportedFeatureError(
         f"{statement} is not taken; {way_out}.",
         kind="statement-unsupported",

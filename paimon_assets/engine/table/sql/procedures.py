@@ -52,7 +52,6 @@ class _Arguments(SimpleNamespace):
         return self.catalog.get_table(self.names.identifier(path), options=options or None)
 
     def of(self, table: str) -> "_Arguments":
-        """Return the arguments for another table."""
         return _Arguments(**{**vars(self), "table": table})
 
 
@@ -61,7 +60,6 @@ def _names(text: str) -> list[str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Parse `k=v,k2=v2`."""
     pairs = {}
     for part in _names(text):
         key, equals, value = part.partition("=")
