@@ -4,6 +4,7 @@ Each is shipped stopped, and runs with the config of its job's form; so does a c
 `dg.ScheduleDefinition`, which these save you to spell.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -38,15 +39,10 @@ def build_ingestion_schedule(
     Raises:
         InvalidInputError: The asset is not of exactly one table.
     """
-    identifier, op_name = identifier_of_asset(asset), asset.node_def.name
-    return _schedule(
-        name or f"{op_name}_schedule",
-        target if target is not None else asset,
-        cron_schedule,
-        timezone,
-        dg.RunConfig(ops={op_name: config or IngestConfig()}),
-        f"Takes in what landed for {identifier}.",
-    )
+    what = f"Takes in what landed for {identifier_of_asset(asset)}."
+    op, chosen = asset.node_def.name, target if target is not None else asset
+    ops = {op: config or IngestConfig()}
+    return _schedule(chosen, op, name, cron_schedule, timezone, ops, what)
 
 
 def build_compaction_schedule(
@@ -66,14 +62,8 @@ def build_compaction_schedule(
         name: The name of the schedule; `<job>_schedule` by default.
         timezone: Of the cron.
     """
-    return _schedule(
-        name or f"{job.name}_schedule",
-        job,
-        cron_schedule,
-        timezone,
-        dg.RunConfig(ops={COMPACTION_OP: config or CompactionConfig()}),
-        "Compacts what is due.",
-    )
+    ops = {COMPACTION_OP: config or CompactionConfig()}
+    return _schedule(job, job.name, name, cron_schedule, timezone, ops, "Compacts what is due.")
 
 
 def build_maintenance_schedule(
@@ -85,23 +75,23 @@ def build_maintenance_schedule(
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
     """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`."""
-    return _schedule(
-        name or f"{job.name}_schedule",
-        job,
-        cron_schedule,
-        timezone,
-        dg.RunConfig(ops={MAINTENANCE_OP: config or MaintenanceConfig()}),
-        "Expires what is old enough.",
-    )
+    ops, what = {MAINTENANCE_OP: config or MaintenanceConfig()}, "Expires what is old enough."
+    return _schedule(job, job.name, name, cron_schedule, timezone, ops, what)
 
 
 def _schedule(
-    name: str, target: Any, cron: str, timezone: str, config: dg.RunConfig, description: str
+    target: Any,
+    subject: str,
+    name: str | None,
+    cron: str,
+    timezone: str,
+    ops: Mapping[str, dg.Config],
+    description: str,
 ) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
-        name=name,
+        name=name or f"{subject}_schedule",
         target=target,
-        run_config=config,
+        run_config=dg.RunConfig(ops=dict(ops)),
         cron_schedule=cron,
         execution_timezone=timezone,
         default_status=dg.DefaultScheduleStatus.STOPPED,
