@@ -209,12 +209,16 @@ def working(what: str) -> Iterator[None]:
 
 
 def counting(
-    batches: Iterable[pa.RecordBatch], advance: Callable[[int, int | None], None]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and count their rows."""
-    for batch in batches:
-        advance(batch.num_rows, None)
-        yield batch
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], advance: Callable[[int, int | None], None]
+) -> pa.RecordBatchReader:
+    """Return a reader of batches that counts their rows."""
+
+    def counted_batches() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            advance(batch.num_rows, None)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(schema, counted_batches())
 
 
 def size_text(size: int) -> str:

@@ -114,9 +114,8 @@ def _put(
         output.print_json_rows(rows, is_system=is_system)
         return
     with output.progress("reading", total) as advance:
-        count = output.write_file(
-            out, reader.schema, output.counting(rows, advance), args.file_format
-        )
+        counting = output.counting(reader.schema, rows, advance)
+        count = output.write_file(out, reader.schema, counting, args.file_format)
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
@@ -201,10 +200,6 @@ def plan(args: commands.Arguments) -> None:
     )
 
 
-def _loss(text: str, database: str | None) -> str | None:
-    return loss_of(parse_sql(text, Names(database=database)))
-
-
 @commands.command("[STATEMENT]", executor=True, yes=True)
 @click.option(
     "--file",
@@ -280,8 +275,9 @@ def _statements_of_prompt() -> Iterator[str]:
 
 def _run_statement(args: commands.Arguments, catalog: TableCatalog, statement: str) -> None:
     database = args.database
-    loss = None if is_query(statement) else _loss(statement, database)
-    if loss is not None:
+    if not is_query(statement) and (
+        loss := loss_of(parse_sql(statement, Names(database=database)))
+    ):
         args.confirm(loss)
     executor = args.new_executor()
     if args.executor == "spark" and not is_segment_statement(statement):

@@ -5,7 +5,6 @@ from dataclasses import replace
 from threading import Event
 
 import click
-import pyarrow as pa
 
 from paimon_assets.cli import commands, output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -49,9 +48,7 @@ def write(args: commands.Arguments) -> None:
     with output.with_standard_input(args.files, args.file_format) as files:
         reader = output.read_files(files, args.file_format, columns)
         with output.progress("writing", None) as advance:
-            rows = pa.RecordBatchReader.from_batches(
-                reader.schema, output.counting(reader, advance)
-            )
+            rows = output.counting(reader.schema, reader, advance)
             outcome = builder.write(rows, args.new_executor())
     report, snapshot = outcome.report, outcome.snapshot
     if outcome.was_already_committed and snapshot is not None:
@@ -101,10 +98,8 @@ def copy(args: commands.Arguments) -> None:
     executor = args.new_executor()
     rows = read.read(plan, executor)
     with output.progress("copying", sum(split.row_count for split in plan.splits)) as advance:
-        counted_rows = pa.RecordBatchReader.from_batches(
-            rows.schema, output.counting(rows, advance)
-        )
-        outcome = target.new_write_builder().write(counted_rows, executor)
+        counting = output.counting(rows.schema, rows, advance)
+        outcome = target.new_write_builder().write(counting, executor)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     written = outcome.report.rows_written
     facts = {"table": target.name, "snapshot_id": snapshot, "rows_written": written}
