@@ -17,16 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_assets.engine.errors import (
-    ACCESS_DENIED,
-    AlreadyExistsError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 from paimon_assets.engine.fileio.object_clients import (
@@ -169,7 +160,7 @@ class ObjectFileIO(FileIO):
                 for _, path in written:
                     if left := self._together.taken(self._write, path):
                         wait([left])
-                        with suppress(PaimonError):  # hints may be wrong
+                        with suppress(errors.PaimonError):  # hints may be wrong
                             self.delete_file(path)
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
@@ -339,7 +330,7 @@ class ObjectFileIO(FileIO):
                     return False
             else:
                 return bool(attributes.get(_MARK) == mark)
-        raise CommitUnknownError(
+        raise errors.CommitUnknownError(
             f"The storage gave no answer whether '{path}' was created ({error.strerror}).",
             details={"path": path},
         ) from error
@@ -357,7 +348,7 @@ class ObjectFileIO(FileIO):
         finally:  # nobody waits for it: if it stays it is an orphan
             send(self.delete_file, f"{_root(path)}/{probe}")
         if not is_refused:
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
                 f"), so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
@@ -375,10 +366,10 @@ class ObjectFileIO(FileIO):
                 return True
             if failure.errno == BUCKET_MISSING:
                 raise
-            kind, what = ACCESS_DENIED, f"Not permitted to create '{probe}'"
+            kind, what = errors.ACCESS_DENIED, f"Not permitted to create '{probe}'"
             if not isinstance(failure, PermissionError):
                 kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
-            raise StorageError(
+            raise errors.StorageError(
                 f"{what} ({failure.strerror}); nothing was published.", kind=kind
             ) from failure
         return False
@@ -402,7 +393,7 @@ class ObjectFileIO(FileIO):
         """Whether there is an object of this name."""
         try:
             self.file_size(path)
-        except NotFoundError:
+        except errors.NotFoundError:
             return False
         return True
 
@@ -437,7 +428,7 @@ class ObjectFileIO(FileIO):
             self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
-        with suppress(NotFoundError), self._errors(path):  # a missing bucket is an error
+        with suppress(errors.NotFoundError), self._errors(path):  # a missing bucket is an error
             store, key = self._at(path, alone=True)
             store.delete(key)
 
@@ -493,12 +484,12 @@ class ObjectFileIO(FileIO):
         Schemas are copied last: they make a table.
         """
         if self.exists(target):
-            raise AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+            raise errors.AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         with self._errors(source):
             (store, old), (_, new) = self._at(source), self._at(target)
             keys = [each["path"] for each in store.list(old).collect()]
             if not keys:
-                raise NotFoundError(
+                raise errors.NotFoundError(
                     f"Directory '{source}' does not exist.", details={"path": source}
                 )
             schemas = [key for key in keys if "/schema/" in key[len(old) :]]
@@ -515,7 +506,7 @@ class ObjectFileIO(FileIO):
         """
         scheme, found, rest = path.partition("://")
         if not found or scheme != self._spec.scheme:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
             )
         bucket, _, key = rest.partition("/")
@@ -526,32 +517,32 @@ class ObjectFileIO(FileIO):
     def _errors(self, path: str) -> Iterator[None]:
         try:
             yield
-        except PaimonError:
+        except errors.PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - it is raised again
             raise self._named(path, error) from os_error(error)
 
-    def _named(self, path: str, error: Exception) -> PaimonError:
+    def _named(self, path: str, error: Exception) -> errors.PaimonError:
         failure, details = os_error(error), {"path": path}
         if isinstance(failure, FileNotFoundError):
-            return NotFoundError(
+            return errors.NotFoundError(
                 f"File '{path}' does not exist.", kind="file-not-found", details=details
             )
         if isinstance(error, ValueError):
-            return InvalidInputError(
+            return errors.InvalidInputError(
                 f"'{path}' is no path of an object store: it has an empty part, '.' or '..'.",
                 kind="path",
             )
         if failure.errno == BUCKET_MISSING:
-            return StorageError(
+            return errors.StorageError(
                 f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
                 "storage's own tools; no bucket is created here.",
                 kind="bucket-not-found",
                 details=details,
             )
         what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
-        kind = ACCESS_DENIED if isinstance(failure, PermissionError) else None
-        return StorageError(what, kind=kind, details=details)
+        kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
+        return errors.StorageError(what, kind=kind, details=details)
 
 
 def _root(path: str) -> str:

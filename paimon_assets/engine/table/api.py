@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import (
     SYSTEM_DATABASE,
     Catalog,
@@ -25,12 +26,6 @@ from paimon_assets.engine.control.catalog.catalog import (
     TableName,
 )
 from paimon_assets.engine.control.publishing import after
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-    without_secrets,
-)
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
 from paimon_assets.engine.table.table import Table
@@ -79,7 +74,7 @@ def with_properties(catalog: Catalog) -> DatabaseCatalog:
         UnsupportedFeatureError: This one's have none (kind `no-properties`).
     """
     if not isinstance(catalog, DatabaseCatalog):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             "Databases of this catalog have no properties and no functions; those of a warehouse "
             "and of a REST server have.",
             kind="no-properties",
@@ -105,7 +100,7 @@ class TableCatalog:
 
     def __repr__(self) -> str:
         where = self._options.get(URI.key) or self._options.get(WAREHOUSE.key, "")
-        return f"TableCatalog({without_secrets(where)!r})"
+        return f"TableCatalog({errors.without_secrets(where)!r})"
 
     @property
     def views(self) -> Views:
@@ -261,7 +256,7 @@ class TableCatalog:
         name = _identifier(identifier)
         parts = TableName.parse(name)
         if parts.is_system_table:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{name}' is a system table, not one of rows of its own; open it by"
                 " get_system_table.",
                 kind="system-table",
@@ -290,7 +285,7 @@ class TableCatalog:
         if parts.is_global:
             return self._global(name, options)
         if parts.system is None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{name}' names no system table; write database.table$name.", kind="name"
             )
         return self._open(parts, options).system_table(parts.system)
@@ -300,7 +295,7 @@ class TableCatalog:
 
         table = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{name}' shows the newest state of all tables and takes no options, such as"
                 f" '{min(options)}'.",
                 kind="system-table",
@@ -362,7 +357,7 @@ class TableCatalog:
 
         try:
             store = FileStore.load(self._catalog, parts.table, options=options, newest=newest)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if error.kind == "table-not-found":
                 refuse_view(self._catalog, parts.table)
             raise
@@ -518,7 +513,7 @@ def _global_system_tables() -> list[str]:
 
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Database '{SYSTEM_DATABASE}' holds the catalog's system tables, which are read only"
             f" ({', '.join(_global_system_tables())}); use another name.",
             kind="system-database",
@@ -557,7 +552,7 @@ def open_catalog(
     chosen = {**(options or {}), **{key: value for key, value in short.items() if value}}
     kind = Options(chosen).get(METASTORE)
     if kind not in CATALOGS:
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
             f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
             kind="unsupported-metastore",

@@ -18,14 +18,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue, functions_of
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -88,7 +84,7 @@ class Seen:
             between = range(first + 1, last + 1)
             kinds = {store.snapshots.snapshot(number).commit_kind for number in between}
             if last < first or kinds - {CommitKind.COMPACT}:
-                raise CommitConflictError(
+                raise errors.CommitConflictError(
                     f"Rows of table '{self.table.name}' were changed after the statement had read"
                     " them; nothing was committed.",
                     kind=READ_CHANGED,
@@ -103,7 +99,7 @@ def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
     for _ in range(_MOST_TRIES - 1):
         try:
             return run()
-        except CommitConflictError as conflict:
+        except errors.CommitConflictError as conflict:
             if conflict.kind != READ_CHANGED:
                 raise
     return run()
@@ -116,7 +112,7 @@ def change_rows(frames: Frames, runner: Runner, statement: Update | Delete) -> p
     try:
         where, _ = plain_change(table.schema, statement)
         is_plain = next(functions_of(where), None) is None  # functions and casts are Spark's here
-    except InvalidInputError:
+    except errors.InvalidInputError:
         is_plain = False
     if is_plain:
         return runner.change(table, statement)
@@ -131,7 +127,7 @@ def _refuse_other_texts(frames: Frames, statement: Update | Delete) -> None:
         for setting, pattern in _OTHER_TEXTS.items():
             other = next(filter(pattern.match, texts), None)
             if other and str(frames.session.conf.get(setting, "false")).lower() == "true":
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
                     " unset it, and write texts in single quotes and names in backticks.",
                     kind="statement-unsupported",
@@ -196,7 +192,7 @@ def named_by(
             words = pairwise(words_of(condition))
             calls = {word.text.lower() for word, behind in words if behind.text == "("}
             if arbitrary := sorted(calls & _ARBITRARY):
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
                     " no primary key to be told apart by; write what it gives into a column first.",
                     kind="statement-unsupported",
@@ -213,7 +209,7 @@ def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], tab
             schema.column(name).type.nullable
             and rows.where(sf.col(quoted(name)).isNull()).limit(1).count()
         ):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Rows of table '{table}' have no primary key, and some to be changed have null in"
                 f" column '{name}', by which they would be found. Change those by a statement of"
                 f" their own ({name} IS NULL), and leave them out here.",
@@ -236,7 +232,7 @@ def assigned(
         parts = trees.setdefault(column_named(schema, name, table).name, {})
         field = tuple(inner)
         if any(p[: len(field)] == field or field[: len(p)] == p for p in parts):
-            raise InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")
+            raise errors.InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")
         parts[field] = text
     return {
         name: _whole(schema.column(name).type, f"{quoted(alias)}.{quoted(name)}", parts, name)
@@ -253,7 +249,7 @@ def _whole(data_type: DataType, here: str, parts: Mapping[tuple[str, ...], str],
     fields: Sequence[DataField] = data_type.fields if isinstance(data_type, RowType) else ()
     unknown = {path[0].lower() for path in parts} - {field.name.lower() for field in fields}
     if unknown:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Column '{label}' has no field '{min(unknown)}'.", kind="column-not-found"
         )
     inner = []

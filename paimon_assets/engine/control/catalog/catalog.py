@@ -17,13 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.features import check_readable
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
@@ -72,7 +67,7 @@ def check_name(kind: str, name: str) -> str:
         (kind == "database" and "." in name, "must not hold a dot"),
     ):
         if is_fault:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"The {kind} name {name!r} {reason}.", kind="name", details={kind: name}
             )
     return name
@@ -114,7 +109,9 @@ class Identifier:
         """
         database, dot, table = text.partition(".") if isinstance(text, str) else ("", "", "")
         if not dot:
-            raise InvalidInputError(f"{text!r} names no table; write database.table.", kind="name")
+            raise errors.InvalidInputError(
+                f"{text!r} names no table; write database.table.", kind="name"
+            )
         return cls(database, table)
 
 
@@ -148,7 +145,7 @@ class TableName:
         if parts and parts[0].startswith(_BRANCH):
             branch = parts.pop(0).removeprefix(_BRANCH)
         if len(parts) > 1 or not table or branch == "" or "" in parts:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{name}' names no table; write table, table$system_table, table$branch_name or"
                 " table$branch_name$system_table.",
                 kind="name",
@@ -161,7 +158,7 @@ class TableName:
     def refuse_parts(name: Identifier) -> None:
         """Refuse the name of a new table that would mean a branch or a system table."""
         if _SPLITTER in name.table:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"
                 " a system table.",
                 kind="name",
@@ -169,18 +166,18 @@ class TableName:
             )
 
 
-def missing_table(identifier: Identifier) -> NotFoundError:
+def missing_table(identifier: Identifier) -> errors.NotFoundError:
     """Return the error that says that there is no such table."""
-    return NotFoundError(
+    return errors.NotFoundError(
         f"Table '{identifier}' does not exist.",
         kind="table-not-found",
         details={"table": str(identifier)},
     )
 
 
-def taken_table(identifier: Identifier) -> AlreadyExistsError:
+def taken_table(identifier: Identifier) -> errors.AlreadyExistsError:
     """Return the error that says that there is such a table."""
-    return AlreadyExistsError(
+    return errors.AlreadyExistsError(
         f"Table '{identifier}' exists already.",
         kind="table-exists",
         details={"table": str(identifier)},
@@ -458,8 +455,8 @@ def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb:
         schema = replace(schema, options={**schema.options, QUERY_AUTH_ENABLED.key: "false"})
     try:
         check_readable(table, schema)
-    except UnsupportedFeatureError as error:
-        raise UnsupportedFeatureError(
+    except errors.UnsupportedFeatureError as error:
+        raise errors.UnsupportedFeatureError(
             f"Table '{table}' is not {verb}, because nothing here could read or write it."
             f" {error.message}",
             kind=error.kind,

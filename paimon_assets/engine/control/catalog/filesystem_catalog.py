@@ -13,14 +13,8 @@ from contextlib import suppress
 from typing import cast
 from uuid import uuid4
 
-from paimon_assets.engine.codec.rest.documents import (
-    AlterDatabaseResponse,
-    DatabaseResponse,
-    FunctionResponse,
-    ViewChange,
-    ViewResponse,
-    ViewSchema,
-)
+from paimon_assets.engine import errors
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
     LoadedTable,
@@ -42,13 +36,6 @@ from paimon_assets.engine.control.catalog.catalog_state import (
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
@@ -61,7 +48,7 @@ _OPTIONS = "options"
 def refuse_location(name: str, options: Mapping[str, str]) -> None:
     """Refuse a property that says where a database lies."""
     if _LOCATION in options:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen.",
             kind="database-location",
             details={"database": name},
@@ -84,7 +71,7 @@ class FilesystemCatalog:
 
     def __init__(self, warehouse: str, file_io: FileIO, *, clock: Clock | None = None) -> None:
         if not warehouse.strip():
-            raise InvalidInputError("The warehouse path is blank.", kind="path")
+            raise errors.InvalidInputError("The warehouse path is blank.", kind="path")
         self.warehouse = warehouse.rstrip("/") or "/"
         self.file_io = file_io
         self._clock = clock or SystemClock()
@@ -106,7 +93,7 @@ class FilesystemCatalog:
         if self.file_io.is_directory(path):
             if ignore_if_exists:
                 return
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 f"Database '{name}' exists already.",
                 kind="database-exists",
                 details={"database": name},
@@ -123,7 +110,7 @@ class FilesystemCatalog:
 
         def first(members: Members) -> Members:
             if existed or members:
-                raise AlreadyExistsError(
+                raise errors.AlreadyExistsError(
                     f"Database '{name}' exists already.",
                     kind="database-exists",
                     details={"database": name},
@@ -139,12 +126,12 @@ class FilesystemCatalog:
     def _state(self) -> CatalogState:
         return CatalogState(self, clock=self._clock)
 
-    def get_database(self, name: str) -> DatabaseResponse:
+    def get_database(self, name: str) -> documents.DatabaseResponse:
         """Return a database, with its properties and owner; its id if a change gave it one."""
         identity, members = self._state.identity(name), self._state.read(name, PROPERTIES)
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
-        return DatabaseResponse(
+        return documents.DatabaseResponse(
             id=None if identity is None else identity.id,
             name=name,
             location=self.database_path(name),
@@ -163,7 +150,7 @@ class FilesystemCatalog:
         removals: Sequence[str] = (),
         updates: Mapping[str, str] | None = None,
         by: str = "",
-    ) -> AlterDatabaseResponse:
+    ) -> documents.AlterDatabaseResponse:
         updates, removed = updates or {}, set[str]()
         refuse_location(name, updates)
 
@@ -176,7 +163,7 @@ class FilesystemCatalog:
             return members if after == options else self._properties(after, by)
 
         self._state.change(name, PROPERTIES, changed, by=by)
-        return AlterDatabaseResponse(
+        return documents.AlterDatabaseResponse(
             removed=tuple(key for key in removals if key in removed),
             updated=tuple(updates),
             missing=tuple(key for key in removals if key not in removed),
@@ -190,7 +177,7 @@ class FilesystemCatalog:
     def list_functions(self, database: str) -> list[str]:
         return list(self.functions.all(database))
 
-    def get_function(self, identifier: Identifier) -> FunctionResponse:
+    def get_function(self, identifier: Identifier) -> documents.FunctionResponse:
         return function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
@@ -204,7 +191,7 @@ class FilesystemCatalog:
             self._drop_empty(name, state)
             return
         identity = None
-        with suppress(FormatError):  # it is dropped all the same
+        with suppress(errors.FormatError):  # it is dropped all the same
             identity = state.identity(name)
         if not self._delete(self._database_path(name)):
             self.database_path(name)
@@ -228,7 +215,7 @@ class FilesystemCatalog:
             if not self.file_io.delete_empty_directory(path) and self.file_io.exists(path):
                 self._refuse_content(name, identity, state)
                 raise _not_empty(name, "something that came meanwhile")
-        except PaimonError:
+        except errors.PaimonError:
             if identity is not None:
                 published(self.file_io, identity_file, content)
             raise
@@ -304,7 +291,7 @@ class FilesystemCatalog:
         if existing is None:
             try:
                 return schemas.create(schema, time_millis=self._clock.now_millis())
-            except AlreadyExistsError:
+            except errors.AlreadyExistsError:
                 existing = schemas.latest()
         if existing is not None and ignore_if_exists:
             return existing
@@ -331,9 +318,9 @@ class FilesystemCatalog:
         self.database_path(target.database)
         try:
             self.file_io.rename_directory(path, self.get_table_location(target))
-        except AlreadyExistsError as error:
+        except errors.AlreadyExistsError as error:
             raise taken_table(target) from error
-        except NotFoundError as error:  # dropped since
+        except errors.NotFoundError as error:  # dropped since
             raise missing_table(source) from error
 
     @property
@@ -343,21 +330,21 @@ class FilesystemCatalog:
     def list_views(self, database: str) -> list[str]:
         return list(self.views.all(database))
 
-    def get_view(self, identifier: Identifier) -> ViewResponse:
+    def get_view(self, identifier: Identifier) -> documents.ViewResponse:
         return self.views.get(identifier)
 
-    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
+    def create_view(self, identifier: Identifier, schema: documents.ViewSchema) -> None:
         """Create a view, of a name that no table has."""
         self._refuse_table(identifier)
         self.views.create(identifier, schema)
 
-    def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
+    def alter_view(self, identifier: Identifier, changes: Sequence[documents.ViewChange]) -> None:
         self.views.alter(identifier, changes)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         try:
             self.views.drop(identifier)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if not ignore_if_missing or error.kind != "view-not-found":
                 raise
 
@@ -367,7 +354,7 @@ class FilesystemCatalog:
 
     def _refuse_table(self, identifier: Identifier) -> None:
         if self.has_table(identifier):
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 f"There is a table '{identifier}'.",
                 kind="view-exists",
                 details={"view": identifier.table},
@@ -384,7 +371,7 @@ class FilesystemCatalog:
             dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
             try:
                 self.file_io.rename_directory(path, dropped)
-            except NotFoundError:
+            except errors.NotFoundError:
                 return False  # renamed, or dropped by somebody else
             path = dropped
         self.file_io.delete_directory(path)
@@ -396,7 +383,7 @@ class FilesystemCatalog:
     def database_path(self, name: str) -> str:
         path = self._database_path(name)
         if not self.file_io.is_directory(path):
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Database '{name}' does not exist.",
                 kind="database-not-found",
                 details={"database": name},
@@ -407,8 +394,8 @@ class FilesystemCatalog:
         return SchemaManager(self.file_io, TablePaths(table=table_path))
 
 
-def _not_empty(name: str, content: str) -> InvalidInputError:
-    return InvalidInputError(
+def _not_empty(name: str, content: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
         f"Database '{name}' holds {content}; drop or move it first, or drop the database with "
         "cascade, which deletes all that its folder holds.",
         kind="database-not-empty",

@@ -16,21 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import documents as rest
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.control.rest.auth import auth_of
 from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, RestApi
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
@@ -116,7 +108,7 @@ class TableStorage:
                 return serves
             try:
                 token = self._ask()
-            except StorageError as error:
+            except errors.StorageError as error:
                 if serves is None:
                     raise
                 logger.warning("the token of '%s' was not renewed yet: %s", self._path, error)
@@ -139,9 +131,9 @@ _DURATION = re.compile(
 )
 
 
-def raced(identifier: Identifier, from_snapshot: int | None) -> CommitConflictError:
+def raced(identifier: Identifier, from_snapshot: int | None) -> errors.CommitConflictError:
     """Return the error of a rollback after another commit."""
-    return CommitConflictError(
+    return errors.CommitConflictError(
         f"Table '{identifier}' is not at snapshot {from_snapshot} any more; look again before it is"
         " rolled back.",
         kind="rollback-raced",
@@ -157,9 +149,9 @@ def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     }
     for name, value in headers.items():
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-            raise InvalidInputError(f"{name!r} is no name of a header.", kind="rest-options")
+            raise errors.InvalidInputError(f"{name!r} is no name of a header.", kind="rest-options")
         if any(not " " <= character <= "~" for character in value):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Header '{name}' holds a character that no header may.", kind="rest-options"
             )
     return headers
@@ -227,7 +219,7 @@ def naming(
     """Let errors name the table as the other catalogs do."""
     try:
         yield
-    except PaimonError as error:
+    except errors.PaimonError as error:
         where = taken or identifier
         text = {
             "table-not-found": f"Table '{identifier}' does not exist.",
@@ -252,7 +244,7 @@ class RestCatalog:
         pace = Pace(clock=self._clock)
         uri = Options(own).get(catalog_options.URI)
         if not uri:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "A REST catalog needs 'uri', such as https://host/catalog.", kind="rest-options"
             )
         bare = HttpClient(uri, pace=pace)
@@ -283,7 +275,7 @@ class RestCatalog:
             with naming(database=name):
                 body = rest.CreateDatabaseRequest(name=name, options=options or {})
                 self._api.post(("databases",), body)
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             if not ignore_if_exists:
                 raise
 
@@ -315,10 +307,10 @@ class RestCatalog:
         ):
             try:
                 names = list_names(name)
-            except UnsupportedFeatureError:  # a server without views or functions
+            except errors.UnsupportedFeatureError:  # a server without views or functions
                 continue
             if names:
-                raise InvalidInputError(
+                raise errors.InvalidInputError(
                     f"Database '{name}' holds {counted(len(names), noun)}, among them "
                     f"'{names[0]}'; drop them first, or drop it with cascade.",
                     kind="database-not-empty",
@@ -381,7 +373,7 @@ class RestCatalog:
             with naming(identifier):
                 body = rest.CreateTableRequest(identifier=named(identifier), schema=asked)
                 self._api.post(("databases", identifier.database, "tables"), body)
-        except AlreadyExistsError:
+        except errors.AlreadyExistsError:
             if not ignore_if_exists:
                 raise
             return self.load_schema(identifier)
@@ -399,7 +391,7 @@ class RestCatalog:
         try:
             with naming(identifier):
                 self._api.delete(path_to(identifier))
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if not ignore_if_missing or error.kind not in ("table-not-found", "database-not-found"):
                 raise
 
@@ -412,7 +404,7 @@ class RestCatalog:
         try:
             with naming(identifier):
                 answer = self._api.get(path_to(identifier, "snapshot"), rest.SnapshotResponse)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if error.kind != "snapshot-not-found":
                 raise
             return None
@@ -453,7 +445,7 @@ class RestCatalog:
         try:
             with naming(identifier):
                 self._api.post(path_to(identifier, "rollback"), body)
-        except AlreadyExistsError as error:
+        except errors.AlreadyExistsError as error:
             raise raced(identifier, from_snapshot) from error
 
     def list_tags(self, identifier: Identifier) -> list[str]:
@@ -559,7 +551,7 @@ class RestCatalog:
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
         try:
             self._api.delete(path_to(identifier, kind="views"))
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if not ignore_if_missing or error.kind != "view-not-found":
                 raise
 
@@ -571,11 +563,11 @@ class RestCatalog:
         try:
             with naming(identifier):
                 return self._api.get(path_to(identifier), rest.TableResponse)
-        except NotFoundError as error:
+        except errors.NotFoundError as error:
             if error.kind != "table-not-found" or identifier.branch == MAIN_BRANCH:
                 raise
         self._got(identifier.at_branch(MAIN_BRANCH))
-        raise NotFoundError(
+        raise errors.NotFoundError(
             f"Table '{identifier.at_branch(MAIN_BRANCH)}' has no branch '{identifier.branch}'.",
             kind="branch-not-found",
             details={"table": str(identifier), "branch": identifier.branch},

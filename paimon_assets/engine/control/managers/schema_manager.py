@@ -6,6 +6,7 @@ Source: `org.apache.paimon.schema.SchemaManager`.
 import logging
 from collections.abc import Iterable, Sequence
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.managers.numbered_files import (
     check_follows,
@@ -14,13 +15,6 @@ from paimon_assets.engine.control.managers.numbered_files import (
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    NotFoundError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
@@ -61,13 +55,13 @@ class SchemaManager:
     def existing(self, name: str) -> TableSchema:
         schema, path, branch = self.latest(), self._paths.table, self._paths.branch
         if schema is None and branch != MAIN_BRANCH:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 f"Table '{name or path}' has no branch '{branch}'.",
                 kind="branch-not-found",
                 details={"table": name, "path": path, "branch": branch},
             )
         if schema is None:
-            raise NotFoundError(
+            raise errors.NotFoundError(
                 (f"Table '{name}' does not exist" if name else "There is no table")
                 + f": '{path}' holds no schema file.",
                 kind="table-not-found",
@@ -104,7 +98,7 @@ class SchemaManager:
         """Return the files that `latest_id` is going to read, and those that it looks for."""
         return [self._paths.schema(known.id)], [self._paths.schema(known.id + 1)]
 
-    def not_the_same(self, known: TableSchema) -> NotFoundError:
+    def not_the_same(self, known: TableSchema) -> errors.NotFoundError:
         return self._missing(
             f"was dropped or renamed meanwhile: its schema {known.id} is gone, or is another "
             "table's. Open the table again"
@@ -121,7 +115,7 @@ class SchemaManager:
     def schema_or_none(self, schema_id: int) -> TableSchema | None:
         try:
             return self.schema(schema_id)
-        except NotFoundError:
+        except errors.NotFoundError:
             return None
 
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
@@ -129,7 +123,7 @@ class SchemaManager:
         first = first_schema(schema, time_millis=time_millis)
         self._warn_of_unknown(first.options)
         if not self._publish(first):
-            raise AlreadyExistsError(
+            raise errors.AlreadyExistsError(
                 f"Table '{self._paths.table}' exists already.",
                 kind="table-exists",
                 details={"path": self._paths.table},
@@ -171,12 +165,12 @@ class SchemaManager:
             if self.is_same(before):
                 return
             is_there = self.is_same(new)
-        except StorageError:
+        except errors.StorageError:
             # Only a rename or a drop of this instant would undo the schema.
             logger.warning("table %s: cannot look back", self._paths.table, exc_info=True)
             return
         if not is_there:
-            raise CommitUnknownError(
+            raise errors.CommitUnknownError(
                 f"Table '{self._paths.table}' was renamed or dropped while schema {new.id} was "
                 "published; look at its schema under the new name.",
                 details={"path": self._paths.table, "schema_id": new.id},
@@ -207,15 +201,15 @@ class SchemaManager:
                 ", ".join(others),
             )
 
-    def _missing(self, what: str) -> NotFoundError:
-        return NotFoundError(
+    def _missing(self, what: str) -> errors.NotFoundError:
+        return errors.NotFoundError(
             f"Table '{self._paths.table}' {what}.",
             kind="table-not-found",
             details={"path": self._paths.table},
         )
 
-    def _conflict(self, what: str) -> CommitConflictError:
-        return CommitConflictError(
+    def _conflict(self, what: str) -> errors.CommitConflictError:
+        return errors.CommitConflictError(
             f"Table '{self._paths.table}' {what}; look at it and change it again.",
             kind="schema-conflict",
             details={"path": self._paths.table},
