@@ -274,3 +274,26 @@ def test_health_ends_with_1_where_a_limit_is_reached(run):
     run("health", "db.none", code=3)
     [looked] = json.loads(run("health", "db.t", "--orphans", "10", "--json"))
     assert (row["orphan_bytes"], looked["orphan_bytes"]) == (None, 0)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_shows_how_far_work_is_and_what_is_left(monkeypatch, is_terminal):
+    read_end, write_end = os.openpty() if is_terminal else os.pipe()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with os.fdopen(write_end, "w") as terminal, os.fdopen(read_end, "rb", 0) as shown:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with output.progress("copying", 400) as advance:
+            for _ in range(3):
+                advance(100)
+        terminal.write("done")
+        terminal.flush()
+        text = b""
+        while not text.endswith(b"done"):
+            text += shown.read(65536)
+    if is_terminal:
+        assert b"copying" in text
+        assert b"300 rows" in text
+        assert b"left" in text
+    else:
+        assert text == b"done"

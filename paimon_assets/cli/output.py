@@ -22,7 +22,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -181,10 +188,15 @@ def progress(
     what: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
     """Show a bar on a terminal's stderr, nothing where there is none."""
+    numbers: list[ProgressColumn] = [
+        TextColumn(f"{{task.completed:,.0f}} {noun}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left,"),
+    ]
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        *([TextColumn(f"{{task.completed:,.0f}} {noun}")] if noun else []),
+        *(numbers if noun else []),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
