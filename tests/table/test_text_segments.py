@@ -78,6 +78,17 @@ def test_a_day_that_is_not_there_is_no_other_day(catalog, tmp_path, column, patt
         read_back(catalog, tmp_path / "c", f"a\n{text}\n", "csv", {"a": column}, **options)
 
 
+def test_digits_that_a_time_column_does_not_hold_are_refused(catalog, tmp_path):
+    pattern = {"timestampFormat": "dd.MM.yyyy HH:mm:ss.SSSSSS"}
+    text = "a\n01.01.2024 00:00:00.123000\n"
+    found = read_back(catalog, tmp_path / "c", text, "csv", {"a": "TIMESTAMP(3)"}, **pattern)
+    assert found == [(dt.datetime(2024, 1, 1, 0, 0, 0, 123_000),)]
+    catalog.drop_table("db.t")
+    text = text.replace("123000", "123456")
+    with pytest.raises(FormatError, match="more digits behind its second"):
+        read_back(catalog, tmp_path / "d", text, "csv", {"a": "TIMESTAMP(3)"}, **pattern)
+
+
 @pytest.mark.parametrize("text", ["29.02.2024", " 29.2.2024", '"29.02.2024"'])
 def test_days_that_are_there_are_read_by_a_pattern(catalog, tmp_path, text):
     found = read_back(catalog, tmp_path / "c", f"a,b\n,1\n{text},2\n", "csv",

@@ -363,10 +363,14 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
     if not pc.all(pc.utf8_is_digit(fraction)).as_py():
         raise pa.ArrowInvalid("the fraction of a time holds other characters than digits")
     nanos = pc.multiply(fraction.cast(pa.int64()), 10 ** (_NANOS - digits))
-    # Cut to the column's precision before the sum: years far from 1970 have no nanoseconds.
+    # In the column's unit before the sum: years far from 1970 have no nanoseconds.
     unit: Any = target.unit if isinstance(target, pa.TimestampType) else "s"
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    parts = pc.divide(nanos, 10**_NANOS // per_second)
+    size = 10**_NANOS // per_second
+    parts = pc.divide(nanos, size)
+    is_cut = pc.any(pc.not_equal(pc.multiply(parts, size), nanos)).as_py()
+    if is_cut and isinstance(target, pa.TimestampType):
+        raise pa.ArrowInvalid("a time has more digits behind its second than the column holds")
     whole_units = pc.multiply_checked(seconds.cast(pa.int64()), per_second)
     return _cast(pc.add_checked(whole_units, parts).cast(pa.timestamp(unit)), target, zone)
 
