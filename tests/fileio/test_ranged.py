@@ -3,9 +3,10 @@
 import random
 from concurrent.futures import Future
 
+import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.fileio.ranged import KeptEnds, RangedFile
+from paimon_assets.engine.fileio.ranged import WINDOW, ChangedFileError, KeptEnds, RangedFile
 
 MIB = 1024 * 1024
 
@@ -16,7 +17,7 @@ def ranged(size, short=0):
 
     def fetch(start, end):
         requests.append((start, end))
-        return data[start : min(end, size - short)]
+        return pa.py_buffer(data[start : min(end, size - short)])
 
     return RangedFile(fetch, size), data, requests
 
@@ -109,3 +110,44 @@ def test_an_end_that_could_not_be_had_is_asked_for_again():
     ends.put(((), "a", 1), end)
     end.set_exception(OSError("refused"))
     assert ends.get(((), "a", 1)) is None
+
+
+def test_a_file_that_is_read_through_comes_in_large_pieces_and_once():
+    file, data, requests = ranged(20 * MIB)
+    file.read_through()
+    file.send_first()
+    assert b"".join(iter(lambda: file.read(99_999), b"")) == data
+    assert sorted(requests) == [(0, 8 * MIB), (8 * MIB, 16 * MIB), (16 * MIB, 20 * MIB)]
+
+
+def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
+    file, data, requests = ranged(4 * MIB)
+    file.keep([(MIB, MIB + 100)])
+    for _ in range(2):
+        assert read(file, MIB, MIB + 100) == data[MIB : MIB + 100]
+    file.plan([(0, 100), (MIB, MIB + 100)])
+    assert read(file, MIB - 10, MIB + 110) == data[MIB - 10 : MIB + 110]
+    assert requests.count((MIB, MIB + 100)) == 1
+
+
+def test_files_ask_ahead_only_for_what_their_window_holds():
+    before, files = WINDOW._bytes, [ranged(20 * MIB)[0] for _ in range(5)]
+    for file in files:
+        file.limit(before + 5 * MIB, 2 * MIB)
+        file.plan([(0, 16 * MIB)], MIB)
+        file.send_first()
+    assert WINDOW._bytes - before == 5 * MIB
+    assert len(read(files[4], 0, 3 * MIB)) == 3 * MIB  # what is needed comes, room or not
+    for file in files:
+        file.close()
+    assert WINDOW._bytes == before
+
+
+def test_the_storages_failure_is_told_though_a_library_hides_it():
+    def fetch(start, end):
+        raise ChangedFileError(7, 8)
+
+    file = RangedFile(fetch, 300_000)
+    with pytest.raises(ChangedFileError):
+        file.read(1)
+    assert isinstance(file.failure, ChangedFileError)

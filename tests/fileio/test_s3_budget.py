@@ -34,6 +34,10 @@ BUDGETS = {
     "compacted": (2, 2, 2.9),
     "one column, ends unknown": (19, 7, 0.7),
     "merge of three runs, ends unknown": (10, 7, 3.9),
+    "ORC, one column of three files": (4, 4, 0.2),
+    "ORC, all columns of three files": (3, 3, 1.9),
+    "Avro, three files": (4, 4, 2.4),
+    "three files with deletion vectors": (6, 5, 0.4),
     "seven snapshots expire": (76, 76, 0.1),
     "1,200 orphans": (15, 15, 0.5),
 }
@@ -115,6 +119,22 @@ def measured() -> dict[str, tuple[int, int, float, list[str]]]:
         compaction = table.new_compaction_builder().with_strategy("full")
         measure("full compaction", compaction.run)
         assert measure("compacted", lambda: count(table)) == 150_000
+        for kind in ("orc", "avro"):
+            schema = Schema.of(COLUMNS, options={"file.format": kind})
+            table = catalog.create_table(f"d.{kind}", schema)
+            for number, size in enumerate((100_000, 10_000, 10_000)):
+                write(table, 1_000_000 * number, size)
+        orc, avro = (catalog.get_table(f"d.{kind}") for kind in ("orc", "avro"))
+        of_orc = measure("ORC, one column of three files", lambda: count(orc, columns=["k"]))
+        assert of_orc == measure("ORC, all columns of three files", lambda: count(orc)) == 120_000
+        assert measure("Avro, three files", lambda: count(avro)) == 120_000
+        schema = Schema.of(COLUMNS, options={"deletion-vectors.enabled": "true"})
+        table = catalog.create_table("d.deleted", schema)
+        for number in range(3):
+            write(table, 1_000_000 * number, 20_000)
+        table.delete("k < 100")
+        left = measure("three files with deletion vectors", lambda: count(table, columns=["k"]))
+        assert 50_000 < left < 60_000
         objects = boto3_client(server)
         for number in range(1_200):
             objects.put_object(Bucket=BUCKET, Key=f"budget/d.db/a/bucket-0/data-{number}", Body=b"")

@@ -1,6 +1,7 @@
 """An S3 server that answers with errors, before or after it did what it was asked."""
 
 import contextlib
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -229,6 +230,26 @@ def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
             opened.new_read_builder().to_arrow()
         assert faults.fired
         faults.reset()
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_storage_that_fails_in_the_midst_of_a_file_is_no_damaged_file(
+    proxied, faults, file_format, answered
+):
+    options = proxied[1]
+    catalog = open_catalog(f"s3://{BUCKET}/{file_format}-{answered}", options)
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t", Schema.of({"v": "BYTES"}, options={"file.format": file_format})
+    )
+    values = [random.Random(row).randbytes(100_000) for row in range(120)]  # noqa: S311
+    table.new_write_builder().write(pa.table({"v": pa.array(values, pa.binary())}))
+    opened = open_table(table.path, {**options, "s3.connect-timeout": "9 s"})
+    faults.plan("GET", "*/bucket-0/data-*", 403, skip=answered)
+    with pytest.raises(StorageError) as caught:
+        opened.new_read_builder().to_arrow()
+    assert caught.value.kind == ACCESS_DENIED
 
 
 def test_without_the_listing_that_spares_requests_they_are_made(table, faults):

@@ -321,6 +321,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 _Longs = npt.NDArray[np.int64]
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
+DATA_STREAMS = frozenset({_PRESENT, _DATA, 2, 3, _SECONDARY})
+"""The kinds of streams that hold values: with lengths and dictionaries, and no indexes."""
 _DIRECT_V2 = 2
 EPOCH = 1_420_070_400
 """2015-01-01, from which seconds are counted; those of a TIMESTAMP by the writer's clock."""

@@ -91,9 +91,23 @@ class FileIO(Protocol):
         """Open a file for random access; the caller closes it.
 
         An object store believes a `size`, in bytes, and asks for nothing before the first read,
-        which raises `FileNotFoundError` where there is no file. It reads ranges (`fileio.ranged`).
+        which raises `FileNotFoundError` where there is no file, and `ChangedFileError` if it has
+        another size. It reads ranges (`fileio.ranged`).
         """
         ...
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read the bytes between `(start, end)`, fewer where the file ends.
+
+        An object store is asked for near ranges together, and for others side by side.
+        """
+        found = []
+        with self.open_input(path) as source:
+            size = source.size()
+            for start, end in ranges:
+                source.seek(min(start, size))
+                found.append(bytes(source.read(max(0, min(end, size) - start))))
+        return found
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """Say which files (path, size) will soon be opened: object stores fetch their ends at once.

@@ -42,6 +42,7 @@ class DelegatingFileIO(FileIO):
 
     read_bytes = _passing(FileIO.read_bytes)
     open_input = _passing(FileIO.open_input)
+    read_ranges = _passing(FileIO.read_ranges)
     open_output = _passing(FileIO.open_output)
     write_bytes = _passing(FileIO.write_bytes)
     publish = _passing(FileIO.publish)

@@ -28,7 +28,9 @@ from paimon_assets.engine.fileio.object_clients import (
 )
 from paimon_assets.engine.fileio.parallel_requests import Question, Together, send
 from paimon_assets.engine.fileio.ranged import (
+    GAP_BYTES,
     WHOLE_BYTES,
+    ChangedFileError,
     KeptEnds,
     RangedFile,
     RangedInput,
@@ -47,6 +49,8 @@ _PAGE = 1_000
 """Names in a request of a listing."""
 _LEAST_LISTED = 3
 """Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
+_BEYOND_THE_END = "(416"
+"""In the text of an error: HTTP's status of a range behind the end."""
 _SHORT = 100
 """Files of a directory that is listed in place of requests."""
 _SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
@@ -124,7 +128,7 @@ class ObjectFileIO(FileIO):
         self._options = {key.partition(".")[2]: value for key, value in spec.options.items()}
         self._key = tuple(sorted(spec.options.items()))
         self._together = Together()
-        self._ends: dict[tuple[str, int], Future[bytes]] = {}
+        self._ends: dict[tuple[str, int], Future[pa.Buffer]] = {}
         """(path, bytes) → the end of a file that may change, on its way."""
         self._small: dict[str, tuple[str, bytes]] = {}
         """Path → (tag of the object, content): small files that were read or written."""
@@ -243,10 +247,18 @@ class ObjectFileIO(FileIO):
             return data
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
-        known = self.file_size(path) if size is None else size
+        known = size or self.file_size(path)
         sent = self._ends.pop((path, known), None) or _KEPT_ENDS.get((self._key, path, known))
-        fetch = partial(self._read_range, path)
-        return RangedInput(RangedFile(fetch, known, None if sent is None else sent.result))
+        fetch = partial(self._read_range, path, known)
+        return RangedInput(RangedFile(fetch, known, sent))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read ranges of a file, near ones together."""
+        with self._errors(path):
+            store, key = self._at(path)
+            starts, ends = zip(*ranges, strict=True)
+            found = store.get_ranges(key, starts=starts, ends=ends, coalesce=GAP_BYTES)
+            return [bytes(each) for each in found]
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """Ask now for the ends of files (path, size) that will be opened soon."""
@@ -254,7 +266,7 @@ class ObjectFileIO(FileIO):
             key = self._key, path, size
             if fixed and _KEPT_ENDS.get(key) is not None:
                 continue
-            sent = send(self._read_range, path, tail_start(size), size)
+            sent = send(self._read_range, path, size, tail_start(size), size)
             if fixed:
                 _KEPT_ENDS.put(key, sent)
             else:
@@ -262,13 +274,25 @@ class ObjectFileIO(FileIO):
         for oldest in list(self._ends)[:-_ENDS_HELD]:
             self._ends.pop(oldest, None)
 
-    def _read_range(self, path: str, start: int, end: int) -> bytes:
+    def _read_range(self, path: str, size: int, start: int, end: int) -> pa.Buffer:
         """Return the bytes between; raises only `OSError`, as files do."""
+        if start >= end:
+            return pa.py_buffer(b"")
         try:
             store, key = self._at(path)
-            return bytes(store.get_range(key, start=start, end=end)) if start < end else b""
+            result = store.get(key, options={"range": (start, end)})
+            found = result.meta["size"]
+            if found == size:
+                return pa.py_buffer(result.bytes())
         except Exception as error:  # noqa: BLE001 - it is raised again
-            raise os_error(error) from None
+            failure = os_error(error)
+            found = size
+            with suppress(PaimonError):
+                if _BEYOND_THE_END in str(failure):
+                    found = self.file_size(path)
+            if found == size:
+                raise failure from None
+        raise ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file, which goes up in parts while it is written."""
@@ -280,8 +304,8 @@ class ObjectFileIO(FileIO):
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
         """Keep the end of a file that was written here."""
-        end = Future[bytes]()
-        end.set_result(last[max(0, len(last) - size + tail_start(size)) :])
+        end = Future[pa.Buffer]()
+        end.set_result(pa.py_buffer(last[max(0, len(last) - size + tail_start(size)) :]))
         _KEPT_ENDS.put((self._key, path, size), end)
 
     def write_bytes(self, path: str, data: bytes) -> None:

@@ -74,7 +74,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     numbers,
     record_order,
 )
-from paimon_assets.engine.data.read.data_files import POSITION, FileRead, open_ahead
+from paimon_assets.engine.data.read.data_files import POSITION, FileRead
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
@@ -195,7 +195,6 @@ class RecordRead:
         schema = self.context.schema
         stored = set(self.names) - self._constants.keys()
         batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
-        open_ahead(self.split, self.file_io)
         return FileRead(
             context=self.context,
             split=self.split,
@@ -208,9 +207,13 @@ class RecordRead:
             runs=self.runs,
         )
 
+    def prepare(self, files: Sequence[DataFileMeta]) -> None:
+        """See `FileRead`."""
+        self._read.prepare(files)
+
     def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
         """Yield the records of a run, file by file."""
-        for file in run:
+        for file in self._read.following(run):
             for batch in self._read.batches(file, with_positions=self.numbers is not None):
                 count = batch.num_rows
                 columns = {name: batch.column(name) for name in batch.schema.names}
@@ -294,6 +297,7 @@ class SectionPlan:
             expired=self.task.expired,
             threads=threads,
         )
+        read.prepare([run[0] for run in self.runs])
         streams = [read.rows(run) for run in self.runs]
         if not self.above_runs or self.task.above is None:
             return streams
@@ -309,6 +313,7 @@ class SectionPlan:
             predicate=within_keys(files, self.context),
             threads=threads,
         )
+        lookup.prepare([run[0] for run in self.above_runs])
         return [*(lookup.rows(run) for run in self.above_runs), *streams]
 
 

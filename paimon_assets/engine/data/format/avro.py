@@ -39,6 +39,7 @@ from paimon_assets.engine.codec.avro.avro import (
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.types.data_types import (
@@ -175,6 +176,8 @@ class AvroReader(base.FormatReader):
     title = "Avro"
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
+        if file.source is None:
+            read_through(self._source)
         try:
             self._container = Container(self._source, self._source.size(), file.path)
             self._shape = shape_of(self._container.schema)

@@ -7,7 +7,7 @@ Source: `org.apache.paimon.format.FileFormat`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -17,6 +17,7 @@ from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_store import UploadStream
+from paimon_assets.engine.fileio.ranged import ChangedFileError, RangedFile, RangedInput
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
@@ -65,6 +66,8 @@ class FileToRead:
     declared: DeclaredText | None = None
     options: Options | None = None
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    source: pa.NativeFile | None = None
+    """The file, if it is open already."""
 
 
 class FormatReader(ABC):
@@ -72,8 +75,6 @@ class FormatReader(ABC):
 
     title: ClassVar[str]
     """The format's name in messages."""
-    has_footer: ClassVar[bool] = False
-    """Whether a file that grew or was cut cannot be read: its size need not be asked for."""
     schema: pa.Schema
     """Columns as the file has them."""
 
@@ -85,28 +86,47 @@ class FormatReader(ABC):
             FormatError: The file has another size than the table says, or is of another format.
         """
         self._file_io, self._path = file.file_io, file.path
-        self._source = open_data_file(
-            file.file_io, file.path, file.file_bytes, has_footer=self.has_footer
-        )
+        self._source = file.source or open_data_file(file.file_io, file.path, file.file_bytes)
         try:
-            with named_errors(file.path, self.title):
+            with self._errors():
                 self.schema = self._columns(file)
                 _ = self.schema.names  # pyarrow decodes them when asked, and may raise
-        except BaseException as error:
+        except BaseException:
             self._source.close()
-            if isinstance(error, FormatError | StorageError) and file.file_bytes is not None:
-                with suppress(StorageError):
-                    _check_size(file.path, file.file_io.file_size(file.path), file.file_bytes)
             raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with named_errors(self._path, self.title):
+            try:
+                yield
+            except Exception as error:
+                # Some libraries tell a failure of the storage as damaged bytes.
+                if self._ranged is None or self._ranged.failure in {None, error}:
+                    raise
+                raise self._ranged.failure from error
+
+    def limit_ahead(self, all_bytes: int, own_bytes: int) -> None:
+        """Limit what an object store is asked for ahead: of all files of the process, and of this.
+
+        Without a call, 64 MiB both.
+        """
+        if self._ranged is not None:
+            self._ranged.limit(all_bytes, own_bytes)
+
+    @property
+    def _ranged(self) -> RangedFile | None:
+        """The file, if it is on an object store."""
+        return self._source.ranged if isinstance(self._source, RangedInput) else None
 
     @abstractmethod
     def _columns(self, file: FileToRead) -> pa.Schema:
         """Read the columns of the file; it is closed if this raises."""
 
-    def prepare(  # noqa: B027 - most formats know nothing beforehand
+    def prepare(  # noqa: B027 - files that are read through are prepared before they are opened
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
-        """Let an object store send now what `batches` reads first, if the format knows."""
+        """Let an object store send now what `batches` reads first, if the footer tells it."""
 
     def batches(
         self,
@@ -129,7 +149,7 @@ class FormatReader(ABC):
             FormatError: The bytes are damaged; names the file.
             StorageError: The storage failed while reading.
         """
-        with named_errors(self._path, self.title):
+        with self._errors():
             yield from self._batches(list(columns), predicate, batch_rows, batch_bytes)
 
     @abstractmethod
@@ -232,35 +252,26 @@ class FileFormat:
         return self.unsafe(data_type, options)
 
 
-def open_data_file(
-    file_io: FileIO, path: str, file_bytes: int | None, *, has_footer: bool
-) -> pa.NativeFile:
-    """Open a data file, and check its size.
-
-    An object store is not asked for the size of a file with a footer: one of another size has none
-    where it is looked for, and `_check_size` then says why.
-    """
+def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.NativeFile:
+    """Open a data file, and check its size; an object store tells it with the first bytes."""
     try:
-        source = file_io.open_input(path, file_bytes if has_footer else None)
+        source = file_io.open_input(path, file_bytes)
     except NotFoundError as error:
         raise _missing(path) from error
-    try:
-        _check_size(path, source.size(), file_bytes)
-    except FormatError:
+    actual = source.size()
+    if file_bytes is not None and actual != file_bytes:
         source.close()
-        raise
+        raise _other_size(path, actual, file_bytes)
     return source
 
 
-def _check_size(path: str, actual: int, file_bytes: int | None) -> None:
-    """Check the size of a file against the one that the table says."""
-    if file_bytes is not None and actual != file_bytes:
-        raise FormatError(
-            f"Data file '{path}' has {actual} bytes; the table says {file_bytes}. It was cut short"
-            " or replaced.",
-            kind="file-size",
-            details={"path": path, "actual": actual, "expected": file_bytes},
-        )
+def _other_size(path: str, actual: int, expected: int) -> FormatError:
+    return FormatError(
+        f"Data file '{path}' has {actual} bytes; the table says {expected}. It was cut short"
+        " or replaced.",
+        kind="file-size",
+        details={"path": path, "actual": actual, "expected": expected},
+    )
 
 
 def _missing(path: str) -> NotFoundError:
@@ -279,6 +290,8 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise _missing(path) from error
+    except ChangedFileError as error:
+        raise _other_size(path, error.size, error.expected) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.

@@ -36,7 +36,6 @@ def open_reader(
     bounds: Mapping[str, Bounds] | None = None,
 ) -> base.FormatReader:
     """Open a data file."""
-    reader_format = FORMATS.get(file_format)
     file = base.FileToRead(
         file_io=file_io,
         path=path,
@@ -46,11 +45,18 @@ def open_reader(
         options=options,
         bounds=bounds or {},
     )
+    return reader_of(file, file_format)
+
+
+def reader_of(file: base.FileToRead, file_format: str) -> base.FormatReader:
+    """Read a data file, which may be open."""
+    reader_format = FORMATS.get(file_format)
     if reader_format is None or not reader_format.opens(file):
-        raise _unsupported(
-            file_format, path, "read", "Compact the table with an engine that reads the format,"
-            f" after setting '{opt.FILE_FORMAT.key}' to one of those: that rewrites the rows"
-        )  # fmt: skip
+        way_out = (
+            "Compact the table with an engine that reads the format, after setting"
+            f" '{opt.FILE_FORMAT.key}' to one of those: that rewrites the rows"
+        )
+        raise _unsupported(file_format, file.path, "read", way_out)
     return reader_format.reader(file)
 
 

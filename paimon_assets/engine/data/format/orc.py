@@ -48,6 +48,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.orc_footer import (
+    DATA_STREAMS,
     EPOCH,
     OrcColumnStats,
     OrcFooter,
@@ -156,12 +157,12 @@ _NO_ZONE = "Time zone file"
 
 class OrcReader(base.FormatReader):
     title = "ORC"
-    has_footer = True
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file: Any = orc.ORCFile(self._source)
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
+        self._has_plan = False
         return self._file.schema
 
     def _batches(
@@ -173,11 +174,8 @@ class OrcReader(base.FormatReader):
         """
         wide = [name for name in names if name in self._wide]
         decoded = [name for name in names if name not in self._wide]
-        positions = [self.schema.get_field_index(name) for name in decoded]
-        if not positions:
-            # A stripe without columns would not keep its number of rows: decode one, and drop it.
-            names_of_file = enumerate(self.schema.names)
-            positions = [at for at, name in names_of_file if name not in self._wide][:1]
+        positions = self._positions(decoded)
+        self._plan(names)
         stripes = (
             self._stripe(stripe, positions, decoded) for stripe in range(self._file.nstripes)
         )
@@ -188,6 +186,42 @@ class OrcReader(base.FormatReader):
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
             yield from base.short_batches([rows.select(names)], batch_rows, batch_bytes)
+
+    def prepare(
+        self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
+    ) -> None:
+        """See `FormatReader`. The footers of stripes are waited for."""
+        if self._ranged is not None:
+            with self._errors():
+                self._plan(columns)
+            self._ranged.send_first()
+
+    def _positions(self, names: Sequence[str]) -> list[int]:
+        """Return the places of columns that pyarrow decodes."""
+        if names:
+            return [self.schema.get_field_index(name) for name in names]
+        # A stripe without columns would not keep its number of rows: decode one, and drop it.
+        return [at for at, name in enumerate(self.schema.names) if name not in self._wide][:1]
+
+    def _plan(self, names: Sequence[str]) -> None:
+        """Say which streams are read, stripe by stripe."""
+        footer = self._footer
+        if self._ranged is None or footer is None:
+            return
+        if not self._has_plan:
+            self._has_plan = True
+            self._ranged.keep([(at, at + length) for at, length in footer.stripes])
+        decoded = self._positions([name for name in names if name not in self._wide])
+        roots = [*footer.types[0].inner, len(footer.types)]
+        places = {*decoded, *(self.schema.get_field_index(name) for name in names)}
+        types = {0}.union(*(range(roots[at], roots[at + 1]) for at in places))
+        stripes = (footer.stripe(self._read, number) for number in range(len(footer.stripes)))
+        self._ranged.plan(
+            (at, at + length)
+            for stripe in stripes
+            for (number, kind), (at, length) in stripe.streams.items()
+            if number in types and kind in DATA_STREAMS and length
+        )
 
     def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
         if not positions and self._footer is not None:

@@ -36,7 +36,6 @@ from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, 
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.fileio.ranged import RangedInput
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
@@ -101,7 +100,6 @@ _ROWS_FOR_THREADS = 8192
 
 class ParquetReader(base.FormatReader):
     title = "Parquet"
-    has_footer = True
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
@@ -144,15 +142,14 @@ class ParquetReader(base.FormatReader):
     def prepare(
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
-        groups = self.matching_row_groups(predicate)
-        if groups and isinstance(self._source, RangedInput):
+        if self._ranged is not None and (groups := self.matching_row_groups(predicate)):
             self._plan(list(columns), groups, batch_bytes)
-            self._source.ranged.send_first()
+            self._ranged.send_first()
 
     def _plan(self, names: list[str], groups: list[int], batch_bytes: int) -> None:
-        if isinstance(self._source, RangedInput):
+        if self._ranged is not None:
             most_bytes = max(_PIECE_BYTES, min(batch_bytes, _MOST_FETCHED))
-            self._source.ranged.plan(self._byte_ranges(names, groups), most_bytes)
+            self._ranged.plan(self._byte_ranges(names, groups), most_bytes)
 
     def _decode(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int

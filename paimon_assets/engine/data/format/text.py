@@ -56,6 +56,9 @@ class CountedRows(base.FormatReader):
         }
         super().__init__(file)
 
+    def _text_stream(self) -> Any:
+        return open_text_stream(self._file_io, self._path, self._text, self._source.size())
+
     @abstractmethod
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Parse some columns, or any one if `columns` is empty."""
@@ -80,7 +83,7 @@ class TextReader(CountedRows):
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         rest, line_end = b"", (self._text.line_end or "\n").encode()
-        with open_text_stream(self._file_io, self._path, self._text) as stream:
+        with self._text_stream() as stream:
             while block := stream.read(BLOCK_BYTES):
                 whole, end, rest = (rest + bytes(block)).rpartition(line_end)
                 if end:
@@ -119,7 +122,7 @@ class CsvReader(CountedRows):
                 yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
 
     def _stream(self) -> Any:
-        stream = open_text_stream(self._file_io, self._path, self._text)
+        stream = self._text_stream()
         return as_file(without_comments(stream, self._text)) if self._text.comment else stream
 
     def _open(
@@ -208,7 +211,7 @@ class JsonReader(CountedRows):
 
     def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
         """Open the file; members that are texts or maps are rewritten for the parser."""
-        stream = open_text_stream(self._file_io, self._path, self._text)
+        stream = self._text_stream()
         if self._text.multi_line:
             return as_file(without_array(stream))
         texts = [field.name for field in fields if pat.is_string(field.type)]

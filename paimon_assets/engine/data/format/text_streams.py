@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -28,9 +29,12 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 
-def open_text_stream(file_io: FileIO, path: str, options: TextOptions) -> Any:
+def open_text_stream(
+    file_io: FileIO, path: str, options: TextOptions, size: int | None = None
+) -> Any:
     """Open the bytes of a text file in UTF-8, decompressed by the suffix of its name."""
-    source: Any = file_io.open_input(path)
+    source: Any = file_io.open_input(path, size)
+    read_through(source)
     codec = COMPRESSIONS.get(path.rpartition(".")[2].lower())
     stream = source if codec is None else pa.CompressedInputStream(source, codec)
     if options.encoding == "utf-8":

@@ -32,8 +32,13 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
-from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
-from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.format.base import (
+    DeclaredText,
+    FileToRead,
+    FormatReader,
+    open_data_file,
+)
+from paimon_assets.engine.data.format.formats import reader_of
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import (
     FormatError,
@@ -43,11 +48,14 @@ from paimon_assets.engine.errors import (
     storage_failure,
 )
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES
+from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     CAST_TIME_ZONE,
     FILE_INDEX_READ_ENABLED,
     READ_BATCH_MEMORY,
+    READ_PREFETCH_MEMORY,
     Options,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -56,22 +64,24 @@ from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
+_READ_THROUGH = frozenset({"avro"})
+"""Formats whose files are read from their start to their end."""
 OPENED = 16
 """Files of a split whose footers an object store is asked for at once."""
-_PREPARED = 12
-_PREPARED_BYTES = 64 * 1024 * 1024
-"""Files, and their bytes, of which an object store sends the first chunks beforehand."""
+PREPARED = 12
+"""Files of which an object store sends the first chunks beforehand."""
 
 
-def open_ahead(split: DataSplit, file_io: FileIO, *, first: int = 0, count: int = OPENED) -> None:
+_UNKNOWN = FormatError("")
+
+
+def open_ahead(split: DataSplit, file_io: FileIO, files: Sequence[DataFileMeta]) -> None:
     """Say that some files of a split will be opened."""
-    files = [file for file in split.data_files if file.file_format in _WITH_FOOTERS]
-    some = files[first : first + count]
     for fixed in (True, False):
         ends = [
             (split.path_of(file), file.file_size)
-            for file in some
-            if (file.external_path is None) is fixed
+            for file in files
+            if file.file_format in _WITH_FOOTERS and (file.external_path is None) is fixed
         ]
         file_io.open_ahead(ends, fixed=fixed)
 
@@ -100,12 +110,14 @@ class FileRead:
         """Yield a file's rows in file order; the file is open while the iterator lives."""
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
-        if path not in self._prepared:
-            self._prepared[path] = self._opened(file, mapping, path)
-        prepared = self._prepared.pop(path)
+        prepared = self._prepared.pop(path, _UNKNOWN)
+        if prepared is _UNKNOWN:
+            prepared = self._open(file, mapping, path) if self._may_match(file, mapping) else None
         if isinstance(prepared, PaimonError):
             raise prepared
-        if prepared is None:
+        if isinstance(prepared, pa.NativeFile):
+            prepared = self._open(file, mapping, path, prepared)
+        if not isinstance(prepared, FormatReader):
             return
         with prepared as reader:
             self._check_blobs(file, reader.schema.names)
@@ -125,32 +137,58 @@ class FileRead:
             mapped = _map_with_positions if with_positions else FieldMapping.apply_all
             yield from mapped(mapping, decoded, self.threads)
 
+    def following(self, files: Sequence[DataFileMeta]) -> Iterator[DataFileMeta]:
+        """Yield files to read one after the other; the next ones are prepared, if all are read."""
+        for number, file in enumerate(files):
+            if self.predicate is None:
+                self.prepare(files[number + 1 : number + 3])
+            yield file
+
     def prepare(self, files: Sequence[DataFileMeta]) -> None:
-        """Open files that are read soon; an object store sends their first chunks."""
-        sum_bytes = 0
-        for file in files[:_PREPARED]:
-            path = self.split.path_of(file)
-            sum_bytes += file.file_size
-            if sum_bytes > _PREPARED_BYTES:
-                return
-            if file.file_format == "parquet" and path not in self._prepared:
-                mapping = self._mapping(file, path)
+        """Open files that are read soon, and let an object store send their first chunks.
+
+        Memory: with all reads of the process, as many bytes as `read.prefetch-memory`.
+        """
+        fresh = [file for file in files if self.split.path_of(file) not in self._prepared]
+        if not self._is_far or 2 * len(fresh) < len(files):
+            return  # some at a time, so that what is asked of them comes side by side
+        open_ahead(self.split, self.file_io, fresh)
+        indexes = filter(None, map(self._index_path, fresh)) if self.predicate is not None else ()
+        with self.file_io.ahead(reads=indexes):
+            for file in fresh:
+                path = self.split.path_of(file)
                 try:
-                    reader = self._opened(file, mapping, path)
-                    if reader is not None:
-                        predicate = mapping.file_predicate(self.predicate)
-                        reader.prepare(mapping.file_columns, predicate, self._batch_bytes)
-                    self._prepared[path] = reader
+                    self._prepared[path] = self._prepare(file, path)
                 except PaimonError as error:
                     self._prepared[path] = error
 
+    def _prepare(self, file: DataFileMeta, path: str) -> FormatReader | pa.NativeFile | None:
+        mapping = self._mapping(file, path)
+        if not self._may_match(file, mapping):
+            return None
+        if file.file_format in _READ_THROUGH:
+            source = open_data_file(self.file_io, path, file.file_size)
+            read_through(source, ahead_bytes=self._ahead_bytes)
+            return source
+        reader = self._open(file, mapping, path)
+        predicate = mapping.file_predicate(self.predicate)
+        reader.prepare(mapping.file_columns, predicate, self._batch_bytes)
+        return reader
+
     @cached_property
-    def _prepared(self) -> dict[str, FormatReader | PaimonError | None]:
+    def _ahead_bytes(self) -> tuple[int, int]:
+        """(Of all files of the process, of one file) that object stores are asked for ahead."""
+        most_bytes = self.context.schema.typed_options.get(READ_PREFETCH_MEMORY)
+        return most_bytes, most_bytes // max(2, self.runs)
+
+    @cached_property
+    def _is_far(self) -> bool:
+        return self.file_io.spec.scheme in OBJECT_SCHEMES
+
+    @cached_property
+    def _prepared(self) -> dict[str, FormatReader | pa.NativeFile | PaimonError | None]:
         """Open files; None where no row may pass; errors to raise where the rows are due."""
         return {}
-
-    def _opened(self, file: DataFileMeta, mapping: FieldMapping, path: str) -> FormatReader | None:
-        return self._open(file, mapping, path) if self._may_match(file, mapping) else None
 
     def bytes_to_decode(self, file: DataFileMeta) -> int:
         """Estimate the bytes of a file that hold rows that may pass; reads its footer."""
@@ -165,7 +203,13 @@ class FileRead:
         rows = sum(end - start for start, end in ranges)
         return file.file_size * rows // max(1, file.row_count)
 
-    def _open(self, file: DataFileMeta, mapping: FieldMapping, path: str) -> FormatReader:
+    def _open(
+        self,
+        file: DataFileMeta,
+        mapping: FieldMapping,
+        path: str,
+        source: pa.NativeFile | None = None,
+    ) -> FormatReader:
         declared = None
         if file.external_path is not None:
             text_options = self.context.text_options_of(file)
@@ -173,41 +217,58 @@ class FileRead:
         schema = self.context.schemas_by_id[file.schema_id]
         zone = self.context.schema.typed_options.get(CAST_TIME_ZONE)
         options = Options({**schema.options, CAST_TIME_ZONE.key: zone})
-        return open_reader(
-            self.file_io,
-            path,
-            file_format=file.file_format,
+        found = FileToRead(
+            file_io=self.file_io,
+            path=path,
+            source=source,
             file_bytes=file.file_size,
             columns=file.write_cols,
             declared=declared,
             options=None if is_external(options, file) else options,
-            bounds=value_bounds(schema, file) if file.file_format == "orc" else None,
+            bounds=value_bounds(schema, file) if file.file_format == "orc" else {},
         )
+        reader = reader_of(found, file.file_format)
+        reader.limit_ahead(*self._ahead_bytes)
+        return reader
 
     def deletion_vector(self, file: DataFileMeta) -> DeletionVector | None:
         """Read which of a file's rows are deleted; None without a deletion file."""
         deletion = self._deletion_files.get(file.file_name)
-        return None if deletion is None else read_deletion_vector(self.file_io, deletion, file)
+        if deletion is None:
+            return None
+        if deletion not in self._vectors:
+            same = [each for each in self._deletion_files.values() if each.path == deletion.path]
+            self._vectors.update(zip(same, _vector_bytes(self.file_io, same, file), strict=True))
+        return _vector_of(self._vectors[deletion], deletion, file, self.file_io)
+
+    @cached_property
+    def _vectors(self) -> dict[DeletionFile, bytes]:
+        """The vectors of the index files that were read: those of a file come together."""
+        return {}
 
     def _may_match(self, file: DataFileMeta, mapping: FieldMapping) -> bool:
         """Whether the file's index leaves rows that may pass."""
         predicate = mapping.file_predicate(self.predicate)
         if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
             return True
-        path = self.split.path_of(file)
-        names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
-        data = file.embedded_file_index
-        if data is not None:
-            path = f"{path} (in the manifest)"
-        elif not names:
-            return True
-        else:
-            path = f"{path.rpartition('/')[0]}/{names[0]}"
-            if len(names) > 1:
-                raise damaged_index(path, f"there is another one beside it, {names[1]}")
-            data = self.file_io.read_bytes(path)
+        path, data = f"{self.split.path_of(file)} (in the manifest)", file.embedded_file_index
+        if data is None:
+            index = self._index_path(file)
+            if index is None:
+                return True
+            path, data = index, self.file_io.read_bytes(index)
         columns = self.context.schemas_by_id[file.schema_id].by_name
         return has_passing_rows(data, predicate, columns, path)
+
+    def _index_path(self, file: DataFileMeta) -> str | None:
+        """Return the file of a data file's index."""
+        names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
+        if not names or file.embedded_file_index is not None:
+            return None
+        path = f"{self.split.path_of(file).rpartition('/')[0]}/{names[0]}"
+        if len(names) > 1:
+            raise damaged_index(path, f"there is another one beside it, {names[1]}")
+        return path
 
     @cached_property
     def _batch_bytes(self) -> int:
@@ -303,28 +364,43 @@ def read_deletion_vector(
     file_io: FileIO, deletion: DeletionFile, file: DataFileMeta
 ) -> DeletionVector:
     """Read the deletion vector of a data file. Cost: one read of its bytes."""
+    (data,) = _vector_bytes(file_io, [deletion], file)
+    return _vector_of(data, deletion, file, file_io)
+
+
+def _vector_bytes(
+    file_io: FileIO, deletions: Sequence[DeletionFile], file: DataFileMeta
+) -> list[bytes]:
+    """Read vectors of one index file, needed by a data file."""
+    path = deletions[0].path
+    ranges = [
+        (start := max(0, each.offset), start + max(0, each.length) + FRAME_BYTES)
+        for each in deletions
+    ]
     try:
-        with file_io.open_input(deletion.path) as source:
-            left = source.size() - deletion.offset
-            if deletion.offset < 0 or not 0 <= deletion.length <= left:
-                raise _unfit(
-                    deletion,
-                    f"the table says that it has {deletion.length} bytes at {deletion.offset}, in"
-                    f" a file of {source.size()}",
-                )
-            source.seek(deletion.offset)
-            data = source.read(min(left, deletion.length + FRAME_BYTES))
+        return file_io.read_ranges(path, ranges)
     except OSError as error:
-        message = f"Storage failed while reading '{deletion.path}': {error}."
-        raise storage_failure(message, deletion.path, error) from error
+        message = f"Storage failed while reading '{path}': {error}."
+        raise storage_failure(message, path, error) from error
     except NotFoundError as error:
         raise NotFoundError(
-            f"Index file '{deletion.path}' does not exist; it holds the deleted rows of data file"
+            f"Index file '{path}' does not exist; it holds the deleted rows of data file"
             f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
             " again.",
             kind=error.kind,
-            details={"path": deletion.path},
+            details={"path": path},
         ) from error
+
+
+def _vector_of(
+    data: bytes, deletion: DeletionFile, file: DataFileMeta, file_io: FileIO
+) -> DeletionVector:
+    if deletion.offset < 0 or not 0 <= deletion.length <= len(data):
+        raise _unfit(
+            deletion,
+            f"the table says that it has {deletion.length} bytes at {deletion.offset}, in a file"
+            f" of {file_io.file_size(deletion.path)}",
+        )
     vector = decode_vector(
         data, deletion.path, length=deletion.length, cardinality=deletion.cardinality
     )

@@ -109,6 +109,7 @@ class _MergeRead:
         plan = self._plan(aged)
         needed = function.needed(plan.columns) if len(aged) > 1 else plan.columns
         read = self._file_read(aged, plan, needed)
+        read.prepare([run[0] for run in aged])
         streams = [self._rows(run, read, plan) for run in aged]
         with closing(merge_runs(streams, plan, function, self.threads)) as merged:
             for batch in merged:
@@ -227,7 +228,7 @@ class _MergeRead:
         )
 
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:
-        for file in run:
+        for file in read.following(run):
             for batch in read.batches(file):
                 rows = batch
                 if self.key_predicate is not None:

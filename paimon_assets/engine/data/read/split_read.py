@@ -57,6 +57,7 @@ from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs, re
 from paimon_assets.engine.data.read.data_files import (
     OPENED,
     POSITION,
+    PREPARED,
     FileRead,
     held_columns,
     live_rows,
@@ -68,7 +69,6 @@ from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES
 from paimon_assets.engine.spec.metadata.data_file import (
     BLOB_FORMAT,
     DataFileMeta,
@@ -232,7 +232,7 @@ def read_split(
             details={"table": context.table},
         )
     context = with_file_schemas(context, split, file_io)
-    open_ahead(split, file_io)
+    open_ahead(split, file_io, split.data_files[:OPENED])
     read = read_raw if _is_raw(context, split) else read_merged
     if split.is_difference:
         read = read_diff
@@ -450,13 +450,13 @@ def _batches(
     read: FileRead, split: DataSplit, tracking: Collection[str]
 ) -> Generator[pa.RecordBatch, None, None]:
     groups = list(group_by_row_range(split.data_files))
-    is_far = read.file_io.spec.scheme in OBJECT_SCHEMES
+    are_single = not tracking and len(groups) == len(split.data_files)
     for number, files in enumerate(groups):
         if tracking:
             yield from read_tracked(read, files, tracking)
             continue
-        if is_far and len(groups) == len(split.data_files):
-            if number:
-                open_ahead(split, read.file_io, first=number + OPENED - 1, count=1)
-            read.prepare(split.data_files[number : number + OPENED])
+        if are_single:
+            following = number + OPENED
+            open_ahead(split, read.file_io, split.data_files[following - 1 : following])
+            read.prepare(split.data_files[number : number + PREPARED])
         yield from read.batches(files[0]) if len(files) == 1 else read_joined(read, files)

@@ -56,6 +56,14 @@ READ_BATCH_MEMORY = Option(
     use=Use.BOTH,
     parse=parse_memory,
 )
+READ_PREFETCH_MEMORY = Option(
+    "read.prefetch-memory",
+    64 * 1024 * 1024,
+    "Bytes that reads of a process ask object stores for before they need them, over all files and"
+    " threads. Ours, Paimon does not know it.",
+    use=Use.READ,
+    parse=parse_memory,
+)
 READ_CUT_NANOSECONDS = Option(
     "read.cut-nanoseconds",
     False,
