@@ -287,7 +287,7 @@ class ObjectFileIO(FileIO):
         except Exception as error:  # noqa: BLE001 - it is raised again
             failure = os_error(error)
             found = size
-            with suppress(PaimonError):
+            with suppress(errors.PaimonError):
                 if _BEYOND_THE_END in str(failure):
                     found = self.file_size(path)
             if found == size:

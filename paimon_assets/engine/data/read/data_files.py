@@ -66,6 +66,7 @@ from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
 _READ_THROUGH = frozenset({"avro"})
 """Formats whose files are read from their start to their end."""
+_PLANNED = _WITH_FOOTERS | _READ_THROUGH
 OPENED = 16
 """Files of a split whose footers an object store is asked for at once."""
 PREPARED = 12
@@ -149,8 +150,14 @@ class FileRead:
 
         Memory: with all reads of the process, as many bytes as `read.prefetch-memory`.
         """
-        fresh = [file for file in files if self.split.path_of(file) not in self._prepared]
-        if not self._is_far or 2 * len(fresh) < len(files):
+        if not self._is_far:
+            return
+        fresh = [
+            file
+            for file in files
+            if file.file_format in _PLANNED and self.split.path_of(file) not in self._prepared
+        ]
+        if 2 * len(fresh) < len(files):
             return  # some at a time, so that what is asked of them comes side by side
         open_ahead(self.split, self.file_io, fresh)
         indexes = filter(None, map(self._index_path, fresh)) if self.predicate is not None else ()

@@ -308,10 +308,13 @@ def read_joined(
     names = [field.name for field in read.fields]
     vectors = [vector for file in files if (vector := read.deletion_vector(file)) is not None]
     with ExitStack() as stack:
-        streams = [
-            stack.enter_context(closing(_rows_of(read, sources[number], tuple(fields))))
+        parts = [
+            (replace(read, fields=tuple(fields), predicate=None), sources[number])
             for number, fields in columns.items()
         ]
+        for part, source in parts:
+            part.prepare(source.files[:1])
+        streams = [stack.enter_context(closing(_rows_of(*each))) for each in parts]
         aligned = (
             {name: part.column(name) for part in parts for name in part.schema.names}
             for parts in _align(streams, read, files)
@@ -350,11 +353,8 @@ def _sources(read: FileRead, files: Sequence[DataFileMeta]) -> list[_Source]:
     )
 
 
-def _rows_of(
-    read: FileRead, source: _Source, fields: tuple[DataField, ...]
-) -> Generator[pa.RecordBatch, None, None]:
-    part = replace(read, fields=fields, predicate=None)
-    for file in source.files:
+def _rows_of(part: FileRead, source: _Source) -> Generator[pa.RecordBatch, None, None]:
+    for file in part.following(source.files):
         yield from part.batches(file, with_deleted=True)
 
 
@@ -451,12 +451,14 @@ def _batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     groups = list(group_by_row_range(split.data_files))
     are_single = not tracking and len(groups) == len(split.data_files)
+    opened = OPENED
     for number, files in enumerate(groups):
+        if number:
+            open_ahead(split, read.file_io, split.data_files[opened : opened + len(files)])
+            opened += len(files)
         if tracking:
             yield from read_tracked(read, files, tracking)
             continue
         if are_single:
-            following = number + OPENED
-            open_ahead(split, read.file_io, split.data_files[following - 1 : following])
             read.prepare(split.data_files[number : number + PREPARED])
         yield from read.batches(files[0]) if len(files) == 1 else read_joined(read, files)
