@@ -106,8 +106,18 @@ def test_a_declared_table_that_is_not_there_yet_is_no_failure(paimon):
 def test_a_dry_run_changes_nothing(paimon):
     table = make(paimon, "a")
     result = run(paimon, MaintenanceConfig(dry_run=True), "ods.a")
-    assert ("ods.a", "expire_snapshots", 2) in summary(output_metadata(result))
+    metadata = output_metadata(result)
+    assert ("ods.a", "expire_snapshots", 2) in summary(metadata)
     assert len(table.snapshots()) == 6
+    [why] = [
+        line.data["note"]
+        for line in metadata["paimon/summary"].records
+        if line.data["task"] == "expire_snapshots"
+    ]
+    assert why == (
+        "by snapshot.time-retained = 0 s, snapshot.num-retained.max = 2, "
+        "snapshot.num-retained.min = 2"
+    )
 
 
 def test_one_bad_table_stops_no_other(paimon):

@@ -4,12 +4,14 @@ A task commits or deletes piece by piece. After `until_ms` no further piece begi
 continues there. A task without work does nothing.
 """
 
+import datetime as dt
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, RowSummary, join_summaries
@@ -44,6 +46,8 @@ from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata import snapshot as snap
+from paimon_assets.engine.spec.options import all_options as opts
+from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
@@ -180,6 +184,29 @@ class MaintenanceReport:
     """False if the time ended before the work."""
 
 
+_RULES: Mapping[MaintenanceTask, tuple[Option[Any], ...]] = {
+    MaintenanceTask.EXPIRE_PARTITIONS: (
+        opts.PARTITION_EXPIRATION_TIME,
+        opts.PARTITION_EXPIRATION_STRATEGY,
+    ),
+    MaintenanceTask.COMPACT_MANIFESTS: (
+        opts.MANIFEST_MERGE_MIN_COUNT,
+        opts.MANIFEST_FULL_COMPACTION_SIZE,
+    ),
+    MaintenanceTask.CREATE_TAGS: (opts.TAG_AUTOMATIC_CREATION, opts.TAG_CREATION_PERIOD),
+    MaintenanceTask.EXPIRE_SNAPSHOTS: (
+        opts.SNAPSHOT_TIME_RETAINED,
+        opts.SNAPSHOT_NUM_RETAINED_MAX,
+        opts.SNAPSHOT_NUM_RETAINED_MIN,
+    ),
+    MaintenanceTask.EXPIRE_CHANGELOGS: (
+        opts.CHANGELOG_TIME_RETAINED,
+        opts.CHANGELOG_NUM_RETAINED_MAX,
+        opts.CHANGELOG_NUM_RETAINED_MIN,
+    ),
+}
+"""Options of the table that make a task due, which a dry run tells."""
+
 _Report = Callable[..., MaintenanceReport]
 """Makes the report of a task of its numbers."""
 
@@ -233,8 +260,25 @@ class Maintenance:
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
         }
         report = tasks[task](partial(MaintenanceReport, task))
+        if self.dry_run and report.count:
+            report = replace(
+                report, note="; ".join(filter(None, (report.note, self._reason(task))))
+            )
         logger.debug("table %s: %s", self.store.label, report)
         return report
+
+    def _reason(self, task: MaintenanceTask) -> str:
+        """Return why a task has something to do: the rule of the table, or of the run."""
+        if task is MaintenanceTask.CLEAN_ORPHANS:
+            age = dt.timedelta(milliseconds=self.orphans_older_than_ms)
+            return f"nothing names them, and they are older than {age}"
+        if task is MaintenanceTask.DROP_REFUSED:
+            return f"refused more than {dt.timedelta(milliseconds=self.refused_older_than_ms)} ago"
+        if task is MaintenanceTask.EXPIRE_TAGS:
+            return "their own time is over"
+        options, rules = self.store.schema.typed_options, _RULES[task]
+        texts = [f"{rule.key} = {options.text(rule)}" for rule in rules if options.has(rule)]
+        return f"by {', '.join(texts) or f'the default of {rules[0].key}'}"
 
     @property
     def is_time_over(self) -> bool:
