@@ -51,11 +51,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
-from paimon_assets.engine.spec.options.all_options import (
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-    SEQUENCE_PADDING_FIELD,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import IsNull, Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted
@@ -265,7 +261,7 @@ def build_sequence_check(
         ties = find_duplicates(run.reader(), key, run.executor(), is_merged=False)
         nulls = _null_rows(run, fields)
         wraps = last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
-        is_padded = bool(schema.typed_options.get(SEQUENCE_AUTO_PADDING))
+        is_padded = bool(schema.typed_options.get(opt.SEQUENCE_AUTO_PADDING))
         named = ", ".join(fields)
         by = "its padding" if is_padded else "arrival alone, which no retry repeats"
         findings = {
@@ -303,11 +299,11 @@ def _null_rows(run: CheckRun, fields: tuple[str, ...]) -> int:
 
 def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
     options = schema.typed_options
-    padded = options.get(SEQUENCE_PADDING_FIELD)
-    fields = options.get(SEQUENCE_FIELD) or ((padded,) if padded else ())
+    padded = options.get(opt.SEQUENCE_PADDING_FIELD)
+    fields = options.get(opt.SEQUENCE_FIELD) or ((padded,) if padded else ())
     if not fields:
         raise InvalidInputError(
-            f"Table {table} has no '{SEQUENCE_FIELD.key}': the row that arrives last wins, and "
+            f"Table {table} has no '{opt.SEQUENCE_FIELD.key}': the row that arrives last wins, and "
             "there is no order to check.",
             kind="check-columns",
             details={"table": table},

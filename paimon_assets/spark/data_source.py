@@ -57,17 +57,11 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import empty_batch, pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.table_location import WAREHOUSE, WHERE, Location
-from paimon_assets.spark.types import (
-    arrow_to_spark_schema,
-    from_spark_schema,
-    spark_arrow_schema,
-    to_spark_batch,
-    to_spark_schema,
-)
 from paimon_assets.spark.worker import RowSource, read_split_rows, write_unrouted
 
 _HAS_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
@@ -89,7 +83,7 @@ _BEFORE_FIRST = 0
 
 def system_schema(location: Location) -> StructType:
     """Return the columns of a system table, as Spark's types."""
-    return arrow_to_spark_schema(location.system_table().arrow_schema)
+    return spark_types.arrow_to_spark_schema(location.system_table().arrow_schema)
 
 
 class ReadRows(DataSourceReader):
@@ -101,7 +95,7 @@ class ReadRows(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Unpack the rows of a partition; Spark calls it with None if there are none."""
         if partition is not None:
-            yield unpack(partition.value, spark_arrow_schema(self._schema))
+            yield unpack(partition.value, spark_types.spark_arrow_schema(self._schema))
 
 
 class SystemTableReader(ReadRows):
@@ -123,9 +117,9 @@ class SystemTableReader(ReadRows):
             yield from self._rows()
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        names, schema = self._schema.fieldNames(), spark_arrow_schema(self._schema)
+        names, schema = self._schema.fieldNames(), spark_types.spark_arrow_schema(self._schema)
         for batch in self._location.system_table().to_reader():
-            yield to_spark_batch(batch.select(names), schema)
+            yield spark_types.to_spark_batch(batch.select(names), schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._location.has_catalog_secrets:
@@ -156,7 +150,7 @@ class TableStreamReader(SplitStreamReader):
     """Plans micro-batches on the driver."""
 
     def __init__(self, table: Table, read: ReadBuilder, schema: StructType) -> None:
-        super().__init__(spark_arrow_schema(schema))
+        super().__init__(spark_types.spark_arrow_schema(schema))
         self._table = table
         self._read = read
 
@@ -227,7 +221,7 @@ class PaimonDataSource(DataSource):
         with encoded_errors():
             location = self._location
             if not location.is_system_table:
-                return to_spark_schema(_read(location, location.table()).fields())
+                return spark_types.to_spark_schema(_read(location, location.table()).fields())
             return _choose(system_schema(location), location.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -309,7 +303,7 @@ class TableReader(DataSourceReader):
     def __reduce__(self) -> tuple[type[SplitReader], tuple[bytes, pa.Schema]]:
         # Spark sends its reader to the tasks: they get the plan's context, and no metadata.
         context = dump(self._plan.context)
-        return SplitReader, (context, spark_arrow_schema(self._schema))
+        return SplitReader, (context, spark_types.spark_arrow_schema(self._schema))
 
 
 def _read(location: Location, table: Table) -> ReadBuilder:
@@ -319,7 +313,7 @@ def _read(location: Location, table: Table) -> ReadBuilder:
 
 def _read_as(schema: StructType, location: Location, table: Table) -> ReadBuilder:
     read = _read(location, table).with_columns(schema.fieldNames())
-    _check_types(schema, to_spark_schema(read.fields()))
+    _check_types(schema, spark_types.to_spark_schema(read.fields()))
     return read
 
 
@@ -410,8 +404,8 @@ class TableWriter(TaskWriter):
     def of(cls, location: Location, schema: StructType, *, overwrite: bool) -> "TableWriter":
         table = location.table()
         _refuse_buckets(table, "`write_dataframe` of paimon_assets.spark")
-        from_spark_schema(schema)
-        source = RowSource(schema=spark_arrow_schema(schema), is_packed=False)
+        spark_types.from_spark_schema(schema)
+        source = RowSource(schema=spark_types.spark_arrow_schema(schema), is_packed=False)
         context = _builder(table, overwrite=overwrite).prepare()
         check = InputCheck(table=context.table, schema=context.schema)
         check.conform(empty_batch(source.table_schema))

@@ -49,35 +49,22 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.spark import packing
 from paimon_assets.spark.failure import WorkerError, encoded_errors
-from paimon_assets.spark.packing import (
-    POSITION_COLUMN,
-    Packed,
-    Positions,
-    chunks,
-    columns,
-    empty_batch,
-    in_position_order,
-    joined,
-    pack,
-    pieces,
-    take_positions,
-    unpack,
-)
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.shortcuts.worker_imports import keep_imports
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
 
-ROUTED_SCHEMA = columns(
+ROUTED_SCHEMA = packing.columns(
     task=pa.int32(), partition=pa.binary(), bucket=pa.int32(), position=pa.int64(), rows=pa.binary()
 )
-PACKED_SCHEMA = columns(position=pa.int64(), rows=pa.binary())
-ANSWER_SCHEMA = columns(result=pa.binary(), error=pa.binary())
-COUNT_SCHEMA = columns(rows=pa.int64())
-TASK_SCHEMA = columns(number=pa.int32(), payload=pa.binary())
-TASK_ANSWER_SCHEMA = columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
-_POSITION_FIELD = pa.field(POSITION_COLUMN, pa.int64(), nullable=False)
+PACKED_SCHEMA = packing.columns(position=pa.int64(), rows=pa.binary())
+ANSWER_SCHEMA = packing.columns(result=pa.binary(), error=pa.binary())
+COUNT_SCHEMA = packing.columns(rows=pa.int64())
+TASK_SCHEMA = packing.columns(number=pa.int32(), payload=pa.binary())
+TASK_ANSWER_SCHEMA = packing.columns(number=pa.int32(), result=pa.binary(), error=pa.binary())
+_POSITION_FIELD = pa.field(packing.POSITION_COLUMN, pa.int64(), nullable=False)
 
 Routed = tuple[tuple[bytes, int], int, bytes]
 """(partition, bucket), position, packed rows."""
@@ -108,12 +95,12 @@ class RowSource:
     @property
     def has_positions(self) -> bool:
         """Whether rows say themselves where they stood in the input."""
-        return POSITION_COLUMN in self.schema.names
+        return packing.POSITION_COLUMN in self.schema.names
 
     @property
     def table_schema(self) -> pa.Schema:
         """The schema of the rows as the table sees them."""
-        return pa.schema([field for field in self.schema if field.name != POSITION_COLUMN])
+        return pa.schema([field for field in self.schema if field.name != packing.POSITION_COLUMN])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +128,14 @@ def route_rows(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterator[
             yield from _distribute(rows, positions, places, routing)
 
 
-def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+def _positioned_chunks(
+    batches: Iterable[pa.RecordBatch], source: RowSource
+) -> Iterator[packing.Packed]:
     """Yield rows in larger chunks, each in the order of its positions."""
-    arriving: Iterator[Packed]
+    arriving: Iterator[packing.Packed]
     if source.is_packed:
         arriving = (
-            Packed(position.as_py(), unpack(data.as_py(), source.schema))
+            packing.Packed(position.as_py(), packing.unpack(data.as_py(), source.schema))
             for batch in batches
             for position, data in zip(batch["position"], batch["rows"], strict=True)
         )
@@ -156,26 +145,26 @@ def _positioned_chunks(batches: Iterable[pa.RecordBatch], source: RowSource) -> 
         if not source.has_positions:
             yield chunk
         elif chunk.batch.num_rows:
-            rows, positions = chunk.batch, take_positions(chunk.batch)[1]
+            rows, positions = chunk.batch, packing.take_positions(chunk.batch)[1]
             if (np.diff(positions) < 0).any():
                 rows = rows.take(np.argsort(positions, kind="stable"))
-            yield Packed(int(positions.min()), rows)
+            yield packing.Packed(int(positions.min()), rows)
 
 
-def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[Packed]:
+def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[packing.Packed]:
     """Count the rows of this task from its place among the DataFrame's partitions."""
     task = TaskContext.get()
     position = (task.partitionId() if task else 0) << ROWS_PER_TASK_BITS
     rows = batches if source.read is None else source.read(batches)
     normal = (to_spark_batch(batch, source.schema) for batch in rows)
-    for waiting in chunks(normal, _CHUNK_BYTES):
-        chunk = joined(waiting)
-        yield Packed(position, chunk)
+    for waiting in packing.chunks(normal, _CHUNK_BYTES):
+        chunk = packing.joined(waiting)
+        yield packing.Packed(position, chunk)
         position += chunk.num_rows
 
 
 def _distribute(
-    rows: pa.RecordBatch, positions: Positions, places: RowBuckets, routing: Routing
+    rows: pa.RecordBatch, positions: packing.Positions, places: RowBuckets, routing: Routing
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows by (partition, bucket) for their tasks, one Spark row a piece, in order."""
     partitions, partition_ids, buckets = places
@@ -193,16 +182,18 @@ def _distribute(
         group = rows if len(indices) == rows.num_rows else rows.take(indices)
         task = task_of(partition, bucket, buckets=routing.buckets, tasks=len(routing.slots))
         start = 0
-        for piece in pieces(group):
+        for piece in packing.pieces(group):
             position = int(positions[indices[start]])
             start += piece.num_rows
-            values = (routing.slots[task], partition, bucket, position, pack(piece))
+            values = (routing.slots[task], partition, bucket, position, packing.pack(piece))
             yield one_row(ROUTED_SCHEMA, *values)
 
 
-def _split_positions(chunk: Packed, source: RowSource) -> tuple[pa.RecordBatch, Positions]:
+def _split_positions(
+    chunk: packing.Packed, source: RowSource
+) -> tuple[pa.RecordBatch, packing.Positions]:
     if source.has_positions:
-        return take_positions(chunk.batch)
+        return packing.take_positions(chunk.batch)
     end = chunk.position + chunk.batch.num_rows
     return chunk.batch, np.arange(chunk.position, end, dtype=np.int64)
 
@@ -220,7 +211,7 @@ def assign_routed(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterat
         for _, group in _groups(batches):
             assigner = HashBucketAssigner(context=context, file_io=file_io)
             for _, position, data in group:
-                chunk = Packed(position, unpack(data, schema))
+                chunk = packing.Packed(position, packing.unpack(data, schema))
                 rows, positions = _split_positions(chunk, routing.source)
                 places = assigner.assign(rows)
                 yield from _distribute(rows, positions, places, routing)
@@ -254,8 +245,8 @@ def _sort(
     group: Iterable[Routed], schema: pa.Schema, source: RowSource
 ) -> Iterator[pa.RecordBatch]:
     """Unpack routed rows, in the order of the input, without positions."""
-    packed = (Packed(position, unpack(data, schema)) for _, position, data in group)
-    return in_position_order(packed) if source.has_positions else (p.batch for p in packed)
+    packed = (packing.Packed(position, packing.unpack(data, schema)) for _, position, data in group)
+    return packing.in_position_order(packed) if source.has_positions else (p.batch for p in packed)
 
 
 def write_routed(
@@ -269,7 +260,7 @@ def write_routed(
         schema = _table_schema(context, source)
         mode = context.schema.bucket_mode
         if mode is BucketMode.KEY_DYNAMIC:
-            schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
+            schema = with_kinds(packing.empty_batch(schema), np.empty(0, dtype=np.int8)).schema
         waits = mode is BucketMode.POSTPONE and not has_hashed_buckets(context.schema)
         for (partition, number), group in _groups(batches):
             bucket = POSTPONE_BUCKET if waits else number
@@ -307,11 +298,11 @@ def write_unrouted(
     def results() -> Iterator[WriteResult]:
         context = load(WriteContext, context_bytes)
         plain = (
-            take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
+            packing.take_positions(chunk.batch)[0] if source.has_positions else chunk.batch
             for chunk in _positioned_chunks(batches, source)
         )
         # A task without rows still hands over a schema to check.
-        rows = chain([empty_batch(source.table_schema)], plain)
+        rows = chain([packing.empty_batch(source.table_schema)], plain)
         yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
 
     return _answers(batches, results)
@@ -403,8 +394,8 @@ def read_packed(
     def answers() -> Iterator[pa.RecordBatch]:
         for split in _read(batches, context_bytes):
             for batch in split:
-                for piece in pieces(batch):
-                    yield one_row(ANSWER_SCHEMA, pack(piece), None)
+                for piece in packing.pieces(batch):
+                    yield one_row(ANSWER_SCHEMA, packing.pack(piece), None)
             yield one_row(ANSWER_SCHEMA, None, None)
 
     return with_errors(batches, answers)

@@ -31,11 +31,7 @@ from paimon_assets.assets.translator import (
     identifier_of,
 )
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    OnOverflow,
-    SchemaChange,
-    changes_from_json,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 from paimon_assets.engine.table.sql.parse import parse_sql
@@ -120,11 +116,11 @@ def build_schema_evolution_job(
     return job
 
 
-def _changes_of(listed: Sequence[Any]) -> list[SchemaChange]:
-    changes: list[SchemaChange] = []
+def _changes_of(listed: Sequence[Any]) -> list[sc.SchemaChange]:
+    changes: list[sc.SchemaChange] = []
     for each in listed:
         if not isinstance(each, str):
-            changes += changes_from_json([each])
+            changes += sc.changes_from_json([each])
             continue
         statement = parse_sql(f"ALTER TABLE db.t {each}")
         if not isinstance(statement, AlterTable):
@@ -145,7 +141,7 @@ def _run(
     """Report the effect of the changes and, unless it is a dry run, make them."""
     changes, key = _changes_of(config.changes), target.asset_key
     table = paimon.catalog().get_table(target.identifier)
-    overflow = OnOverflow(config.on_overflow.value)
+    overflow = sc.OnOverflow(config.on_overflow.value)
     effect: Metadata = {}
 
     def describe(plan: SchemaChangePlan) -> None:
@@ -154,7 +150,7 @@ def _run(
 
     def judge(plan: SchemaChangePlan) -> None:
         describe(plan)
-        if overflow is OnOverflow.REFUSE:
+        if overflow is sc.OnOverflow.REFUSE:
             refuse_losses(table.name, plan, show_values=paimon.show_values)
 
     def report(schema: TableSchema) -> None:

@@ -19,11 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.evolution.schema_diff import adding_changes, reconciling_changes
-from paimon_assets.engine.spec.options.all_options import (
-    WRITE_FILL_MISSING,
-    WRITE_MERGE_SCHEMA,
-    WRITE_MERGE_SCHEMA_TYPE_WIDENING,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
@@ -55,11 +51,11 @@ _OPERATIONAL = (
     "partition.expiration-", "manifest.",
 )  # fmt: skip
 """How options begin that decide when and how much, and not which rows there are."""
-_MERGING = {WRITE_MERGE_SCHEMA.key: "true"}
+_MERGING = {opt.WRITE_MERGE_SCHEMA.key: "true"}
 MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
     SchemaPolicy.ERROR: {},
     SchemaPolicy.ADD: _MERGING,
-    SchemaPolicy.WIDEN: {**_MERGING, WRITE_MERGE_SCHEMA_TYPE_WIDENING.key: "true"},
+    SchemaPolicy.WIDEN: {**_MERGING, opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING.key: "true"},
 }
 """Policy → options of a write that does the same where nothing is declared but by the rows."""
 
@@ -117,7 +113,7 @@ def ensure_table(
             table = table.refresh()
     verify_schema(identifier, schema, table.schema, policy)
     if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
-        table = table.copy({WRITE_FILL_MISSING.key: "true"})
+        table = table.copy({opt.WRITE_FILL_MISSING.key: "true"})
     return EnsuredTable(table=table, schema_before=before)
 
 
@@ -174,8 +170,8 @@ def verify_schema(
 def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -> Schema:
     """Return the declared schema, with the stored value wherever the policy allows a difference."""
     options = stored.typed_options
-    merges = policy is not SchemaPolicy.SYNC and options.get(WRITE_MERGE_SCHEMA)
-    widens = bool(merges and options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING))
+    merges = policy is not SchemaPolicy.SYNC and options.get(opt.WRITE_MERGE_SCHEMA)
+    widens = bool(merges and options.get(opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING))
 
     def fitted(field: DataField) -> DataField:
         have = stored.by_name.get(field.name)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.report_tasks import (
@@ -32,12 +33,6 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.overflow import overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, SchemaChange
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference, schema_diff
@@ -157,7 +152,7 @@ def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
     new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
     try:
         check_readable(store.label, store.schemas.schema(new.id - 1))
-    except UnsupportedFeatureError:
+    except errors.UnsupportedFeatureError:
         return new  # others made it so, and may need the change
     catalog = store.environment and store.environment.catalog
     refuse_unreadable(store.label, new, catalog, verb="altered")
@@ -260,10 +255,10 @@ def change_schema(
         try:
             time_millis = plan.new.time_millis
             store.schemas.commit_changes(changes, time_millis=time_millis, base=plan.base)
-        except CommitConflictError:
+        except errors.CommitConflictError:
             continue
         return plan
-    raise CommitConflictError(
+    raise errors.CommitConflictError(
         f"Table '{store.label}' was written or changed by others {_MOST_TRIES} times while the "
         "change was judged; run it when fewer writers are at work.",
         kind="schema-conflict",
@@ -290,7 +285,7 @@ def change_made_since(
                 has_snapshots=False,
                 time_millis=schema.time_millis,
             )
-        except PaimonError:
+        except errors.PaimonError:
             continue
         if expected == schema:
             return schema
@@ -308,7 +303,7 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
         becomes = "" if lost.becomes is None else f" (to {lost.becomes})"
         value = "a null" if lost.value is None else f"'{lost.value}'"
         shown = f" For example {value} in '{file}' {lost.loss.value}{becomes}."
-    raise InvalidInputError(
+    raise errors.InvalidInputError(
         f"Table '{table}' stays at schema {plan.base.id}: {'; '.join(map(str, lossy))}.{shown} "
         "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow; on "
         "the command line --allow-loss).",
