@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event, Thread
 
 import pytest
 
@@ -32,6 +33,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
+from tests.testkit.effort import is_hunt
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
     FixedClock,
@@ -165,6 +167,63 @@ def test_a_rollback_while_snapshots_expire_keeps_what_it_rolls_back_to(
         assert add(done.store, "e").id == newest(done.store).id
         check_whole(done.store)
     assert True in seen
+
+
+class Halting:
+    """A rollback in a thread that halts before one of its calls."""
+
+    def __init__(self, path, target, halt):
+        self.halted, self.goes_on, self.error = Event(), Event(), None
+        faulty = FaultyFileIO(LocalFileIO(), before=lambda number, *_: self._wait(number == halt))
+        self._store = FileStore.open(faulty, path)
+        self._thread = Thread(target=self._run, args=(target,))
+
+    def _wait(self, is_here):
+        if is_here:
+            self.halted.set()
+            assert self.goes_on.wait(60)
+
+    def _run(self, target):
+        self.error = tried(lambda store: rollback_to_snapshot(store, target), self._store)
+        self.halted.set()
+
+    def begin(self):
+        self._thread.start()
+        assert self.halted.wait(60)
+
+    def end(self):
+        self.goes_on.set()
+        self._thread.join(60)
+
+
+@pytest.mark.parametrize("target", [2, 3, 4])
+@pytest.mark.parametrize("halt", range(3, 20, 1 if is_hunt() else 3))
+def test_a_rollback_that_halts_in_the_midst_of_an_expiration_is_whole(tmp_path, target, halt):
+    """It begins before its snapshot is deleted, and goes on some calls later."""
+    five(new_store(tmp_path / "scene"))
+    for later in itertools.count(1):
+        shutil.copytree(tmp_path / "scene", tmp_path / str(later))
+        path = str(tmp_path / str(later) / "table")
+        rollback, began = Halting(path, target, halt), []
+
+        def before(number, method, at, rollback=rollback, began=began, later=later):
+            if not began and method == "delete_file" and at.endswith(f"/snapshot-{target}"):
+                began.append(number)
+                rollback.begin()
+            if began and number == began[0] + later:
+                rollback.end()
+
+        expire(FileStore.open(FaultyFileIO(LocalFileIO(), before=before), path))
+        is_over = not rollback.goes_on.is_set()
+        rollback.end()
+        store = FileStore.open(LocalFileIO(), path)
+        check_whole(store)
+        assert newest(store).id == (5 if rollback.error else target), (later, rollback.error)
+        assert add(store, "e").id == newest(store).id
+        check_whole(store)
+        if is_over:
+            break
+    assert later > 3
 
 
 @pytest.mark.parametrize("rollback_first", [False, True])

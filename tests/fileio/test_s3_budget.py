@@ -38,7 +38,7 @@ BUDGETS = {
     "ORC, all columns of three files": (3, 3, 1.9),
     "Avro, three files": (4, 4, 2.4),
     "three files with deletion vectors": (6, 5, 0.4),
-    "seven snapshots expire": (76, 76, 0.1),
+    "seven snapshots expire": (32, 32, 0.1),
     "1,200 orphans": (15, 15, 0.5),
 }
 

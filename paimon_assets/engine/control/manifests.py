@@ -232,6 +232,16 @@ class ManifestStore:
         self._partitions = partitions
         self._cache = cache
 
+    def unread_lists(self, snapshots: Iterable[Snapshot]) -> list[str]:
+        """Return the paths of the lists of snapshots that are not in the cache."""
+        names = {
+            name
+            for snapshot in snapshots
+            for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+            if self._cache.get(self._key(name)) is None
+        }
+        return [self._paths.manifest(name) for name in sorted(names)]
+
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Return the manifests of a snapshot: its base list, then its delta list."""
         base = self.read_list(snapshot.base_manifest_list)

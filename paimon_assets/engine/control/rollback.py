@@ -154,9 +154,11 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     changelogs = store.changelogs.delete_after(snapshot.id)
     path, put_back = store.paths.snapshot(snapshot.id), False
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
-        if any(number <= snapshot.id for number in store.snapshots.list_ids()):
-            raise _gone(store, f"Snapshot {snapshot.id}")  # no: a rollback to an earlier one
-        put_back = published(store.file_io, path, snapshot_to_json(snapshot))
+        ids = store.snapshots.list_ids()
+        is_first = not any(number < snapshot.id for number in ids)  # no rollback to an earlier one
+        put_back = is_first and published(store.file_io, path, snapshot_to_json(snapshot))
+        if not put_back and not (is_first and store.snapshots.is_same(snapshot)):
+            raise _gone(store, f"Snapshot {snapshot.id}")
     if not store.schemas.is_same(store.schema):
         if put_back and store.snapshots.is_same(snapshot):
             store.file_io.delete_file(path)

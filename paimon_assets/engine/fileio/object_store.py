@@ -185,7 +185,8 @@ class ObjectFileIO(FileIO):
                 first = min(map(self._place, group))
                 is_one = first == max(map(self._place, group))
                 unread = [p for ask, p in group if ask == self._read and p not in self._small]
-                spares = len(group) >= _LEAST_LISTED + len(unread)
+                files = [each for each in group if each[0] != self._list]
+                spares = len(files) >= _LEAST_LISTED + len(unread)
                 if spares and is_one != is_wide and above not in self._long:
                     listed = send(self._listed, above, first)
                     sent |= {each: send(self._told, listed, *each) for each in group}

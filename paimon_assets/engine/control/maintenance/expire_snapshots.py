@@ -1,15 +1,15 @@
 """Expire old snapshots and changelogs, oldest first, each with the files that nothing else needs.
 
-    changelog kept? ─▶ snapshot file ─▶ needed by now? ─▶ data files ─▶ metadata ─▶ next one ─▶ hint
+    changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ their files ─▶ next ones ─▶ hint
     changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one ─▶ hint to the oldest
 
 Numbers decide what stays (`Retention`), then the needs of readers: consumers, and snapshots that a
 command has to find again. All is planned before anything is deleted: data files that a later
 snapshot deleted, and that no other snapshot, tag, branch or changelog has; metadata that only
 expired ones have. Files that the oldest of them itself deleted are looked at again: an expiration
-that was killed may have left them. Unlike Java, the snapshot goes before its files. Before each
-snapshot, and again between it and its files, an expiration looks whether the oldest snapshot that
-stays is still there and whether somebody has named one meanwhile (`Watch`); then it stops.
+that was killed may have left them. Unlike Java, snapshots go before their files. After each one
+an expiration looks whether the oldest that stays is still there, and before the files whether
+somebody has named one meanwhile (`Watch`); then it stops.
 Source: `org.apache.paimon.table.ExpireSnapshotsImpl`, `ExpireChangelogImpl`,
 `org.apache.paimon.operation.SnapshotDeletion`, `org.apache.paimon.utils.TagManager`,
 `org.apache.paimon.options.ExpireConfig`.
@@ -47,6 +47,7 @@ from paimon_assets.engine.control.maintenance.references import (
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.rollback import rolled_back_to
 from paimon_assets.engine.control.scan.segment_scan import keep_ids
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
@@ -244,10 +245,14 @@ def plan_expiry(
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
     kept = expired if keeps_changelogs else ()
     survivors = (survivor,) if newest.id == survivor.id else (survivor, newest)
-    holders = Holders.of(store, survivors, (*existing_changelogs(store), *kept))
-    steps = [ExpiryStep(snapshot=snapshot) for snapshot in expired]
-    _plan_data(store, steps, holders, keeps_changelogs=keeps_changelogs)
-    _plan_metadata(store, steps, holders)
+    paths = store.paths
+    lists = (paths.changelog_directory, paths.tag_directory, paths.branches_directory)
+    reads = store.manifests.unread_lists((*expired, *survivors))
+    with store.file_io.ahead(lists=lists, reads=reads):
+        holders = Holders.of(store, survivors, (*existing_changelogs(store), *kept))
+        steps = [ExpiryStep(snapshot=snapshot) for snapshot in expired]
+        _plan_data(store, steps, holders, keeps_changelogs=keeps_changelogs)
+        _plan_metadata(store, steps, holders)
     return steps
 
 
@@ -319,9 +324,11 @@ class ExpiredSnapshots:
     metadata_files: int = 0
     held_by: str = ""
     """What keeps snapshots that are old enough to go; empty if nothing does."""
+    goes_on: bool = False
+    """Whether more may be old enough: the limit was reached, or somebody interfered."""
 
     @classmethod
-    def of(cls, steps: Sequence[ExpiryStep], held_by: str) -> Self:
+    def of(cls, steps: Sequence[ExpiryStep], held_by: str, *, goes_on: bool = False) -> Self:
         """Sum up the files to delete."""
         return cls(
             snapshot_ids=tuple(step.snapshot.id for step in steps),
@@ -329,6 +336,7 @@ class ExpiredSnapshots:
             data_bytes=sum(step.data_bytes for step in steps),
             metadata_files=sum(len(step.metadata_paths) for step in steps),
             held_by=held_by,
+            goes_on=goes_on and bool(steps),
         )
 
 
@@ -347,15 +355,18 @@ def expire_snapshots(
     if idle_ms is not None and not dry_run:
         store.consumers.expire(idle_ms)
     watch = Watch.of(store)
-    newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
-    if newest is None or newest.id not in ids:
-        return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
-    if (gap := store.snapshots.break_at(newest)) is not None:
-        return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
+    reads, files = store.snapshots.paths_of_latest(with_break=True)
+    with store.file_io.ahead(reads=reads, files=files, lists=[store.paths.snapshot_directory]):
+        newest = store.snapshots.latest()
+        ids = store.snapshots.list_ids()
+        if newest is None or newest.id not in ids:
+            return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
+        if (gap := store.snapshots.break_at(newest)) is not None:
+            return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
     first_retained = keep.first_retained(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time(read(number))
     )
-    held_by = ""
+    held_by, is_limited = "", first_retained - ids[0] >= keep.limit
     for consumer, following in store.consumers.list().items():
         # A consumer needs the snapshot before, too: it reads an overwrite as a difference.
         if following - 1 < first_retained:
@@ -364,11 +375,13 @@ def expire_snapshots(
         first_retained = max(min(watch.rollbacks), ids[0])
         held_by = f"a rollback to snapshot {first_retained} that has not finished"
     position = bisect_left(ids, first_retained)
-    with store.file_io.ahead(reads=map(store.paths.snapshot, ids[:position])):
+    if not position:
+        return ExpiredSnapshots(held_by=held_by)
+    with store.file_io.ahead(reads=map(store.paths.snapshot, ids[: position + 1])):
         expired = [snapshot for number in ids[:position] if (snapshot := read(number)) is not None]
+        survivor = read(ids[position])
     if not expired:
         return ExpiredSnapshots(held_by=held_by)
-    survivor = read(ids[position])
     if survivor is None:
         return ExpiredSnapshots(held_by=OVERTAKEN)
     shared = {snapshot.id for snapshot in expired if _is_in_main(store, snapshot)}
@@ -378,9 +391,9 @@ def expire_snapshots(
         _keep_ledgers(store, expired, survivor)
         count = _delete(store, steps, survivor, watch, shared)
         if count < len(steps):
-            return ExpiredSnapshots.of(steps[:count], OVERTAKEN)
+            return ExpiredSnapshots.of(steps[:count], OVERTAKEN, goes_on=True)
         store.snapshots.write_earliest_hint(survivor.id)
-    return ExpiredSnapshots.of(steps, held_by)
+    return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
 
 def _time(snapshot: Snapshot | None) -> int | None:
@@ -406,6 +419,10 @@ def _is_in_main(store: FileStore, snapshot: Snapshot) -> bool:
     return main.is_same(snapshot)
 
 
+_STEPS_AT_ONCE = 25
+"""Snapshots that go before the files of the first: so many leave orphans where it is stopped."""
+
+
 def _delete(
     store: FileStore,
     steps: list[ExpiryStep],
@@ -413,43 +430,61 @@ def _delete(
     watch: Watch,
     shared: Container[int],
 ) -> int:
-    """Delete step by step, and return the number of steps before another writer interfered."""
+    """Delete some at a time, and return the number of steps before another writer interfered."""
     keeps_changelogs = changelogs_live_longer(store.schema.typed_options)
-    for count, step in enumerate(steps):
-        number = step.snapshot.id
+    for count in range(0, len(steps), _STEPS_AT_ONCE):
+        some = steps[count : count + _STEPS_AT_ONCE]
         if not store.snapshots.is_same(survivor):
             return count
-        if keeps_changelogs:
-            data = snapshot_to_json(step.snapshot)
-            published(store.file_io, store.paths.changelog(number), data)
-        store.file_io.delete_file(store.paths.snapshot(number))
-        if not store.snapshots.is_same(survivor):
-            # A rollback to this snapshot, or a drop of the table: with the table there and no
-            # older snapshot left, it comes back. A rollback to a tag has put another one there.
-            ids = store.snapshots.list_ids()
-            is_next = not ids or ids[0] == number + 1
-            if is_next and store.schemas.is_same(store.schema):
-                path = store.paths.snapshot(number)
-                published(store.file_io, path, snapshot_to_json(step.snapshot))
+        if not _delete_snapshots(store, some, survivor, keeps_changelogs=keeps_changelogs):
             return count
-        is_in_main = number not in shared and _is_in_main(store, step.snapshot)
-        if is_in_main or watch.has_more():
-            return count  # the next expiration finds the files that this snapshot leaves
-        delete_files(store, step.data_paths)
-        delete_files(store, step.metadata_paths)
-        delete_empty_partitions(store, step.data_paths)
-        logger.debug(
-            "table %s: snapshot %d expired with %d data and %d metadata files",
-            store.label,
-            number,
-            len(step.data_paths),
-            len(step.metadata_paths),
-        )
+        others = (step.snapshot for step in some if step.snapshot.id not in shared)
+        if any(_is_in_main(store, snapshot) for snapshot in others) or watch.has_more():
+            return count  # what these snapshots leave are orphans, but for files of the last
+        if not store.snapshots.is_same(survivor):  # by a rollback whose mark is gone again
+            return count
+        data_paths = [path for step in some for path in step.data_paths]
+        delete_files(store, [*data_paths, *(path for step in some for path in step.metadata_paths)])
+        delete_empty_partitions(store, data_paths)
+        logger.debug("table %s: snapshots up to %d expired", store.label, some[-1].snapshot.id)
     if keeps_changelogs and (kept := store.changelogs.list_ids()):  # a rollback takes all
         directory = store.paths.changelog_directory
         store.file_io.replace(f"{directory}/{EARLIEST}", str(kept[0]).encode())
         store.file_io.replace(f"{directory}/{LATEST}", str(kept[-1]).encode())
     return len(steps)
+
+
+def _delete_snapshots(
+    store: FileStore, steps: Sequence[ExpiryStep], survivor: Snapshot, *, keeps_changelogs: bool
+) -> bool:
+    """Delete snapshots one by one; False if the table is rolled back or dropped meanwhile."""
+    for count, step in enumerate(steps, 1):
+        number, data = step.snapshot.id, snapshot_to_json(step.snapshot)
+        if keeps_changelogs:
+            published(store.file_io, store.paths.changelog(number), data)
+        store.file_io.delete_file(store.paths.snapshot(number))
+        if not store.snapshots.is_same(survivor):
+            _put_back(store, [each.snapshot for each in steps[:count]])
+            return False
+    return True
+
+
+def _put_back(store: FileStore, deleted: Sequence[Snapshot]) -> None:
+    """Put back what a rollback goes to, with the table there and no older snapshot left.
+
+    Its mark says what that is. A rollback that has finished, and removed its mark, found its
+    snapshot missing and put it back itself, unless that is the one which was deleted last. A
+    rollback to a tag has put another one there.
+    """
+    tags = store.file_io.list_directory(store.paths.tag_directory)
+    marks = rolled_back_to(status.name for status in tags)
+    marked = [snapshot for snapshot in deleted if snapshot.id in marks]
+    ids, last = store.snapshots.list_ids(), deleted[-1]
+    for snapshot in marked or [last]:
+        is_next = not ids or ids[0] == snapshot.id + 1 or (bool(marked) and ids[0] > snapshot.id)
+        if is_next and store.schemas.is_same(store.schema):
+            path = store.paths.snapshot(snapshot.id)
+            published(store.file_io, path, snapshot_to_json(snapshot))
 
 
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:
@@ -505,6 +540,7 @@ def expire_changelogs(
     first_retained = keep.first_retained(ids[0], newest.id, now_ms=now_ms, time_of=time_of)
     needed = store.consumers.min_next_snapshot()
     held_by = "a consumer" if needed is not None and needed < first_retained else ""
+    is_limited = first_retained - ids[0] >= keep.limit
     first_retained = min(first_retained, ids[-1], first_retained if needed is None else needed)
     count = bisect_left(ids, first_retained)
     survivors = (store.snapshots.snapshot(oldest), newest)
@@ -514,12 +550,12 @@ def expire_changelogs(
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
             if watch.has_more() or not store.snapshots.is_same(survivors[0]):
                 # Somebody may need its files by now: a new name, or what a rollback went to.
-                return ExpiredSnapshots.of(steps[:number], OVERTAKEN)
+                return ExpiredSnapshots.of(steps[:number], OVERTAKEN, goes_on=True)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)
         hint = f"{store.paths.changelog_directory}/{EARLIEST}"
         store.file_io.replace(hint, str(ids[count]).encode())
-    return ExpiredSnapshots.of(steps, held_by)
+    return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
 
 def _plan(

@@ -100,7 +100,10 @@ def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntr
 
 def dropped_by(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
     """Return the files a snapshot deleted, without those it put on another level."""
-    entries = list(delta_entries(store, snapshot))
+    metas = store.manifests.read_list(snapshot.delta_manifest_list)
+    if not any(meta.num_deleted_files for meta in metas):
+        return {}
+    entries = list(store.manifests.read_all(metas))
     added = {key_of(entry) for entry in entries if entry.kind is FileKind.ADD}
     return {
         key_of(entry): entry
@@ -278,12 +281,18 @@ class Watch:
     @classmethod
     def of(cls, store: FileStore) -> Self:
         """Read the tags and branches. Cost: a listing of branches, one of tags for each of them."""
-        branches = frozenset(store.branches.list())
-        others = {MAIN_BRANCH, *branches} - {store.paths.branch}
-        tags = {
-            name: frozenset(store.file_io.list_directory(store.paths.of_branch(name).tag_directory))
-            for name in (store.paths.branch, *others)
-        }
+        lists = [store.paths.branches_directory, store.paths.tag_directory]
+        with store.file_io.ahead(lists=lists):
+            branches = frozenset(store.branches.list())
+            others = {MAIN_BRANCH, *branches} - {store.paths.branch}
+            folders = {
+                name: store.paths.of_branch(name).tag_directory
+                for name in (store.paths.branch, *others)
+            }
+            tags = {
+                name: frozenset(store.file_io.list_directory(folder))
+                for name, folder in folders.items()
+            }
         managed = set[tuple[str, str]]()
         if store.managed is not None:
             for at in map(store.managed.at_branch, tags):

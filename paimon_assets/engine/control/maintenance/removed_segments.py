@@ -62,11 +62,15 @@ class RemovedSegments:
 def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
     """Delete the entries of segments that no snapshot of a branch reads, and their tags.
 
-    Cost: a few listings and the manifests of the newest snapshot if no segment is over. Else those
-    of each hold tag, the deltas of all snapshots, and of each tag the manifests of the segments'
-    partitions.
+    Cost: three listings without segments; a few, and the manifests of the newest snapshot, if none
+    is over. Else those of each hold tag, the deltas of all snapshots, and of each tag the manifests
+    of the segments' partitions.
     """
     watch = Watch.of(store)
+    tags = [*(status.name for status in watch.tags), *(name for _, name in watch.managed_tags)]
+    has_holds = any(HOLD_TAG_PREFIX in name for name in tags)
+    if not has_holds and not SegmentRegistry(store=store).load().segments:
+        return RemovedSegments()
     newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
     if newest is None or not ids:
         return RemovedSegments()

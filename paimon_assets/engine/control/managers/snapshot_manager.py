@@ -292,7 +292,8 @@ class SnapshotManager:
 
     def _exists(self, snapshot_id: int) -> bool:
         path = self._paths.snapshot(snapshot_id)
-        return snapshot_id <= HIGHEST and self._file_io.exists(path)
+        with self._file_io.ahead(files=[path] if snapshot_id <= HIGHEST else []):
+            return snapshot_id <= HIGHEST and self._file_io.exists(path)
 
     def _read_hint(self, name: str) -> int | None:
         try:
