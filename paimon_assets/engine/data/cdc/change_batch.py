@@ -1,0 +1,234 @@
+"""Changes of one source table, in columns: what a reader of change logs yields.
+
+    file ─▶ changes_of ─▶ ChangeBatch, ChangeBatch, …      order: as the records stand in the file
+
+One row is one row image. A value that did not arrive is neither null nor text: the column has null
+there, and `missing` says so. Sort by `POSITION_COLUMNS` to get the order of the log, and only
+within one `log`; what has no position keeps the order of file and line.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.words import shorten
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Kinds: TypeAlias = npt.NDArray[np.int8]
+
+LOG = "log"
+POSITION_COLUMNS = ("major", "minor", "step")
+"""Sort by these, in this order.
+
+    MySQL (Debezium, Maxwell)    number of the binlog file, offset in it, row of the event
+    Postgres and others          0, LSN (or SCN, change LSN), event of the transaction
+    Canal                        time of delivery `ts`, `id` of the message, row in it
+    Maxwell without a position   0, `xid`, `xoffset`
+"""
+ORIGIN_SCHEMA = pa.schema(
+    {
+        LOG: pa.string(),
+        **dict.fromkeys(POSITION_COLUMNS, pa.int64()),
+        "op_time": pa.timestamp("ms", "UTC"),
+        "file": pa.string(),
+        "line": pa.int64(),
+    }
+)
+"""Columns of `ChangeBatch.origin`.
+
+    log         server and log whose positions can be compared, as `mysql:1:binlog`; null: unknown
+    op_time     when the source database made the change
+    line        of the record in its file, from 1; a record of several rows has them in order
+"""
+REJECTED_SCHEMA = pa.schema(
+    {"file": pa.string(), "line": pa.int64(), "reason": pa.string(), "record": pa.string()}
+)
+"""Columns of rejected records."""
+
+
+class EventKind(StrEnum):
+    """What happens to a whole table."""
+
+    CREATE = "create"
+    ALTER = "alter"
+    RENAME = "rename"
+    DROP = "drop"
+    TRUNCATE = "truncate"
+    OTHER = "other"
+    """Such as a grant or an index; no column changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEvent:
+    """A change of a whole table: its columns (DDL), or all its rows (truncate)."""
+
+    kind: EventKind
+    statement: str | None
+    """The SQL text, if the log has it."""
+    fields: tuple[DataField, ...] | None
+    """All columns after the event, if the log says them; ids count from 0."""
+    keys: tuple[str, ...] = ()
+    before_row: int
+    """The event comes before this row of its batch; it may be the number of rows."""
+    origin: Mapping[str, Any]
+    """Values of `ORIGIN_SCHEMA`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeBatch:
+    """Changes of one source table in the order of the file; see the module."""
+
+    database: str | None
+    schema: str | None
+    """The schema of a database that has them, such as `public`."""
+    table: str | None
+    rows: pa.Table
+    """The source's columns, in the Arrow types of `fields`."""
+    fields: tuple[DataField, ...]
+    """Columns with the types that the records say, or those declared; ids count from 0."""
+    kinds: Kinds
+    """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U stands right before its +U.
+
+    An update that changed the key (of `keys`) is a -D and a +I.
+    """
+    missing: Mapping[str, Flags] = field(default_factory=dict)
+    """Column → rows whose value did not arrive. A column with all values is not listed."""
+    keys: tuple[str, ...] = ()
+    """Key columns, if the records or the options tell them."""
+    origin: pa.Table
+    """Positions, times, files and lines; columns of `ORIGIN_SCHEMA`."""
+    metadata: pa.Table
+    """More of the records as texts, such as topic, partition and offset; may have no column."""
+    events: tuple[TableEvent, ...] = ()
+    is_typed: bool = True
+    """Whether types come from the source. If not, undeclared columns are texts."""
+
+    @property
+    def name(self) -> str:
+        """The table's full name, as messages show it."""
+        return ".".join(part for part in (self.database, self.schema, self.table) if part)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def take(self, rows: npt.NDArray[Any]) -> "ChangeBatch":
+        """Return some rows, by numbers or flags, without events."""
+        wanted: Any = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        missing = {name: flags[wanted] for name, flags in self.missing.items()}
+        return replace(
+            self,
+            rows=self.rows.take(wanted),
+            kinds=self.kinds[wanted],
+            missing={name: flags for name, flags in missing.items() if flags.any()},
+            origin=self.origin.take(wanted),
+            metadata=self.metadata.take(wanted) if self.metadata.num_columns else self.metadata,
+            events=(),
+        )
+
+    def log_order(self) -> npt.NDArray[np.int64]:
+        """Return row numbers in the order of the log; rows without a position keep theirs.
+
+        Raises:
+            InvalidInputError: Kind `cdc-position`: rows are of several logs, or only some have a
+                position.
+        """
+        names = [name for name in pc.unique(self.origin[LOG].combine_chunks()).to_pylist() if name]
+        if len(names) > 1:
+            raise InvalidInputError(
+                f"Changes of '{self.name}' come from several logs ({shorten(names)}), whose "
+                "positions cannot be compared. Ingest the files of one log before those of the "
+                "next, or name a column of the rows that orders them.",
+                kind="cdc-position",
+                details={"table": self.name, "log": names[0], "other_log": names[1]},
+            )
+        known = self.origin[POSITION_COLUMNS[1]].is_valid().to_numpy()
+        if not known.any():
+            return np.arange(len(self), dtype=np.int64)
+        if not known.all():
+            row = int(np.flatnonzero(~known)[0])
+            raise InvalidInputError(
+                f"A change of '{self.name}' has no position in its log, others have one: "
+                f"'{self.origin['file'][row]}', line {self.origin['line'][row]}. Name a column of "
+                "the rows that orders them.",
+                kind="cdc-position",
+                details={"table": self.name},
+            )
+        columns = [self.origin[name].fill_null(0).to_numpy() for name in POSITION_COLUMNS]
+        return np.lexsort(columns[::-1]).astype(np.int64)  # stable
+
+
+class AbsentValue(StrEnum):
+    """The meaning of a member that a row does not have."""
+
+    MISSING = "missing"
+    """It did not arrive: the stored value stays (`binlog_row_image=MINIMAL`)."""
+    NULL = "null"
+    """Its value is null: the producer leaves nulls out."""
+
+
+class TypeMapping(StrEnum):
+    """Choices of the types of MySQL's columns; names and meaning as in Paimon's Flink actions."""
+
+    TINYINT1_NOT_BOOL = "tinyint1-not-bool"
+    TO_NULLABLE = "to-nullable"
+    TO_STRING = "to-string"
+    CHAR_TO_STRING = "char-to-string"
+    LONGTEXT_TO_BYTES = "longtext-to-bytes"
+    BIGINT_UNSIGNED_TO_BIGINT = "bigint-unsigned-to-bigint"
+
+
+class BinaryMode(StrEnum):
+    """Texts of bytes, where the records do not say it; Debezium's `binary.handling.mode`."""
+
+    BASE64 = "base64"
+    """Also what mode `bytes` gives in JSON."""
+    BASE64_URL_SAFE = "base64-url-safe"
+    HEX = "hex"
+
+
+class TimeUnit(StrEnum):
+    """Numbers of times where the records do not say it; Debezium's `time.precision.mode`."""
+
+    MILLIS = "connect"
+    MICROS = "adaptive_time_microseconds"
+    NANOS = "nanoseconds"
+
+
+SourceName: TypeAlias = tuple[str | None, str | None, str | None]
+"""Database, schema, table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTable:
+    """What is known of a source table beside its records."""
+
+    keys: tuple[str, ...] = ()
+    """Key columns; they win over those of the records."""
+    columns: Mapping[str, DataType] = field(default_factory=dict)
+    """Types of columns whose records do not say theirs; other such columns are texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdcOptions:
+    """How records are read."""
+
+    table_of: Callable[[SourceName], SourceTable | None] = lambda _: SourceTable()
+    """What is known of a table; None: its records are left out."""
+    type_mapping: frozenset[TypeMapping] = frozenset()
+    absent: AbsentValue = AbsentValue.MISSING
+    unavailable: str = "__debezium_unavailable_value"
+    """Debezium's `unavailable.value.placeholder`."""
+    binary: BinaryMode = BinaryMode.BASE64
+    time_unit: TimeUnit = TimeUnit.MICROS
+    on_rejected: Callable[[pa.Table], None] | None = None
+    """Takes records that cannot be read (`REJECTED_SCHEMA`); without it the first is an error."""
+    block_bytes: int = 4 << 20
+    """How much of a file is parsed at a time; a longer record takes what it needs."""
