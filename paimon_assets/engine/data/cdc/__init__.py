@@ -1,4 +1,10 @@
 """Change data capture: files of Debezium, Canal, Maxwell or plain JSON as changes of tables.
 
-change_batch    changes of one table: rows, kinds, missing values, positions, events
+Concept → modules:
+    what a reader yields, options          change_batch
+    a file's changes, formats by name      formats
+    each format                            debezium, mysql_logs
+    row images → batches of a table        assembling
+    types and values                       values, connect, mysql
+    JSON in columns                        json_columns, json_records
 """

@@ -33,24 +33,27 @@ POSITION_COLUMNS = ("major", "minor", "step")
     Canal                        time of delivery `ts`, `id` of the message, row in it
     Maxwell without a position   0, `xid`, `xoffset`
 """
-ORIGIN_SCHEMA = pa.schema(
-    {
-        LOG: pa.string(),
-        **dict.fromkeys(POSITION_COLUMNS, pa.int64()),
-        "op_time": pa.timestamp("ms", "UTC"),
-        "file": pa.string(),
-        "line": pa.int64(),
-    }
-)
+_ORIGIN: dict[str, pa.DataType] = {
+    LOG: pa.string(),
+    **dict.fromkeys(POSITION_COLUMNS, pa.int64()),
+    "op_time": pa.timestamp("ms", "UTC"),
+    "file": pa.string(),
+    "line": pa.int64(),
+}
+ORIGIN_SCHEMA = pa.schema(_ORIGIN)
 """Columns of `ChangeBatch.origin`.
 
     log         server and log whose positions can be compared, as `mysql:1:binlog`; null: unknown
     op_time     when the source database made the change
     line        of the record in its file, from 1; a record of several rows has them in order
 """
-REJECTED_SCHEMA = pa.schema(
-    {"file": pa.string(), "line": pa.int64(), "reason": pa.string(), "record": pa.string()}
-)
+_REJECTED: dict[str, pa.DataType] = {
+    "file": pa.string(),
+    "line": pa.int64(),
+    "reason": pa.string(),
+    "record": pa.string(),
+}
+REJECTED_SCHEMA = pa.schema(_REJECTED)
 """Columns of rejected records."""
 
 
@@ -161,7 +164,8 @@ class ChangeBatch:
                 kind="cdc-position",
                 details={"table": self.name},
             )
-        columns = [self.origin[name].fill_null(0).to_numpy() for name in POSITION_COLUMNS]
+        parts: list[Any] = [self.origin[name] for name in POSITION_COLUMNS]
+        columns = [part.fill_null(0).to_numpy() for part in parts]
         return np.lexsort(columns[::-1]).astype(np.int64)  # stable
 
 
@@ -194,12 +198,20 @@ class BinaryMode(StrEnum):
     HEX = "hex"
 
 
-class TimeUnit(StrEnum):
-    """Numbers of times where the records do not say it; Debezium's `time.precision.mode`."""
+class TimeMode(StrEnum):
+    """Numbers of times where the records do not say their unit; Debezium's `time.precision.mode`.
 
-    MILLIS = "connect"
-    MICROS = "adaptive_time_microseconds"
-    NANOS = "nanoseconds"
+    Texts of ISO 8601 (`isostring`) are told by their quotes.
+    """
+
+    ADAPTIVE = "adaptive"
+    """Milliseconds up to precision 3, then microseconds."""
+    ADAPTIVE_TIME_MICROSECONDS = "adaptive_time_microseconds"
+    """The same, but times of a day in microseconds."""
+    CONNECT = "connect"
+    """Milliseconds."""
+    MICROSECONDS = "microseconds"
+    NANOSECONDS = "nanoseconds"
 
 
 SourceName: TypeAlias = tuple[str | None, str | None, str | None]
@@ -227,7 +239,7 @@ class CdcOptions:
     unavailable: str = "__debezium_unavailable_value"
     """Debezium's `unavailable.value.placeholder`."""
     binary: BinaryMode = BinaryMode.BASE64
-    time_unit: TimeUnit = TimeUnit.MICROS
+    time: TimeMode = TimeMode.ADAPTIVE_TIME_MICROSECONDS
     on_rejected: Callable[[pa.Table], None] | None = None
     """Takes records that cannot be read (`REJECTED_SCHEMA`); without it the first is an error."""
     block_bytes: int = 4 << 20

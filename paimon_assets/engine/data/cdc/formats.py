@@ -1,0 +1,100 @@
+"""changes_of: the changes in a file of records, by the name of their format."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paimon_assets.engine.data.cdc.assembling import Block, batches_of, no_columns, origin_of
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
+from paimon_assets.engine.data.cdc.debezium import debezium_batches
+from paimon_assets.engine.data.cdc.json_records import Records, Rejections, records_of
+from paimon_assets.engine.data.cdc.mysql_logs import canal_batches, maxwell_batches
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdcFormat:
+    """A format of change records."""
+
+    name: str
+    read: Callable[[Records, str, CdcOptions, Rejections], Iterator[ChangeBatch]]
+    has_schemas: bool = False
+    """Whether records may carry a schema beside their payload."""
+
+
+def _plain_batches(
+    records: Records, file: str, options: CdcOptions, rejections: Rejections
+) -> Iterator[ChangeBatch]:
+    """Objects are rows to insert."""
+    count = len(records.lines)
+    zeros = np.zeros(count, dtype=np.int32)
+    block = Block(
+        records=records,
+        names=[(None, None, None)],
+        tables=zeros,
+        shapes=zeros,
+        encodings=lambda _: None,
+        keys=lambda _: (),
+        owners=np.arange(count),
+        kinds=zeros.astype(np.int8),
+        members=records.spans.members(),
+        origin=origin_of(records, file),
+        metadata=no_columns(count),
+    )
+    yield from batches_of(block, options, rejections)
+
+
+CDC_FORMATS: Mapping[str, CdcFormat] = {
+    known.name: known
+    for known in (
+        CdcFormat(name="debezium-json", read=debezium_batches, has_schemas=True),
+        CdcFormat(name="canal-json", read=canal_batches),
+        CdcFormat(name="maxwell-json", read=maxwell_batches),
+        CdcFormat(name="json", read=_plain_batches),
+    )
+}
+_NOT_BUILT = ("debezium-avro", "debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
+
+
+def cdc_format(name: str) -> CdcFormat:
+    """Return a format by its name.
+
+    Raises:
+        UnsupportedFeatureError: Kind `cdc-format`: Paimon's Flink actions read it, this does not.
+        InvalidInputError: Kind `cdc-format`: there is none of that name.
+    """
+    if name in CDC_FORMATS:
+        return CDC_FORMATS[name]
+    known = ", ".join(CDC_FORMATS)
+    details = {"format": name}
+    if name in _NOT_BUILT:
+        message = f"Records of format '{name}' are not read; let the connector write {known}."
+        raise UnsupportedFeatureError(message, kind="cdc-format", details=details)
+    message = f"There is no format '{name}' of change records; expected {known}."
+    raise InvalidInputError(message, kind="cdc-format", details=details)
+
+
+def changes_of(
+    stream: Any, file: str, kind: CdcFormat, options: CdcOptions | None = None
+) -> Iterator[ChangeBatch]:
+    """Yield the changes in a file: lines of JSON, objects over several lines, or one array.
+
+    Args:
+        stream: Has `read(size)`; decompressed.
+        file: Its name, as `origin` and errors have it.
+        kind: The format of its records.
+        options: How they are read.
+
+    Raises:
+        FormatError: Kind `cdc-record`: a record cannot be read, and nobody takes rejected ones.
+        UnsupportedFeatureError: Kind `cdc-type`: a column is of a type that is not read.
+
+    Cost:
+        One pass, in blocks; memory is some ten times `options.block_bytes`.
+    """
+    options = options or CdcOptions()
+    rejections = Rejections(file, options)
+    for records in records_of(stream, file, options, has_schemas=kind.has_schemas):
+        yield from kind.read(records, file, options, rejections)

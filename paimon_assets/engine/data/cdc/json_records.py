@@ -1,0 +1,212 @@
+"""Files of JSON records as blocks: lines or arrays, and what becomes of records nobody can read."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.engine.data.cdc.change_batch import REJECTED_SCHEMA, CdcOptions
+from paimon_assets.engine.data.cdc.json_columns import JsonIndex, Spans, parse_failure
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
+
+_BOM = b"\xef\xbb\xbf"
+_BLANKS = b" \t\r\n"
+_NULL_LINE = re.compile(rb"(?m)^[ \t]*null[ \t\r]*$")
+_SCHEMA = re.compile(rb'"schema"\s*:\s*(?=\{)')
+_PAYLOAD = re.compile(rb'\s*,\s*"payload"\s*:')
+_MOST_BYTES = 2**31 - 1
+_MOST_SCHEMAS = 64
+"""Distinct schemas of a block that are taken out of it before it is parsed."""
+_NEWLINE = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """The records of a block."""
+
+    spans: Spans
+    lines: npt.NDArray[np.int64]
+    """Record → the line in its file on which it begins, from 1."""
+    schemas: list[Any]
+    """Schemas that were taken out of the records; the member `schema` is then a number."""
+
+
+class Rejections:
+    """Records of one file that cannot be read: refused, or handed on."""
+
+    def __init__(self, file: str, options: CdcOptions) -> None:
+        self._file, self._take = file, options.on_rejected
+
+    def add(self, lines: list[int], reasons: list[str], records: list[str]) -> None:
+        """Hand records on.
+
+        Raises:
+            FormatError: Kind `cdc-record`: nobody takes them; names file and line of the first.
+        """
+        if not lines:
+            return
+        if self._take is None:
+            raise self.error(lines[0], reasons[0], records[0])
+        columns: Any = [[self._file] * len(lines), lines, reasons, records]
+        self._take(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
+
+    def error(self, line: int, reason: str, record: str) -> FormatError:
+        """Return the error of one record."""
+        more = "…" if len(record) > SHOWN_CHARACTERS else ""
+        return FormatError(
+            f"'{self._file}', line {line}: {reason} It begins with "
+            f"{record[:SHOWN_CHARACTERS]}{more}",
+            kind="cdc-record",
+            details={"file": self._file, "line": line},
+        )
+
+
+def records_of(
+    stream: Any, file: str, options: CdcOptions, *, has_schemas: bool = False
+) -> Iterator[Records]:
+    """Yield the records of a file block by block. Memory: some ten times `block_bytes`.
+
+    Raises:
+        FormatError: Kind `cdc-record`: text that is no JSON object, and nobody takes it; always in
+            an array, whose objects cannot be told apart then.
+    """
+    rejections = Rejections(file, options)
+    head = bytes(stream.read(options.block_bytes)).removeprefix(_BOM)
+    blocks = _whole_lines if _is_lines(head) else _whole_objects
+    for block, line in blocks(head, stream, options.block_bytes, rejections):
+        yield from _parsed(block, line, rejections, has_schemas=has_schemas)
+
+
+def _is_lines(head: bytes) -> bool:
+    text = head.lstrip(_BLANKS)
+    if text.startswith(b"["):
+        return False
+    first, newline, _ = text.partition(b"\n")
+    return not newline or first.rstrip() != b"{"
+
+
+def _whole_lines(
+    block: bytes, stream: Any, size: int, _: Rejections
+) -> Iterator[tuple[bytes, int]]:
+    line, parts = 1, [block]
+    while block:
+        if b"\n" in block:
+            whole, _newline, rest = b"".join(parts).rpartition(b"\n")
+            yield whole, line
+            line += whole.count(b"\n") + 1
+            parts = [rest]
+        block = bytes(stream.read(size))
+        parts.append(block)
+    if rest := b"".join(parts):
+        yield rest, line
+
+
+def _whole_objects(
+    block: bytes, stream: Any, size: int, rejections: Rejections
+) -> Iterator[tuple[bytes, int]]:
+    """Yield objects that may have several lines, without the array around them."""
+    line, rest = 1, block
+    start = len(rest) - len(rest.lstrip(_BLANKS))
+    is_array = rest[start : start + 1] == b"["
+    if is_array:
+        rest = rest[:start] + b" " + rest[start + 1 :]
+    while True:
+        block = bytes(stream.read(size))
+        _check_size(len(rest), line, rejections)
+        index = JsonIndex(rest)
+        ends = index.records.ends
+        if len(ends):
+            whole = bytearray(rest[: ends[-1]])
+            for place in index.separators[index.separators < ends[-1]].tolist():
+                whole[place] = ord(" ")
+            yield bytes(whole), line
+            line += whole.count(b"\n")
+            rest = rest[ends[-1] :]
+        if not block:
+            break
+        rest += block
+    tail = rest.strip(_BLANKS)
+    if tail != (b"]" if is_array else b""):
+        raise rejections.error(line, "the file ends in the middle.", tail.decode(errors="replace"))
+
+
+def _check_size(size: int, line: int, rejections: Rejections) -> None:
+    if size > _MOST_BYTES:
+        raise rejections.error(line, "a record is longer than 2 GiB.", "")
+
+
+def _parsed(
+    block: bytes, line: int, rejections: Rejections, *, has_schemas: bool
+) -> Iterator[Records]:
+    _check_size(len(block), line, rejections)
+    if block.startswith(b"null") or b"\nnull" in block:
+        block = _NULL_LINE.sub(b"", block)  # tombstones
+    schemas: list[Any] = []
+    if has_schemas:
+        block, schemas = _without_schemas(block)
+    if parse_failure(block) is not None:
+        block = _good_lines(block, line, rejections)
+    index = JsonIndex(block)
+    if not len(index.records):
+        return
+    newlines = np.flatnonzero(index.data == _NEWLINE)
+    lines: Any = np.searchsorted(newlines, index.records.starts) + line
+    yield Records(spans=index.records, lines=lines, schemas=schemas)
+
+
+def _without_schemas(block: bytes) -> tuple[bytes, list[Any]]:
+    """Take out the schemas of envelopes, most of the bytes, which repeat from line to line.
+
+    A text cannot hold one: there its quotes would be escaped.
+    """
+    schemas: list[Any] = []
+    decoder = json.JSONDecoder()
+    while len(schemas) < _MOST_SCHEMAS and (match := _SCHEMA.search(block)):
+        line_end = block.find(b"\n", match.end())
+        try:
+            text = block[match.end() : line_end if line_end >= 0 else None].decode()
+            schema, length = decoder.raw_decode(text)
+        except ValueError:
+            break
+        end = match.end() + len(text[:length].encode())
+        payload = _PAYLOAD.match(block, end)
+        if payload is None:
+            break
+        block = block.replace(
+            block[match.start() : payload.end()], b'"schema":%d,"payload":' % len(schemas)
+        )
+        schemas.append(schema)
+    return block, schemas
+
+
+def _good_lines(block: bytes, line: int, rejections: Rejections) -> bytes:
+    """Blank the lines that are no JSON objects; one by one, as the block is wrong somewhere."""
+    good, bad = [], []
+    for number, text in enumerate(block.split(b"\n"), start=line):
+        reason = _reason(text) if text.strip(_BLANKS) else None
+        good.append(text if reason is None else b"")
+        if reason is not None:
+            bad.append((number, reason, text.decode(errors="replace")))
+    rejections.add(*(list(part) for part in zip(*bad, strict=True)))
+    block = b"\n".join(good)
+    failure = parse_failure(block)
+    if failure is not None or not bad:
+        raise rejections.error(line, f"this and the lines after it are no JSON: {failure}", "")
+    return block
+
+
+def _reason(text: bytes) -> str | None:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return f"it is no JSON: {error}."
+    if isinstance(value, dict):
+        # Python takes more for JSON than there is, such as NaN.
+        return None if parse_failure(text) is None else "it is no JSON."
+    return "it is no JSON object."
