@@ -31,6 +31,8 @@ Array: TypeAlias = Any
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Longs: TypeAlias = npt.NDArray[np.int64]
 Encodings: TypeAlias = Mapping[str, Encoding]
+Read: TypeAlias = Callable[[Records, str, CdcOptions, Rejections], Iterator[ChangeBatch]]
+"""Changes of a block: its records, the file's name, options, and what takes rejected records."""
 
 _BEFORE, _AFTER = int(RowKind.UPDATE_BEFORE), int(RowKind.UPDATE_AFTER)
 

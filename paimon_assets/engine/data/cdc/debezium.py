@@ -26,6 +26,7 @@ from paimon_assets.engine.data.cdc.assembling import (
     Encodings,
     Event,
     Longs,
+    Read,
     batches_of,
     codes_of,
     no_columns,
@@ -59,10 +60,21 @@ class _Layout:
     metadata: pa.Table
 
 
-def debezium_batches(
-    records: Records, file: str, options: CdcOptions, rejections: Rejections
+def debezium_reader() -> Read:
+    """Return what reads the blocks of one file."""
+    seen: set[str] = set()
+
+    def read(
+        records: Records, file: str, options: CdcOptions, rejections: Rejections
+    ) -> Iterator[ChangeBatch]:
+        yield from _changes(records, file, options, rejections, seen)
+
+    return read
+
+
+def _changes(
+    records: Records, file: str, options: CdcOptions, rejections: Rejections, seen: set[str]
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes of a block."""
     for layout in _layouts(records):
         members = layout.payload.members()
         ops = _letters(members.spans("op"))
@@ -70,7 +82,9 @@ def debezium_batches(
         is_event = (ops > 0) & (images | (ops == _TRUNCATE) | (ops == _MESSAGE_OP))
         is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
         is_ddl &= ~is_event
-        is_row = ~is_event & ~is_ddl
+        if is_event.any():
+            seen.add("op")
+        is_row = ~is_event & ~is_ddl & (layout.payload.starts_with("{") | ("op" not in seen))
         for flags, read in ((is_event, _envelopes), (is_ddl, _ddl), (is_row, _flattened)):
             if flags.any():
                 part = layout if flags.all() else _some(layout, np.flatnonzero(flags))

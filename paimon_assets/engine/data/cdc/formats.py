@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from paimon_assets.engine.data.cdc.assembling import Block, batches_of, no_columns, origin_of
+from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.cdc.debezium import debezium_batches
+from paimon_assets.engine.data.cdc.debezium import debezium_reader
 from paimon_assets.engine.data.cdc.json_records import Records, Rejections, records_of
 from paimon_assets.engine.data.cdc.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -19,7 +19,8 @@ class CdcFormat:
     """A format of change records."""
 
     name: str
-    read: Callable[[Records, str, CdcOptions, Rejections], Iterator[ChangeBatch]]
+    reader: Callable[[], Read]
+    """Makes what reads the blocks of a file."""
     has_schemas: bool = False
     """Whether records may carry a schema beside their payload."""
 
@@ -49,10 +50,10 @@ def _plain_batches(
 CDC_FORMATS: Mapping[str, CdcFormat] = {
     known.name: known
     for known in (
-        CdcFormat(name="debezium-json", read=debezium_batches, has_schemas=True),
-        CdcFormat(name="canal-json", read=canal_batches),
-        CdcFormat(name="maxwell-json", read=maxwell_batches),
-        CdcFormat(name="json", read=_plain_batches),
+        CdcFormat(name="debezium-json", reader=debezium_reader, has_schemas=True),
+        CdcFormat(name="canal-json", reader=lambda: canal_batches),
+        CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches),
+        CdcFormat(name="json", reader=lambda: _plain_batches),
     )
 }
 _NOT_BUILT = ("debezium-avro", "debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
@@ -96,5 +97,6 @@ def changes_of(
     """
     options = options or CdcOptions()
     rejections = Rejections(file, options)
+    read = kind.reader()
     for records in records_of(stream, file, options, has_schemas=kind.has_schemas):
-        yield from kind.read(records, file, options, rejections)
+        yield from read(records, file, options, rejections)

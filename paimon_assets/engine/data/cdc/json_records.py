@@ -147,6 +147,8 @@ def _parsed(
     _check_size(len(block), line, rejections)
     if block.startswith(b"null") or b"\nnull" in block:
         block = _NULL_LINE.sub(b"", block)  # tombstones
+    if block.isspace() or not block:
+        return
     schemas: list[Any] = []
     if has_schemas:
         block, schemas = _without_schemas(block)

@@ -1,0 +1,103 @@
+"""JSON in columns holds the same as Python's parser, and nothing is rounded."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions
+from paimon_assets.engine.data.cdc.json_columns import JsonIndex, Spans, parse_failure
+from paimon_assets.engine.errors import FormatError
+from tests.testkit.cdc_replay import changes, rows_of
+from tests.testkit.effort import often
+
+ABSENT = object()
+TEXTS = st.text(st.sampled_from('ab"\\/{}[]:, \n\té\u2028😀\x00'), max_size=6)
+NAMES = st.sampled_from(["a", "b", 'c"', "d\n", "é", ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False,
+    allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+RECORDS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=6)
+LAYOUTS = st.sampled_from([{"separators": (",", ":")}, {}, {"indent": 2}])
+
+
+def _check(spans: Spans, values: list[Any]) -> None:
+    texts = [ABSENT if text is None else json.loads(text) for text in spans.source().to_pylist()]
+    assert texts == values
+    sources = spans.source().to_pylist()
+    assert spans.texts().to_pylist() == [
+        None if value is ABSENT or value is None else value if isinstance(value, str) else source
+        for value, source in zip(values, sources, strict=True)
+    ]
+    objects = [value if isinstance(value, dict) else {} for value in values]
+    columns = spans.members().columns()
+    assert set(columns) == {name for value in objects for name in value}
+    for name, column in columns.items():
+        _check(column, [value.get(name, ABSENT) for value in objects])
+    elements = [(row, part) for row, value in enumerate(values) if isinstance(value, list)
+                for part in value]  # fmt: skip
+    found = spans.elements()
+    assert found.owners.tolist() == [row for row, _ in elements]
+    if elements:
+        _check(found.elements(), [part for _, part in elements])
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(60), deadline=None)
+@given(records=RECORDS, layout=LAYOUTS, is_ascii=st.booleans())
+def test_members_and_elements_are_those_of_pythons_parser(
+    records: list[dict[str, Any]], layout: dict[str, Any], is_ascii: bool
+) -> None:
+    texts = [json.dumps(record, ensure_ascii=is_ascii, **layout) for record in records]
+    block = "\n".join(texts).encode()
+    assert parse_failure(block) is None
+    _check(JsonIndex(block).records, records)
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(40), deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from("abc"), TEXTS, min_size=1), min_size=1, max_size=9
+    ),
+    size=st.integers(1, 40),
+    form=st.sampled_from(["lines", "array", "pretty", "crlf"]),
+)
+def test_lines_and_arrays_are_cut_anywhere(
+    rows: list[dict[str, str]], size: int, form: str
+) -> None:
+    if form in ("lines", "crlf"):
+        text = ("\r\n" if form == "crlf" else "\n").join(json.dumps(row) for row in rows)
+        lines = list(range(1, len(rows) + 1))
+    else:
+        text = json.dumps(rows, indent=1 if form == "pretty" else None)
+        starts = [number for number, line in enumerate(text.split("\n"), 1) if line == " {"]
+        lines = starts if form == "pretty" else [1] * len(rows)
+    batches = changes(text, "json", CdcOptions(block_bytes=size))
+    found: list[dict[str, Any]] = [
+        row for batch in batches for _, row in rows_of(batch)
+    ]  # fmt: skip
+    assert found == rows
+    assert [line for batch in batches for line in batch.origin["line"].to_pylist()] == lines
+
+
+@pytest.mark.parametrize("text", ["[{}, {", "[{}", '{\n"a": 1', "[1]", "[{}] x", '[{"a" 1}]'])
+def test_an_array_that_is_broken_is_refused(text: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        changes(text, "json")
+    assert caught.value.kind == "cdc-record"
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "[]", " [ ] ", "null\n", "\ufeff"])
+def test_nothing_is_no_changes(text: str) -> None:
+    assert changes(text, "json") == []
+
+
+def test_a_text_that_is_no_utf8_is_refused() -> None:
+    with pytest.raises(FormatError, match="line 2"):
+        changes(b'{"a":"x"}\n{"a":"\xff"}\n{"a":"y"}', "json")
