@@ -51,6 +51,11 @@ if TYPE_CHECKING:
         describe_tables as describe_tables,
         describe_views as describe_views,
     )
+    from paimon_assets.assets.files.change_log import (
+        ChangeLog as ChangeLog,
+        ChangeLogConfig as ChangeLogConfig,
+        build_change_log_asset as build_change_log_asset,
+    )
     from paimon_assets.assets.files.ingestion import (
         IngestConfig as IngestConfig,
         build_file_ingestion_asset as build_file_ingestion_asset,
@@ -114,6 +119,13 @@ if TYPE_CHECKING:
         WriteConfig as WriteConfig,
         WriteMode as WriteMode,
         WriteModeChoice as WriteModeChoice,
+    )
+    from paimon_assets.engine.data.cdc.change_batch import (
+        AbsentValue as AbsentValue,
+        BinaryMode as BinaryMode,
+        CdcOptions as CdcOptions,
+        TimeMode as TimeMode,
+        TypeMapping as TypeMapping,
     )
     from paimon_assets.engine.table.system.table_health import (
         FileDebt as FileDebt,

@@ -8,7 +8,7 @@ neither.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -64,13 +64,14 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted, printable
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.write_builder import WriteOutcome
+from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 _FILES_SHOWN = 200
-_REFUSED = {
+FILES_HAVE_NOT = {
     "partitions_def": "a file may hold rows of any partition",
     "check_specs": "checks are definitions of their own",
 }
+"""Options of `dg.asset` that an asset fed by files cannot have → why."""
 
 
 class IngestConfig(dg.Config):
@@ -159,6 +160,12 @@ def build_file_ingestion_asset(
             or check_specs, which nothing here could answer; or changed files shall be ingested
             again by a table without a primary key, which would have their rows twice.
     """
+    if source.is_change_log:
+        raise InvalidInputError(
+            f"Files of format '{source.format}' are a change log: build_change_log_asset makes the "
+            f"asset of table {table}.",
+            kind="file-format",
+        )
     if source.on_changed == OnChanged.AGAIN and not schema.primary_keys:
         raise InvalidInputError(
             f"Changed files cannot be taken in again by table {table}: without a primary key it "
@@ -168,10 +175,10 @@ def build_file_ingestion_asset(
     return define_intake(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
-        partial(_ingest, source=source, transform=transform),
+        partial(ingest, source=source, make_run=partial(IngestionRun, transform=transform)),
         IngestConfig,
         description=f"Files of {source.format} format that land in a folder, exactly once each.",
-        refused=_REFUSED,
+        refused=FILES_HAVE_NOT,
     )
 
 
@@ -180,15 +187,16 @@ def source_name_of(key: dg.AssetKey) -> str:
     return key.to_user_string()
 
 
-def _ingest(
+def ingest(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
     config: IngestConfig,
     target: TableTarget,
     *,
     source: FileSource,
-    transform: Callable[[Frame], Frame] | None,
+    make_run: Callable[..., "IngestionRun"],
 ) -> dg.MaterializeResult[Any]:
+    """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`."""
     with dagster_failures(target.identifier, context):
         if config.max_files < 0:  # the Launchpad does not know this limit
             raise InvalidInputError(
@@ -204,11 +212,10 @@ def _ingest(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
         landing = compare_landing(paimon, table, context.asset_key, source, folder=config.source)
-        run = _IngestionRun(
+        run = make_run(
             paimon=paimon,
             target=target,
             source=source,
-            transform=transform,
             table=table,
             landing=landing,
             audit=audit,
@@ -239,11 +246,12 @@ def _ingest(
 
 
 @dataclass(kw_only=True)
-class _IngestionRun:
+class IngestionRun:
+    """One run of an ingestion asset."""
+
     paimon: PaimonCatalogResource
     target: TableTarget
     source: FileSource
-    transform: Callable[[Frame], Frame] | None
     table: Table
     landing: Landing
     audit: BatchAudit
@@ -256,14 +264,23 @@ class _IngestionRun:
     """Files in quarantine, of this run and of those before."""
     files_left: int = 0
     """New files beyond `max_files`."""
+    transform: Callable[[Frame], Frame] | None = None
 
     @property
     def has_quarantine(self) -> bool:
+        """Whether a file that cannot be read is left out."""
         return self.source.on_bad_file == OnBadFile.QUARANTINE
 
     @property
     def paths(self) -> dict[str, FolderFile]:
+        """Path → file, of those that the run ingests."""
         return {f"{self.landing.folder}/{file.name}": file for file in self.files}
+
+    def forget(self, ledger: Ledger) -> None:
+        """Take the files of the folder for new but those of another ledger."""
+        pending = compare(self.landing.files, ledger, self.table)
+        self.landing = replace(self.landing, ledger=ledger, pending=pending)
+        self.ledger, self.quarantined = ledger, pending.quarantined
 
     def choose_files(self, config: IngestConfig) -> None:
         """Choose the new files that the run ingests."""
@@ -330,9 +347,9 @@ class _IngestionRun:
         while True:
             bad: dict[str, PaimonError] = {}
             try:
-                schema = self._schema(bad.__setitem__ if self.has_quarantine else None)
-                if not bad:
-                    return self._write(schema)
+                outcome = self.write_once(bad)
+                if outcome is not None:
+                    return outcome
             except (FormatError, InvalidInputError) as error:
                 path = str(error.details.get("path") or error.details.get("file"))
                 if not self.has_quarantine or path not in self.paths:
@@ -354,17 +371,32 @@ class _IngestionRun:
         self.files = tuple(file for path, file in paths.items() if path not in bad)
         self.quarantined = (*self.quarantined, *added)
 
-    def _write(self, schema: pa.Schema | None) -> WriteOutcome:
-        """Write the files' rows and their ledger as one commit; without a schema there are none."""
-        table, paimon = self.table, self.paimon
-        executor = paimon.new_executor(self.target.executor)
-        frame: Frame = to_arrow_schema(table.schema.fields).empty_table()
+    def write_once(self, bad: dict[str, PaimonError]) -> WriteOutcome | None:
+        """Write the files' rows and their ledger as one commit.
+
+        None if files go to quarantine; they are added to `bad`, by path.
+        """
+        schema = self._schema(bad.__setitem__ if self.has_quarantine else None)
+        if bad:
+            return None
+        frame: Frame = to_arrow_schema(self.table.schema.fields).empty_table()
         if schema is not None:
             frame = self._frame(schema)
             if self.transform is not None:
                 frame = self.transform(frame)
+        return self.commit(frame)
+
+    def commit(
+        self,
+        frame: Frame,
+        log: Mapping[str, Any] | None = None,
+        described: Callable[[WriteBuilder], WriteBuilder] = lambda writer: writer,
+    ) -> WriteOutcome:
+        """Write a frame and the ledger of the files, with the state of their log, as one commit."""
+        table, paimon = self.table, self.paimon
+        executor = paimon.new_executor(self.target.executor)
         rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
-        ledger = self.ledger.with_files(self.files)
+        ledger = replace(self.ledger.with_files(self.files), log=log or {})
         name = write_ledger(table, ledger, remembered=self.source.remembered_files)
         key = property_of(ledger.source)
         writer = (
@@ -380,7 +412,7 @@ class _IngestionRun:
             writer = writer.with_values_hidden()
         if self.target.before_commit:
             writer = writer.with_audit(self.audit, branch=self.step.batch_name)
-        outcome = writer.write(rows, executor)
+        outcome = described(writer).write(rows, executor)
         if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
             raise CommitConflictError(
                 f"Another run ingested files of '{ledger.source}' into {table.name} at the same "

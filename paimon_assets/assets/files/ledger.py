@@ -21,7 +21,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 from uuid import uuid4
@@ -204,6 +204,8 @@ class Ledger:
     forgotten_to: str = ""
     """The last of their names: files up to it count as ingested."""
     quarantined: tuple[Quarantined, ...] = ()
+    log: Mapping[str, Any] = field(default_factory=dict)
+    """How far a change log is applied (`change_log`); members of JSON."""
 
     @property
     def file_count(self) -> int:
@@ -410,7 +412,7 @@ def _read(table: Table, name: str) -> Ledger:
 
 def ledger_to_json(ledger: Ledger) -> bytes:
     """Return the bytes of a ledger file; its parts are written."""
-    members = {
+    members: dict[str, Any] = {
         "version": _VERSION,
         "source": ledger.source,
         "generation": ledger.generation,
@@ -423,6 +425,8 @@ def ledger_to_json(ledger: Ledger) -> bytes:
             [each.file.name, each.file.size, each.file.modified_ms, each.reason]
             for each in ledger.quarantined
         ]
+    if ledger.log:
+        members["log"] = ledger.log
     return json.dumps(members).encode()
 
 
@@ -463,6 +467,7 @@ def _ledger_of(members: Mapping[str, Any]) -> Ledger:
             Quarantined(file=_file(*fields), reason=str(reason))
             for *fields, reason in members.get("leftOut", ())
         ),
+        log=dict(members.get("log", {})),
     )
 
 

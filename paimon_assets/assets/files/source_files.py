@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Literal, cast, get_args
 
 import dagster as dg
 import pyarrow as pa
@@ -25,6 +26,9 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFound
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import shorten
+
+ChangeFormat = Literal["debezium-json", "canal-json", "maxwell-json"]
+"""Formats of change logs, which `build_change_log_asset` takes."""
 
 _HIDDEN = ("_", ".")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^]]+\]|[^*?\[]+|\[")
@@ -57,8 +61,9 @@ class FileSource:
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""
-    format: ExternalFormat = "parquet"
-    """CSV with a header line, JSON with one object a line, unless `options` say otherwise."""
+    format: ExternalFormat | ChangeFormat = "parquet"
+    """CSV with a header line, JSON with one object a line, unless `options` say otherwise. Change
+    logs have one record a line, or arrays of them; their names end as those of JSON."""
     pattern: str | None = None
     """Glob: on names in the folder, or with a `/` on paths below it, where `**/` is any number of
     folders. By default the format's ending, such as `*.parquet` or, of texts, `*.csv.gz` too."""
@@ -81,6 +86,12 @@ class FileSource:
     def __post_init__(self) -> None:
         """Check format, options and choices."""
         _ = self.kind
+        if self.is_change_log and (self.options or self.schema is not None):
+            raise InvalidInputError(
+                f"Files of format '{self.format}' have no options and no schema of their own: "
+                "ChangeLog(records=…) says how they are written.",
+                kind="source-folder",
+            )
         for name, choices in (("on_changed", OnChanged), ("on_bad_file", OnBadFile)):
             value = getattr(self, name)
             if value not in list(choices):
@@ -98,7 +109,14 @@ class FileSource:
     @cached_property
     def kind(self) -> FileKind:
         """The format of the files, with its options."""
-        return FileKind(format=self.format, options=self.options)
+        if self.format in get_args(ChangeFormat):
+            return FileKind(format="json")
+        return FileKind(format=cast("ExternalFormat", self.format), options=self.options)
+
+    @property
+    def is_change_log(self) -> bool:
+        """Whether the files hold changes of tables, not rows."""
+        return self.format in get_args(ChangeFormat)
 
     @property
     def is_text(self) -> bool:

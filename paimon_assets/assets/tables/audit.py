@@ -105,7 +105,8 @@ class BatchAudit:
         self._results: list[dg.AssetCheckResult] = []
 
     def __call__(self, batch: StagedBatch) -> None:
-        """Judge a staged batch."""
+        """Judge a staged batch; of one that was written again, the last results count."""
+        self._results = []
         metadata = {"paimon/batch": batch.name, **self._snapshot_metadata()}
         refusing = self._judge(batch.new_read_builder(), batch.physical_rows, metadata)
         if not refusing:

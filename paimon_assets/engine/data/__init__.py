@@ -5,6 +5,7 @@ Concept → modules:
     reads                                                 read/
     writes                                                write/
     merges                                                merge/
+    changes of databases: records, and rows of a key      cdc/, change_fold
     compaction, deletes and updates                       compact/, row_change
     rows sorted beyond memory: new clustering, old keys   cluster
     file formats                                          format/

@@ -75,7 +75,7 @@ def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequ
                 type_of_rows = from_arrow_type(field.type)
             except InvalidInputError:
                 continue  # the writer says what is wrong with it
-            if _is_wider(column.type, type_of_rows):
+            if is_wider(column.type, type_of_rows):
                 changes.append(
                     UpdateColumnType(
                         field_names=(field.name,), new_data_type=type_of_rows, keep_nullability=True
@@ -99,7 +99,7 @@ def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str)
     )
 
 
-def _is_wider(column: DataType, wider: DataType) -> bool:
+def is_wider(column: DataType, wider: DataType) -> bool:
     """Whether a type holds the column's values and more."""
     if not isinstance(column, AtomicType) or not isinstance(wider, AtomicType):
         return False

@@ -21,8 +21,7 @@ from pyspark.sql import functions as sf
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import Condition
-from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue, functions_of
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
@@ -31,7 +30,7 @@ from paimon_assets.engine.table.sql.statements import Delete, Update, outcome
 from paimon_assets.engine.table.sql.table_uses import names_in
 from paimon_assets.engine.table.sql_words import without_qualifiers, words_of
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.row_change import READ_CHANGED, WhenMatched
+from paimon_assets.engine.table.write.row_change import READ_CHANGED, WhenMatched, unchanged_since
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.sql.assignment_casts import column_named, stored
@@ -76,22 +75,7 @@ class Seen:
     @property
     def unchanged(self) -> Condition:
         """Return a commit check that raises if another commit changed rows since."""
-        store: FileStore = self.table.new_read_builder().store
-        first = 0 if self.snapshot is None else self.snapshot.id
-
-        def check(latest: Snapshot | None) -> None:
-            last = 0 if latest is None else latest.id
-            between = range(first + 1, last + 1)
-            kinds = {store.snapshots.snapshot(number).commit_kind for number in between}
-            if last < first or kinds - {CommitKind.COMPACT}:
-                raise errors.CommitConflictError(
-                    f"Rows of table '{self.table.name}' were changed after the statement had read"
-                    " them; nothing was committed.",
-                    kind=READ_CHANGED,
-                    details={"table": self.table.name},
-                )
-
-        return check
+        return unchanged_since(self.table.new_read_builder().store, self.snapshot)
 
 
 def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:

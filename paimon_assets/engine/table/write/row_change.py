@@ -37,6 +37,7 @@ from paimon_assets.engine.control.commit.file_store_commit import Condition, Fil
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.row_change import (
     RowChangePlan,
@@ -237,6 +238,28 @@ READ_CHANGED = "read-changed"
 """Kind of the conflict of a condition: the table is not as the caller read it before."""
 _FINAL = ("commit-retries", READ_CHANGED)
 """Kinds of the conflicts that planning again does not mend."""
+
+
+def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
+    """Return a commit condition that refuses if others changed rows after a snapshot was read.
+
+    It raises a `CommitConflictError` of kind `READ_CHANGED`. Compactions change no row.
+    """
+    first = 0 if snapshot is None else snapshot.id
+
+    def check(latest: Snapshot | None) -> None:
+        last = 0 if latest is None else latest.id
+        between = range(first + 1, last + 1)
+        kinds = {store.snapshots.snapshot(number).commit_kind for number in between}
+        if last < first or kinds - {CommitKind.COMPACT}:
+            raise CommitConflictError(
+                f"Rows of table '{store.label}' were changed after they had been read; nothing was"
+                " committed.",
+                kind=READ_CHANGED,
+                details={"table": store.label},
+            )
+
+    return check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,316 @@
+"""The changes of each key folded into one row, column by column.
+
+    images of a key, in the order of the log        x      y
+        +I  position 10                             1      a
+        +U  position 20, y did not arrive           2      –
+        -D  position 30  ─▶ nothing of before is left
+        +I  position 40                             4      d
+        +U  position 50, x did not arrive           –      e
+                                                   ─────────
+        the last image, filled from those before    4      e
+
+Rows that the table holds are images too, at the position they were written with: `settle` looks up
+those it needs. Everything here is pure and works on whole columns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import order_within_groups, sort_keys
+from paimon_assets.engine.data.merge.records import Kinds
+from paimon_assets.engine.spec.types.data_types import RowKind
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Places: TypeAlias = npt.NDArray[np.int64]
+LookUp: TypeAlias = Callable[[pa.Table, Sequence[str]], pa.Table]
+"""Takes rows of keys and names of columns; returns the table's rows of these keys: keys, position
+and columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Row images; of equal keys and positions the later one counts."""
+
+    rows: pa.Table
+    kinds: Kinds
+    """+I, +U or -D."""
+    missing: Mapping[str, Flags]
+    """Column → images whose value did not arrive; those of all others did."""
+    stored: Flags
+    """Images that are rows of the table; one of a key at most."""
+
+    def after(self, position: str, text: str) -> "Images":
+        """Return the images above a position, by the column that holds it."""
+        flags = to_numpy(pc.greater(_plain(self.rows, position), pa.scalar(text)))
+        return Images(
+            rows=self.rows.filter(from_numpy(flags)),
+            kinds=self.kinds[flags],
+            missing={name: each[flags] for name, each in self.missing.items()},
+            stored=self.stored[flags],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """One row of each key."""
+
+    rows: pa.Table
+    """A value that did not arrive is null."""
+    kinds: Kinds
+    missing: Mapping[str, Flags]
+    """Column → rows without a value; the stored row has it, if there is one."""
+    lost: Mapping[str, Flags]
+    """Column → rows without a value, though the key was deleted before: no stored row has it."""
+    is_filled: Flags
+    """Rows with a value, or without one, that did not arrive with their last image."""
+    is_stored: Flags
+    """Rows whose last image is the table's row: nothing is to be written."""
+    has_stored: Flags
+    """Rows of keys of which the table's row is among the images."""
+    first_positions: Any
+    """Of each row, the position of the key's first image; texts."""
+    contradicts: Flags
+    """Rows of keys that the table's row may be wrong for: an image older than it has a value that
+    differs from it, and from the position `filled_to` on values may have been filled in."""
+
+
+def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str = "") -> Folded:
+    """Fold the images of each key.
+
+    Args:
+        images: At least one.
+        keys: Columns of the key.
+        position: A column of texts; images are ordered by it. Null is before all.
+        filled_to: Stored rows up to this position may have values that did not arrive with them.
+    """
+    rows = images.rows.combine_chunks()
+    positions = _plain(rows, position).fill_null("")
+    by_key = sort_keys([_plain(rows, name) for name in keys])
+    order = order_within_groups(by_key, [positions]).astype(np.int64)
+    count, places = len(order), np.arange(len(order))
+    firsts = np.flatnonzero(by_key.starts)
+    lasts = np.append(firsts[1:], count) - 1
+    kinds, stored = images.kinds[order], images.stored[order]
+    deletes = np.maximum.accumulate(np.where(kinds == RowKind.DELETE, places, -1))
+    floor = np.maximum(firsts, deletes[lasts] + 1)  # nothing of before a delete is left
+    is_delete = kinds[lasts] == RowKind.DELETE
+    own = np.maximum.accumulate(np.where(stored, places, -1))[lasts]
+    has_stored = own >= firsts
+    before_own = np.where(has_stored, own - 1, -1)  # the last image that is older than the row
+    is_late = (before_own >= firsts) & (kinds[before_own] != RowKind.DELETE)
+    is_late &= to_numpy(
+        pc.less(positions.take(from_numpy(order[before_own])), pa.scalar(filled_to))
+    )
+    contradicts, is_filled = np.zeros((2, len(lasts)), dtype=bool)
+    missing: dict[str, Flags] = {}
+    lost: dict[str, Flags] = {}
+    columns = []
+    for name in rows.column_names:
+        values = _plain(rows, name)
+        gaps = images.missing.get(name)
+        if gaps is None:
+            latest = places
+            sources, is_missing = lasts, np.zeros(len(lasts), dtype=bool)
+        else:
+            latest = np.maximum.accumulate(np.where(gaps[order], -1, places))
+            sources = np.where(is_delete, lasts, latest[lasts])
+            is_missing = sources < floor
+            is_missing &= ~is_delete
+            is_filled |= (sources < lasts) & ~is_delete
+            was_deleted = floor > firsts
+            if (is_missing & ~was_deleted).any():
+                missing[name] = is_missing & ~was_deleted
+            if (is_missing & was_deleted).any():
+                lost[name] = is_missing & was_deleted
+        columns.append(_taken(values, order, sources, is_missing))
+        if is_late.any() and name != position and name not in keys:
+            late = latest[before_own]
+            known = is_late & (late >= np.maximum(firsts, deletes[before_own] + 1))
+            known &= (sources == own) & ~is_delete  # else a newer image has the value
+            contradicts[known] |= _differ(values, order[late[known]], order[own[known]])
+    return Folded(
+        rows=pa.Table.from_arrays(columns, schema=rows.schema),
+        kinds=kinds[lasts],
+        missing=missing,
+        lost=lost,
+        is_filled=is_filled,
+        is_stored=stored[lasts],
+        has_stored=has_stored,
+        first_positions=positions.take(from_numpy(order[firsts])),
+        contradicts=contradicts,
+    )
+
+
+def _plain(rows: pa.Table, name: str) -> Any:
+    column: Any = rows.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _taken(values: Any, order: Places, sources: Places, is_missing: Flags) -> Any:
+    numbers = pa.array(order[np.maximum(sources, 0)], mask=is_missing)
+    return values.take(numbers)
+
+
+def _differ(values: Any, left: Places, right: Places) -> Flags:
+    """Return whether values differ, pair by pair; nested ones cannot be compared, so they do."""
+    a, b = values.take(from_numpy(left)), values.take(from_numpy(right))
+    if pa.types.is_nested(a.type):
+        return to_numpy(pc.or_(a.is_valid(), b.is_valid()))
+    both_null = pc.and_(a.is_null(), b.is_null())
+    return ~to_numpy(pc.or_(both_null, pc.equal(a, b).fill_null(False)))  # noqa: FBT003
+
+
+class Doubt(StrEnum):
+    """Why the row of a key cannot be known."""
+
+    NO_ROW = "a value did not arrive, and the table has no row of the key"
+    WAS_DELETED = "a value did not arrive, and the key was deleted before"
+    MAY_BE_DELETED = "it is older than a delete that the table has applied, perhaps of this key"
+    MAY_BE_NEWER = (
+        "it is older than the table's row and differs from it where that may have been filled in"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """Positions of a log that a table has applied; empty is none."""
+
+    high: str = ""
+    """The highest one."""
+    filled: str = ""
+    """The highest one of a row with a value that did not arrive with it."""
+    deleted: str = ""
+    """The highest one of a delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The rows to write."""
+
+    rows: pa.Table
+    kinds: Kinds
+    doubts: Mapping[Doubt, pa.Table]
+    """Why → keys and positions of rows that cannot be known; then nothing may be written."""
+    state: LogState
+    """The state once the rows are written."""
+    looked_up: int = 0
+    """Keys whose rows were looked up."""
+    stale: int = 0
+    """Keys of which the table has the newest row already."""
+
+
+def settle(
+    images: Images,
+    keys: Sequence[str],
+    position: str,
+    state: LogState,
+    look_up: LookUp,
+    *,
+    marks: str = "",
+) -> Settled:
+    """Fold changes, with the stored rows of keys where a value or the order depends on them.
+
+    Rows that the column `marks` is true for may lack values without a doubt: they are deleted.
+
+    Cost:
+        A look-up of the keys with values that did not arrive, and of those with an image older than
+        `state.high`; none without such keys.
+    """
+    if not len(images.kinds):
+        return Settled(rows=images.rows, kinds=images.kinds, doubts={}, state=state)
+    folded = fold(images, keys, position)
+    is_late = to_numpy(pc.less(folded.first_positions, pa.scalar(state.high)))
+    asked = is_late.copy()
+    for flags in folded.missing.values():
+        asked |= flags
+    if asked.any():
+        names = images.rows.column_names
+        rest = [name for name in names if is_late.any() or name in folded.missing]
+        found = look_up(
+            folded.rows.select(list(keys)).filter(from_numpy(asked)),
+            [name for name in rest if name not in keys and name != position],
+        )
+        folded = fold(_with_stored(images, found), keys, position, filled_to=state.filled)
+    positions: Any = _plain(folded.rows, position)
+    adds = folded.kinds != RowKind.DELETE
+    unborn = is_late & ~folded.has_stored & adds
+    unborn &= to_numpy(pc.less(positions, pa.scalar(state.deleted)))
+    counts = adds
+    if marks:
+        counts = ~to_numpy(_plain(folded.rows, marks).fill_null(False))  # noqa: FBT003
+    reasons = {
+        Doubt.NO_ROW: counts & _any(folded.missing, len(adds)),
+        Doubt.WAS_DELETED: counts & _any(folded.lost, len(adds)),
+        Doubt.MAY_BE_DELETED: unborn,
+        Doubt.MAY_BE_NEWER: folded.contradicts,
+    }
+    shown = folded.rows.select([*keys, position])
+    writes = ~folded.is_stored
+    return Settled(
+        rows=folded.rows.filter(from_numpy(writes)),
+        kinds=folded.kinds[writes],
+        doubts={
+            doubt: shown.filter(from_numpy(flags))
+            for doubt, flags in reasons.items()
+            if flags.any()
+        },
+        state=replace(
+            state,
+            high=_highest(state.high, images.rows.column(position)),
+            filled=_highest(state.filled, positions.filter(from_numpy(writes & folded.is_filled))),
+            deleted=_highest(state.deleted, positions.filter(from_numpy(~adds))),
+        ),
+        looked_up=int(asked.sum()),
+        stale=int(folded.is_stored.sum()),
+    )
+
+
+def _with_stored(images: Images, found: pa.Table) -> Images:
+    """Return stored rows and images; of equal positions the image counts, so it comes last."""
+    count = found.num_rows
+    absent = [name for name in images.rows.column_names if name not in found.column_names]
+    none = np.zeros(count, dtype=bool)
+    return Images(
+        rows=pa.concat_tables([found, images.rows], promote_options="permissive").select(
+            images.rows.column_names
+        ),
+        kinds=np.concatenate([np.zeros(count, dtype=np.int8), images.kinds]),
+        missing={
+            **{name: np.concatenate([none, flags]) for name, flags in images.missing.items()},
+            **{
+                name: np.concatenate([~none, np.zeros(len(images.kinds), dtype=bool)])
+                for name in absent
+                if name not in images.missing
+            },
+        },
+        stored=np.concatenate([~none, np.zeros(len(images.kinds), dtype=bool)]),
+    )
+
+
+def _any(flags_of: Mapping[str, Flags], count: int) -> Flags:
+    result = np.zeros(count, dtype=np.bool_)
+    for flags in flags_of.values():
+        result |= flags
+    return result
+
+
+def _highest(known: str, positions: Any) -> str:
+    return max(known, pc.max(positions).as_py() or "")
+
+
+def position_texts(epoch: int, numbers: Sequence[Any]) -> Any:
+    """Return texts in the order of numbers of 19 digits at most, above those of earlier epochs.
+
+    >>> position_texts(2, [pa.array([3]), pa.array([40])])[0].as_py()
+    '002:0000000000000000003:0000000000000000040'
+    """
+    parts = [pc.utf8_lpad(pc.cast(part, pa.string()), 19, "0") for part in numbers]
+    return pc.binary_join_element_wise(f"{epoch:03}", *parts, ":")

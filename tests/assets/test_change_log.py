@@ -1,0 +1,405 @@
+"""Change logs of databases, from files that land, as tables."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    ChangeLog,
+    ChangeLogConfig,
+    FileSource,
+    PaimonCatalogResource,
+    Verdict,
+    build_change_log_asset,
+    build_file_ingestion_asset,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+from tests.testkit.asset_tables import failure_text, metadata_of, run
+
+KEY = dg.AssetKey(["shop", "orders"])
+ORDERS = Schema.of(
+    {"id": "BIGINT", "state": "STRING", "note": "STRING"},
+    primary_keys=["id"],
+    options={"bucket": "1"},
+)
+GONE = "__debezium_unavailable_value"
+HOUR = 1_700_000_000_000
+
+
+def debezium(op: str, lsn: int, table: str = "orders", name: str = "pg", **values: Any) -> str:
+    """A record of Debezium's Postgres connector, without schema."""
+    image = values or None
+    record = {
+        "op": op,
+        "before": image if op == "d" else None,
+        "after": None if op in "dt" else image,
+        "source": {
+            "connector": "postgresql", "name": name, "db": "shop", "schema": "public",
+            "table": table, "lsn": lsn, "txId": lsn, "ts_ms": HOUR + lsn, "snapshot": "false",
+        },
+        "ts_ms": HOUR + lsn + 5,
+    }  # fmt: skip
+    return json.dumps(record)
+
+
+def typed(record: str, **types: str) -> str:
+    """The same record, with the types of its columns in a schema."""
+    fields = [{"field": name, "type": text, "optional": True} for name, text in types.items()]
+    images = [
+        {"field": name, "type": "struct", "optional": True, "fields": fields, "name": "v"}
+        for name in ("before", "after")
+    ]
+    schema = {"type": "struct", "fields": [*images, {"field": "op", "type": "string"}]}
+    return json.dumps({"schema": schema, "payload": json.loads(record)})
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+def land(folder: Path, name: str, *records: str) -> None:
+    (folder / f".{name}").write_text("\n".join(records) + "\n")
+    (folder / f".{name}").rename(folder / f"{name}.json")
+
+
+def orders(
+    folder: Path, schema: Schema = ORDERS, source: Mapping[str, Any] = {}, **options: Any
+) -> dg.AssetsDefinition:
+    files = FileSource(folder=str(folder), format="debezium-json", **source)
+    return build_change_log_asset("shop.orders", schema, source=files, **options)
+
+
+def config(**fields: Any) -> dg.RunConfig:
+    return dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**fields)})
+
+
+def table_of(paimon: PaimonCatalogResource) -> Table:
+    return paimon.catalog().get_table("shop.orders")
+
+
+def rows_of(paimon: PaimonCatalogResource, *columns: str) -> list[tuple[Any, ...]]:
+    names = columns or ("id", "state", "note")
+    rows = table_of(paimon).to_arrow(names).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def applied(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> Any:
+    result = run(asset, paimon, **options)
+    assert result.success, failure_text(result)
+    return metadata_of(result, KEY)
+
+
+def refused(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> str:
+    result = run(asset, paimon, **options)
+    assert not result.success
+    return failure_text(result)
+
+
+def test_changes_of_several_runs_make_the_table_of_the_database(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(
+        landing, "1",
+        debezium("r", 10, id=1, state="new", note="long text"),
+        debezium("c", 20, id=2, state="new", note=None),
+        debezium("u", 30, id=2, state="paid", note="n"),
+    )  # fmt: skip
+    first = applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "new", "long text"), (2, "paid", "n")]
+    assert first["paimon/changes_in"] == 3
+    assert first["paimon/keys_looked_up"] == 0
+    land(
+        landing, "2",
+        debezium("u", 40, id=1, state="paid", note=GONE),
+        debezium("d", 50, id=2),
+        debezium("c", 60, id=3, state="new", note="x"),
+        debezium("u", 70, id=3, state=None, note=GONE),
+    )  # fmt: skip
+    second = applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "paid", "long text"), (3, None, "x")]
+    assert second["paimon/keys_looked_up"] == 1
+    assert second["paimon/deletes"] == 1
+    assert second["paimon/log"] == "postgresql:pg::"
+    assert second["paimon/lag_seconds"] > 0
+    assert "no new file" in applied(asset, paimon)["paimon/note"].lower()
+
+
+def test_late_and_repeated_files_come_out_right(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    first = debezium("c", 10, id=1, state="a", note="n")
+    late = debezium("u", 20, id=1, state="b", note="m")
+    newest = debezium("u", 30, id=1, state="c", note="o")
+    land(landing, "1", first, newest)
+    applied(asset, paimon)
+    land(landing, "2", late, debezium("c", 15, id=2, state="x", note="y"))
+    land(landing, "3", first, late, newest)
+    shown = applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
+    assert (shown["paimon/keys_newer_already"], shown["paimon/files_left"]) == (1, 1)
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
+
+
+def test_what_cannot_be_known_is_refused_and_nothing_is_committed(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("u", 10, id=7, state="a", note=GONE))
+    text = refused(asset, paimon)
+    assert "id = 7" in text
+    assert "the table has no row of the key" in text
+    assert "REPLICA IDENTITY FULL" in text
+    assert table_of(paimon).latest_snapshot() is None
+    land(landing, "0", debezium("c", 5, id=7, state="z", note="kept"))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(7, "a", "kept")]
+
+
+def test_another_log_is_refused_unless_it_follows(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("c", 900, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 5, name="pg2", id=1, state="b", note=GONE))
+    assert "new_log=true" in refused(asset, paimon)
+    shown = applied(asset, paimon, run_config=config(new_log=True))
+    assert shown["paimon/log"] == "postgresql:pg2::"
+    assert rows_of(paimon) == [(1, "b", "n")]
+    land(landing, "3", debezium("u", 800, id=1, state="old", note="old"))
+    assert "is older than the table's row" in refused(asset, paimon)
+
+
+@pytest.mark.parametrize("policy", ["error", "add", "widen"])
+def test_new_columns_follow_the_policy(
+    policy: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, schema_policy=policy)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    land(
+        landing, "2",
+        debezium("u", 20, id=1, state="b", note=GONE, price=12),
+        debezium("c", 30, id=2, state="b", note="x", price=13),
+    )  # fmt: skip
+    if policy == "error":
+        assert "price" in refused(asset, paimon)
+        assert rows_of(paimon) == [(1, "a", "n")]
+        return
+    shown = applied(asset, paimon)
+    assert any("price" in str(line) for line in shown["paimon/schema_diff"])
+    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
+    land(landing, "3", debezium("u", 40, id=2, state="old", note=GONE))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", None)]
+
+
+def test_a_wider_type_is_planned_by_widen_alone(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of({"id": "BIGINT", "amount": "INT"}, primary_keys=["id"])
+    before, after = {"id": "int64", "amount": "int32"}, {"id": "int64", "amount": "int64"}
+    land(landing, "1", typed(debezium("c", 10, id=1, amount=7), **before))
+    applied(orders(landing, schema), paimon)
+    land(landing, "2", typed(debezium("u", 20, id=1, amount=1 << 40), **after))
+    assert "amount" in refused(orders(landing, schema, schema_policy="add"), paimon)
+    asset = orders(landing, schema, schema_policy="widen")
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "amount") == [(1, 1 << 40)]
+    land(landing, "3", typed(debezium("c", 30, id=2, amount=3), **before))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "amount") == [(1, 1 << 40), (2, 3)]
+
+
+def test_a_truncate_is_refused_or_empties_the_table(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(orders(landing), paimon)
+    land(
+        landing, "2",
+        debezium("c", 20, id=2, state="a", note="n"),
+        debezium("t", 30),
+        debezium("c", 40, id=3, state="c", note="n"),
+    )  # fmt: skip
+    assert "on_truncate='empty'" in refused(orders(landing), paimon)
+    asset = orders(landing, log=ChangeLog(on_truncate="empty"))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(3, "c", "n")]
+    land(landing, "3", debezium("t", 30), debezium("c", 40, id=3, state="c", note="n"))
+    land(landing, "4", debezium("u", 50, id=3, state="d", note=GONE))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(3, "d", "n")]
+    land(landing, "5", debezium("t", 45))
+    assert "comes late" in refused(asset, paimon)
+
+
+def test_deleted_rows_stay_where_deletes_are_soft(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(soft_deletes="gone"))
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("d", 15, id=9))
+    land(landing, "2", debezium("d", 20, id=1), debezium("c", 30, id=2, state="b", note="m"))
+    applied(asset, paimon, run_config=config(max_files=1))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "state", "note", "gone") == [
+        (1, "a", "n", True),
+        (2, "b", "m", False),
+        (9, None, None, True),
+    ]
+
+
+def test_a_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResource) -> None:
+    schema = Schema.of(
+        {
+            "id": "BIGINT",
+            "state": "STRING",
+            "note": "STRING",
+            "at": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        }
+    )
+    asset = orders(landing, schema, log=ChangeLog(history=True, metadata={"at": "op_time"}))
+    land(landing, "1", debezium("u", 20, id=1, state="b", note=GONE), debezium("d", 30, id=1))
+    land(landing, "2", debezium("c", 10, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    rows = table_of(paimon).to_arrow().sort_by("_position").to_pylist()
+    assert [(row["_op"], row["state"], row["note"], row["_missing"]) for row in rows] == [
+        ("+I", "a", "n", None),
+        ("+U", "b", None, "note"),
+        ("-D", None, None, "note,state"),
+    ]
+    assert rows[0]["at"].timestamp() * 1000 == HOUR + 10
+
+
+def test_records_that_cannot_be_read_fail_the_run_or_are_kept_apart(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), "{no json")
+    assert "1.json" in refused(orders(landing), paimon)
+    asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
+    shown = applied(asset, paimon)
+    assert shown["paimon/dead_letters"] == 1
+    assert rows_of(paimon) == [(1, "a", "n")]
+    [letter] = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
+    assert (letter["line"], letter["record"]) == (2, "{no json")
+    quarantining = orders(landing, source={"on_bad_file": "quarantine"})
+    land(landing, "2", "{no json")
+    land(landing, "3", debezium("u", 20, id=1, state="b", note=GONE))
+    shown = applied(quarantining, paimon)
+    assert shown["paimon/files_in_quarantine"] == 1
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_records_of_other_tables_are_left_out(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(
+        landing, "1",
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("c", 11, table="users", id=1, name2="u"),
+    )  # fmt: skip
+    assert "source_table" in refused(orders(landing), paimon)
+    applied(orders(landing, log=ChangeLog(source_table="public.orders")), paimon)
+    assert rows_of(paimon) == [(1, "a", "n")]
+
+
+def test_a_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    land(landing, "2", debezium("u", 20, id=1, state="b", note=GONE))
+    applied(asset, paimon)
+    land(landing, "3", debezium("d", 30, id=1), debezium("c", 40, id=2, state="x", note="y"))
+    applied(asset, paimon)
+    (landing / "3.json").unlink()
+    applied(asset, paimon, run_config=config(reload=True, max_bytes=1))
+    assert rows_of(paimon) == [(1, "a", "n")]
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_rows_that_others_change_meanwhile_are_looked_up_again(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(orders(landing), paimon)
+    land(landing, "2", debezium("u", 30, id=1, state="b", note=GONE))
+    judged: list[int] = []
+
+    def race(batch: Batch) -> Verdict:
+        judged.append(1)
+        if len(judged) == 1:
+            position = ":".join(["000", *(f"{part:019}" for part in (0, 20, 0))])
+            values = {"id": 1, "state": "s", "note": "of another"}
+            row = {**values, "_op": "+U", "_position": position}
+            table_of(paimon).new_write_builder().write(pa.Table.from_pylist([row]))
+        return Verdict(passed=True, description="")
+
+    check = BatchCheck(name="race", evaluate=race)
+    asset = orders(landing, before_commit=[check])
+    applied(asset, paimon)
+    assert len(judged) == 2
+    assert rows_of(paimon) == [(1, "b", "of another")]
+    assert [each.id for each in table_of(paimon).snapshots()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("deletion-vectors.enabled", "true"), ("bucket", "-1"), ("changelog-producer", "lookup")],
+)
+def test_stored_values_are_kept_in_tables_of_other_kinds(
+    option: str, value: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of(
+        {"day": "DATE", "id": "STRING", "note": "STRING"},
+        primary_keys=["day", "id"],
+        partition_keys=["day"],
+        options={"bucket": "1", option: value},
+    )
+    asset = orders(landing, schema)
+    read = {"deletion-vectors.merge-on-read": "true"}
+    day = "2026-01-0{}"
+    land(landing, "1", *(debezium("c", n, day=day.format(n), id="k", note=str(n)) for n in (1, 2)))
+    applied(asset, paimon)
+    land(
+        landing,
+        "2",
+        debezium("u", 5, day=day.format(1), id="k", note=GONE),
+        debezium("d", 6, day=day.format(2), id="k"),
+    )
+    applied(asset, paimon)
+    rows = table_of(paimon).new_read_builder().with_options(read).to_arrow().to_pylist()
+    assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
+
+
+def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
+    log = FileSource(folder=str(landing), format="debezium-json")
+    with pytest.raises(InvalidInputError, match="build_change_log_asset"):
+        build_file_ingestion_asset("shop.orders", ORDERS, source=log)
+    with pytest.raises(InvalidInputError, match="no change log"):
+        build_change_log_asset("shop.orders", ORDERS, source=FileSource(folder=str(landing)))
+    with pytest.raises(InvalidInputError, match="'sync'"):
+        orders(landing, schema_policy="sync")
+    with pytest.raises(InvalidInputError, match="primary_keys"):
+        orders(landing, Schema.of({"id": "BIGINT"}))
+    with pytest.raises(InvalidInputError, match="partial-update"):
+        orders(landing, replace(ORDERS, options={"merge-engine": "partial-update"}))
+    with pytest.raises(InvalidInputError, match=r"'sequence\.field'"):
+        orders(landing, replace(ORDERS, options={"sequence.field": "state"}))
+    with pytest.raises(InvalidInputError, match="_op"):
+        orders(landing, Schema.of({"id": "BIGINT", "_op": "STRING"}, primary_keys=["id"]))
+    with pytest.raises(InvalidInputError, match="on_truncate"):
+        ChangeLog(on_truncate="maybe")
