@@ -206,10 +206,10 @@ def _flattened(
     """Rows by ExtractNewRecordState; what it added begins with two underscores."""
     members = layout.payload.members()
     added = {}
-    for number, name in enumerate(members.names):
+    for name in members.present:
         if name.startswith(_MARK):
             plain = name.removeprefix(_MARK).removeprefix(_SOURCE)
-            added[plain] = members.spans(members.names[number])
+            added[plain] = members.spans(name)
     none = Spans.none(layout.payload.index, len(layout.payload))
     ops = _letters(added.get("op", none))
     deleted = truth_of(kernels.equal(added.get("deleted", none).texts(), "true"))
@@ -246,7 +246,7 @@ def _rows(  # noqa: PLR0913
     keys: tuple[str, ...] = ()
     if layout.key.starts_with("{").any():
         of_key = layout.key.take(owners).members()
-        keys = tuple(of_key.names)
+        keys = tuple(of_key.present)
         members = _with_keys(of_key, members)
     table_keys = _keys_by_table(layout, tables, len(names)) if keys else {}
     yield from batches_of(
@@ -290,7 +290,7 @@ def _keys_by_table(layout: _Layout, tables: Any, count: int) -> dict[int, tuple[
     for table in range(count):
         rows = np.flatnonzero(has_key & (tables == table))[:1]
         if len(rows):
-            found[table] = tuple(layout.key.take(rows).members().names)
+            found[table] = tuple(layout.key.take(rows).members().present)
     return found
 
 

@@ -80,7 +80,7 @@ class JsonIndex:
         steps = (braces == _OPEN).view(np.int8) - self._closes.view(np.int8)
         self.depths = np.cumsum(steps, dtype=np.int32)
         self._is_split = (self.kinds == _COLON) | (self.kinds == _COMMA)
-        self._levels: dict[int, tuple[Ints, Ints]] = {}
+        self._levels: dict[int, _Level] = {}
 
     @cached_property
     def records(self) -> "Spans":
@@ -95,13 +95,30 @@ class JsonIndex:
         outer = self.depths <= 0
         return self.marks[outer & ((self.kinds == _COMMA) | (self.kinds == ord("]")))]
 
-    def level(self, depth: int) -> tuple[Ints, Ints]:
-        """Return the marks that begin or split what is at a depth, and those that end it."""
+    def level(self, depth: int) -> "_Level":
+        """Return the members of all objects at a depth; found once."""
         if depth not in self._levels:
-            splits = self._is_split & (self.depths == depth)
-            ends = np.flatnonzero(splits | (self._closes & (self.depths == depth - 1)))
-            self._levels[depth] = ends.astype(np.int32), self.marks[ends]
+            marks = np.flatnonzero(self._splits(depth))
+            colons = np.flatnonzero(self.kinds[marks] == _COLON)
+            places, before = self.marks[marks], marks[colons]
+            bounds = _trimmed(self.data, places[colons] + 1, places[colons + 1])
+            words = self.texts(self.marks[before - 2] + 1, self.marks[before - 1])
+            encoded = words.dictionary_encode()
+            codes, names = to_numpy(encoded.indices), encoded.dictionary.to_pylist()
+            if self.escapes is not None:  # a name may occur with and without escapes
+                spoken = [json.loads(f'"{name}"', strict=False) for name in names]
+                names = list(dict.fromkeys(spoken))
+                codes = np.array([names.index(name) for name in spoken], np.int32)[codes]
+            self._levels[depth] = _Level(places[colons], *bounds, codes, names)
         return self._levels[depth]
+
+    def splits(self, depth: int) -> Ints:
+        """Return the places of the marks that split, or end, what is at a depth."""
+        return self.marks[self._splits(depth)]
+
+    def _splits(self, depth: int) -> Flags:
+        ends = self._closes & (self.depths == depth - 1)
+        return (self._is_split & (self.depths == depth)) | ends
 
     def texts(self, starts: Ints, ends: Ints) -> Array:
         """Return source texts of increasing places; see `Spans.source`."""
@@ -114,6 +131,10 @@ class JsonIndex:
         return array.take(from_numpy(wanted))
 
 
+def _is_range(rows: Longs, count: int) -> bool:
+    return len(rows) == count and bool((rows == np.arange(count)).all())
+
+
 def _escaped(escapes: Longs, size: int) -> Longs:
     """Return the places after a backslash that is not escaped itself."""
     numbers = np.arange(len(escapes))
@@ -124,6 +145,18 @@ def _escaped(escapes: Longs, size: int) -> Longs:
 
 
 @dataclass(frozen=True, slots=True)
+class _Level:
+    """Members of all objects at one depth."""
+
+    places: Ints
+    """Of their colons."""
+    starts: Ints
+    ends: Ints
+    codes: Ints
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """Members of objects, or elements of arrays, in the order of the block."""
 
@@ -131,6 +164,7 @@ class Members:
     owners: Longs
     """Numbers of the objects, increasing."""
     names: list[str]
+    """Of these and of other members; see `present`."""
     codes: Ints
     """Member → its name; of elements 0."""
     starts: Ints
@@ -145,6 +179,12 @@ class Members:
             return Spans.none(self.index, self.count)
         wanted = self.codes == self.names.index(name)
         return self._scatter(self.owners[wanted], self.starts[wanted], self.ends[wanted])
+
+    @property
+    def present(self) -> list[str]:
+        """Names that occur, in the order of their first members."""
+        codes, first = np.unique(self.codes, return_index=True)
+        return [self.names[code] for code in codes[np.argsort(first)]]
 
     def columns(self) -> dict[str, "Spans"]:
         """Return all members by name, in the order in which they occur first."""
@@ -167,10 +207,11 @@ class Members:
             inside = groups == number
             rank[inside] = np.arange(int(inside.sum()))
         found: list[dict[str, Spans]] = [{} for _ in sizes]
-        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        for number in np.argsort(order[bounds[:-1]]).tolist():
+            first = bounds[number]
             group, name = divmod(int(codes[first]), width)
             if group >= 0:
-                members = order[first:last]
+                members = order[first : bounds[number + 1]]
                 found[group][self.names[name]] = self._scatter(
                     rank[self.owners[members]],
                     self.starts[members],
@@ -181,7 +222,7 @@ class Members:
 
     def _scatter(self, rows: Longs, starts: Ints, ends: Ints, count: int | None = None) -> "Spans":
         size = self.count if count is None else count
-        if len(rows) == size and (size == 0 or (np.diff(rows) == 1).all()):
+        if _is_range(rows, size):
             return Spans(self.index, starts, ends, self.depth)
         all_starts, all_ends = (np.full(size, -1, dtype=np.int32) for _ in range(2))
         all_starts[rows], all_ends[rows] = starts, ends  # the last of repeated rows
@@ -235,6 +276,9 @@ class Spans:
 
     def take(self, rows: npt.NDArray[Any]) -> "Spans":
         """Return the values of some rows, by numbers or flags."""
+        is_all = rows.all() if rows.dtype == np.bool_ else _is_range(rows, len(self))
+        if is_all:
+            return self
         return Spans(self.index, self.starts[rows], self.ends[rows], self.depth)
 
     def where(self, flags: Flags, other: "Spans") -> "Spans":
@@ -244,64 +288,43 @@ class Spans:
 
     def members(self) -> Members:
         """Return the members of those values that are objects."""
-        wanted = self.starts_with("{")
-        owners, marks, positions, nexts = self._inside(wanted)
-        is_member = self.index.kinds[marks] == _COLON
-        owners, marks = owners[is_member], marks[is_member]
-        starts, ends = positions[is_member] + 1, nexts[is_member]
-        places = self.index.marks
-        names = self.index.texts(places[marks - 2] + 1, places[marks - 1]).dictionary_encode()
-        words = [json.loads(f'"{name}"', strict=False) for name in names.dictionary.to_pylist()]
-        codes = to_numpy(names.indices)
-        starts, ends = _trimmed(self.index.data, starts, ends)
-        if len(set(words)) < len(words):  # one name, written with and without escapes
-            distinct = list(dict.fromkeys(words))
-            codes = np.array([distinct.index(word) for word in words], np.int32)[codes]
-            words = distinct
-        depth = self.depth + 1
-        return Members(self.index, owners, words, codes, starts, ends, len(self), depth)
+        level = self.index.level(self.depth + 1)
+        owners, inside = self._inside(self.starts_with("{"), level.places)
+        codes, names = level.codes[inside], level.names
+        parts = (level.starts[inside], level.ends[inside])
+        return Members(self.index, owners, names, codes, *parts, len(self), self.depth + 1)
 
     def elements(self) -> Members:
         """Return the elements of those values that are arrays."""
-        wanted = self.starts_with("[")
-        owners, _, nexts, _ = self._inside(wanted)
-        starts = np.empty_like(nexts)
+        places = self.index.splits(self.depth + 1)
+        owners, inside = self._inside(self.starts_with("["), places)
+        ends = places[inside]
         begins = np.diff(owners, prepend=-1) != 0
-        starts[1:] = nexts[:-1] + 1
-        starts[begins] = self.starts[owners[begins]] + 1
-        starts, ends = _trimmed(self.index.data, starts, nexts)
+        starts = np.where(begins, self.starts[owners], np.roll(ends, 1)) + 1
+        starts, ends = _trimmed(self.index.data, starts, ends)
         full = starts < ends  # an empty array has no element
         codes = np.zeros(int(full.sum()), dtype=np.int32)
-        return Members(
-            self.index,
-            owners[full],
-            [""],
-            codes,
-            starts[full],
-            ends[full],
-            len(self),
-            self.depth + 1,
-        )
+        parts = (starts[full], ends[full])
+        return Members(self.index, owners[full], [""], codes, *parts, len(self), self.depth + 1)
 
-    def _inside(self, wanted: Flags) -> tuple[Longs, Ints, Ints, Ints]:
-        """Return owner, mark, place and the next mark's place of the marks inside some values."""
+    def _inside(self, wanted: Flags, places: Ints) -> tuple[Longs, Any]:
+        """Return which marks lie inside some values, and the value of each."""
         rows = np.flatnonzero(wanted)
-        marks, positions = self.index.level(self.depth + 1)
         rows = rows[np.argsort(self.starts[rows], kind="stable")]
-        first, last = (np.searchsorted(positions, at[rows]) for at in (self.starts, self.ends))
+        first, last = (np.searchsorted(places, at[rows]) for at in (self.starts, self.ends))
         counts = last - first
-        begins = np.cumsum(counts) - counts
-        inside = np.repeat(first - begins, counts) + np.arange(int(counts.sum()))
         owners = np.repeat(rows, counts)
-        after = np.minimum(inside + 1, max(len(positions) - 1, 0))
-        return owners, marks[inside], positions[inside], positions[after]
+        if len(rows) and len(owners) == last[-1] - first[0]:
+            return owners, slice(first[0], last[-1])
+        begins = np.cumsum(counts) - counts
+        return owners, np.repeat(first - begins, counts) + np.arange(len(owners))
 
     def source(self) -> Array:
         """Return the source texts; null where there is no value, not where it is null."""
         return self._texts(self.starts, self.ends)
 
     def texts(self) -> Array:
-        """Return texts without quotes and escapes, and other values as they stand; nulls as null."""
+        """Return texts without quotes and escapes, others as they stand; nulls as null."""
         first = self.first
         quoted = first == _QUOTE
         absent = (first == 0) | (first == ord("n"))
@@ -324,7 +347,7 @@ class Spans:
         if (np.diff(starts[rows]) < 0).any():  # values of two sides; offsets must not fall
             rows = rows[np.argsort(starts[rows], kind="stable")]
         found = self.index.texts(starts[rows], ends[rows])
-        if len(rows) == len(starts) and rows[0] == 0 and (np.diff(rows) == 1).all():
+        if _is_range(rows, len(starts)):
             return found
         numbers = np.zeros(len(starts), dtype=np.int64)
         numbers[rows] = np.arange(len(rows))
