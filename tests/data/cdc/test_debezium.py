@@ -47,10 +47,9 @@ def read(*records: Any, options: CdcOptions | None = None, kind: str = "debezium
 
 
 def only(*records: Any, options: CdcOptions | None = None) -> ChangeBatch:
-    """Return the rows of records that make one table's batches, as one batch's."""
-    whole, rest = read(*records, "", options=options), []
-    assert len(whole) == 1, rest
-    batch: ChangeBatch = whole[0]
+    """Return the one batch of some records."""
+    batch: ChangeBatch
+    (batch,) = read(*records, "", options=options)
     return batch
 
 

@@ -144,7 +144,7 @@ def test_ddl_of_canal() -> None:
 
 
 def test_ddl_and_bootstraps_of_maxwell() -> None:
-    columns = [{"name": "k", "type": "int", "signed": False}, {"name": "v", "type": "datetime",
+    columns: list[dict[str, Any]] = [{"name": "k", "type": "int", "signed": False}, {"name": "v", "type": "datetime",
                "column-length": 3}]  # fmt: skip
     batches = changes([
         maxwell("table-alter", **{"def": {"columns": columns, "primary-key": ["k"]}}),
@@ -162,7 +162,7 @@ def test_positions() -> None:
     rows = [canal("INSERT", [{"k": str(ts)}], ts=ts, id=9 - ts) for ts in (3, 1, 2)]
     (batch,) = changes([*rows, ""], "canal-json")
     assert batch.take(batch.log_order()).rows["k"].to_pylist() == ["1", "2", "3"]
-    places = [("b.000002:4", {}), ("b.000001:9", {"commit": True}), ("b.000001:9", {"xoffset": 0}),
+    places: list[tuple[str, dict[str, Any]]] = [("b.000002:4", {}), ("b.000001:9", {"commit": True}), ("b.000001:9", {"xoffset": 0}),
               ("b.000001:7", {"commit": True})]  # fmt: skip
     records = [maxwell("insert", {"k": place}, position=place, **more) for place, more in places]
     (batch,) = changes([*records, ""], "maxwell-json")

@@ -1,11 +1,11 @@
 """Row images of a block → a ChangeBatch for each table: what is alike in all formats."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -17,35 +17,27 @@ from paimon_assets.engine.data.cdc.change_batch import (
     CdcOptions,
     ChangeBatch,
     EventKind,
+    Kinds,
     SourceName,
     SourceTable,
     TableEvent,
 )
-from paimon_assets.engine.data.cdc.json_columns import Members, Spans, kernels
-from paimon_assets.engine.data.cdc.json_records import Records, Rejections
+from paimon_assets.engine.data.cdc.json_columns import (
+    Array,
+    Flags,
+    Ints,
+    Longs,
+    Members,
+    Spans,
+    kernels,
+)
+from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.values import Encoding, encoding_of, fields_of, nulls
-from paimon_assets.engine.errors import PaimonError
-from paimon_assets.engine.spec.types.data_types import DataField, RowKind, string
+from paimon_assets.engine.spec.types.data_types import RowKind, string
 
-Array: TypeAlias = Any
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Longs: TypeAlias = npt.NDArray[np.int64]
 Encodings: TypeAlias = Mapping[str, Encoding]
-Read: TypeAlias = Callable[[Records, str, CdcOptions, Rejections], Iterator[ChangeBatch]]
-"""Changes of a block: its records, the file's name, options, and what takes rejected records."""
-
-_BEFORE, _AFTER = int(RowKind.UPDATE_BEFORE), int(RowKind.UPDATE_AFTER)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    """A change of a whole table, told by a record."""
-
-    record: int
-    kind: EventKind
-    statement: str | None = None
-    fields: tuple[DataField, ...] | None = None
-    keys: tuple[str, ...] = ()
+Read: TypeAlias = Callable[[Records, Source], Iterator[ChangeBatch]]
+"""Yields the changes of a block."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,48 +46,69 @@ class Block:
 
     records: Records
     names: list[SourceName]
-    tables: npt.NDArray[np.int32]
-    """Record → number of its table; -1 leaves it out."""
-    shapes: npt.NDArray[np.int32]
-    """Record → number of its schema."""
-    encodings: Callable[[int], Encodings | None]
-    """Schema → encodings of its columns; None: the records do not say."""
-    keys: Callable[[int], tuple[str, ...]]
-    """Table → key columns that its records tell."""
+    tables: Ints
+    """Record → number of its table."""
     owners: Longs
     """Row image → its record; in the order of the records."""
-    kinds: npt.NDArray[np.int8]
+    kinds: Kinds
     members: Members
     """Columns of the row images."""
     origin: pa.Table
-    """By record."""
-    metadata: pa.Table
-    """By record."""
-    events: list[Event] = field(default_factory=list)
+    """By record; so is `metadata`."""
+    metadata: pa.Table | None = None
+    shapes: Ints | None = None
+    """Record → number of its schema; None: none has one."""
+    encodings: Callable[[int], Encodings | None] = lambda _: None
+    """Schema → encodings of its columns; None: the records do not say."""
+    keys: Callable[[int], tuple[str, ...]] = lambda _: ()
+    """Table → key columns that its records tell."""
+    events: Sequence[tuple[int, TableEvent]] = ()
+    """Record → event; its place and origin are filled in."""
+
+
+def event_of(kind: EventKind, statement: str | None = None, **more: Any) -> TableEvent:
+    """Return an event whose place is not yet known."""
+    return TableEvent(**{
+        "kind": kind, "statement": statement, "fields": None, "before_row": 0, "origin": {}, **more
+    })  # fmt: skip
 
 
 def origin_of(
     records: Records,
-    file: str,
+    source: Source,
     *,
     log: Array | None = None,
     position: tuple[Array | None, Array | None, Array | None] = (None, None, None),
     op_millis: Array | None = None,
 ) -> pa.Table:
     """Return where records come from."""
-    count = len(records.lines)
-    parts: dict[str, Any] = dict(
-        zip(ORIGIN_SCHEMA.names, (log, *position, op_millis), strict=False)
-    )
-    parts["file"] = pa.repeat(pa.scalar(file), count)
-    parts["line"] = from_numpy(records.lines)
+    file = pa.repeat(pa.scalar(source.file), len(records))
+    parts = (log, *position, op_millis, file, from_numpy(records.lines))
     columns = [
-        pa.nulls(count, known.type)
-        if parts[known.name] is None
-        else parts[known.name].cast(known.type)
-        for known in ORIGIN_SCHEMA
+        pa.nulls(len(records), known.type) if part is None else part.cast(known.type)
+        for part, known in zip(parts, ORIGIN_SCHEMA, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=ORIGIN_SCHEMA)
+
+
+def shapes_of(
+    texts: Array, records: Records, source: Source, parse: Callable[[str], Encodings]
+) -> tuple[Ints, Callable[[int], Encodings | None]]:
+    """Return the numbers of schemas by their texts, and what reads the encodings of one."""
+    shapes, distinct = codes_of(texts)
+
+    @cache
+    def encodings(shape: int) -> Encodings | None:
+        (text,) = distinct[shape]
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            line = int(records.lines[np.argmax(shapes == shape)])
+            raise source.error(line, f"its schema cannot be read: {error!r}.", text) from error
+
+    return shapes, encodings
 
 
 def whole(spans: Spans) -> Array:
@@ -105,7 +118,7 @@ def whole(spans: Spans) -> Array:
     return kernels.if_else(is_number, texts, None).cast(pa.int64())
 
 
-def codes_of(*columns: Array) -> tuple[npt.NDArray[np.int32], list[tuple[Any, ...]]]:
+def codes_of(*columns: Array) -> tuple[Ints, list[tuple[Any, ...]]]:
     """Return which tuple of some columns each row has, and the tuples as they first occur."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     words = []
@@ -121,82 +134,73 @@ def codes_of(*columns: Array) -> tuple[npt.NDArray[np.int32], list[tuple[Any, ..
     return rank[inverse.reshape(-1)], names
 
 
-def batches_of(block: Block, options: CdcOptions, rejections: Rejections) -> Iterator[ChangeBatch]:
+def batches_of(block: Block, source: Source) -> Iterator[ChangeBatch]:
     """Yield the changes of each table, in the order in which tables occur.
 
     A table whose schema changes inside the block has a batch for each run of one schema.
     """
-    sources = [options.table_of(name) for name in block.names]
     groups = np.full(len(block.tables), -1, dtype=np.int32)
     runs: list[tuple[int, int, SourceTable]] = []
-    for table, source in enumerate(sources):
+    for table, known in enumerate(map(source.options.table_of, block.names)):
         rows = np.flatnonzero(block.tables == table)
-        if source is None or not len(rows):
+        if known is None or not len(rows):
             continue
-        bounds = np.flatnonzero(np.diff(block.shapes[rows])) + 1
-        for run in np.split(rows, bounds):
+        shapes = np.zeros(len(rows)) if block.shapes is None else block.shapes[rows]
+        for run in np.split(rows, np.flatnonzero(np.diff(shapes)) + 1):
             groups[run] = len(runs)
-            runs.append((table, int(block.shapes[run[0]]), source))
+            runs.append((table, 0 if block.shapes is None else int(block.shapes[run[0]]), known))
     image_groups = groups[block.owners]
     sizes = np.bincount(image_groups[image_groups >= 0], minlength=len(runs)).tolist()
     columns = block.members.grouped(image_groups, sizes)
-    for number, (table, shape, source) in enumerate(runs):
+    for number, (table, shape, known) in enumerate(runs):
         images = np.flatnonzero(image_groups == number)
-        events = [event for event in block.events if groups[event.record] == number]
+        events = [event for event in block.events if groups[event[0]] == number]
         if len(images) or events:
-            yield _batch(
-                block,
-                table,
-                source,
-                block.encodings(shape),
-                columns[number],
-                images,
-                events,
-                options,
-                rejections,
-            )
+            encodings = block.encodings(shape)
+            batch = _batch(block, table, known, encodings, columns[number], images, source)
+            owners = block.owners[images]
+            yield replace(batch, events=tuple(_placed(event, owners, block) for event in events))
 
 
-def _batch(  # noqa: PLR0913
+def _batch(
     block: Block,
     table: int,
-    source: SourceTable,
-    known: Encodings | None,
+    known: SourceTable,
+    told: Encodings | None,
     columns: dict[str, Spans],
     images: Longs,
-    events: list[Event],
-    options: CdcOptions,
-    rejections: Rejections,
+    source: Source,
 ) -> ChangeBatch:
-    encodings = _encodings(known, columns, source, options)
-    owners = block.owners[images]
-    arrays, missing, bad = _decoded(encodings, columns, len(images), options)
-    kinds = block.kinds[images].copy()
+    encodings = _encodings(told, columns, known, source.options)
+    owners, kinds = block.owners[images], block.kinds[images]
+    arrays, missing, bad = _decoded(encodings, columns, len(images), source.options)
     if bad:
         rows = np.array(sorted(bad), dtype=np.int64)
-        _reject(block, owners[rows], [bad[row] for row in rows.tolist()], rejections)
-        stays = ~np.isin(owners, owners[rows])
+        records, first = np.unique(owners[rows], return_index=True)
+        source.reject(block.records, records, [bad[row] for row in rows[first].tolist()])
+        stays = ~np.isin(owners, records)
         arrays = {name: array.filter(from_numpy(stays)) for name, array in arrays.items()}
         missing = {name: flags[stays] for name, flags in missing.items()}
         owners, kinds = owners[stays], kinds[stays]
     database, schema, name = block.names[table]
-    keys = source.keys or block.keys(table)
-    _mark_changed_keys(kinds, owners, arrays, keys)
+    keys = known.keys or block.keys(table)
     fields = fields_of({column: encoding.type for column, encoding in encodings.items()})
+    rows_of_table = no_columns(len(owners))
+    if fields:
+        rows_of_table = pa.Table.from_arrays([*arrays.values()], schema=to_arrow_schema(fields))
     wanted = from_numpy(owners)
     return ChangeBatch(
         database=database,
         schema=schema,
         table=name,
-        rows=_table(arrays, fields, len(owners)),
+        rows=rows_of_table,
         fields=fields,
-        kinds=kinds,
+        kinds=_with_changed_keys(kinds, owners, arrays, keys),
         missing={column: flags for column, flags in missing.items() if flags.any()},
         keys=keys,
         origin=block.origin.take(wanted),
-        metadata=block.metadata.take(wanted),
-        events=tuple(_placed(event, owners, block) for event in events),
-        is_typed=known is not None,
+        metadata=no_columns(len(owners)) if block.metadata is None else block.metadata.take(wanted),
+        is_typed=told is not None,
     )
 
 
@@ -237,64 +241,28 @@ def _decoded(
     return arrays, missing, bad
 
 
-def _table(arrays: dict[str, Array], fields: tuple[DataField, ...], count: int) -> pa.Table:
-    if not fields:
-        return no_columns(count)
-    return pa.Table.from_arrays(list(arrays.values()), schema=to_arrow_schema(fields))
-
-
-def _reject(block: Block, owners: Longs, reasons: list[str], rejections: Rejections) -> None:
-    records, first = np.unique(owners, return_index=True)
-    sources = block.records.spans.take(records).source().to_pylist()
-    rejections.add(
-        block.records.lines[records].tolist(), [reasons[row] for row in first.tolist()], sources
-    )
-
-
 def no_columns(count: int) -> pa.Table:
     """Return rows without columns: records that say nothing more."""
     return pa.Table.from_arrays([pa.nulls(count)], names=["v"]).select([])
 
 
-def reject(block: Records, wrong: Flags, reason: str, rejections: Rejections) -> None:
-    """Reject some records for one reason."""
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        sources = block.spans.take(rows).source().to_pylist()
-        rejections.add(block.lines[rows].tolist(), [reason] * len(rows), sources)
-
-
-def _mark_changed_keys(
-    kinds: npt.NDArray[np.int8], owners: Longs, arrays: dict[str, Array], keys: tuple[str, ...]
-) -> None:
+def _with_changed_keys(
+    kinds: Kinds, owners: Longs, arrays: dict[str, Array], keys: tuple[str, ...]
+) -> Kinds:
     """Make an update that changed the key a delete and an insert."""
-    before = np.flatnonzero((kinds[:-1] == _BEFORE) & (owners[:-1] == owners[1:]))
+    before = np.flatnonzero((kinds[:-1] == RowKind.UPDATE_BEFORE) & (np.diff(owners) == 0))
     changed = np.zeros(len(before), dtype=np.bool_)
     for key in keys:
         if key in arrays and len(before):
             old, new = (arrays[key].take(from_numpy(rows)) for rows in (before, before + 1))
             changed |= truth_of(kernels.not_equal(old, new))
+    kinds = kinds.copy()
     kinds[before[changed]] = RowKind.DELETE
     kinds[before[changed] + 1] = RowKind.INSERT
+    return kinds
 
 
-def _placed(event: Event, owners: Longs, block: Block) -> TableEvent:
-    origin = block.origin.slice(event.record, 1).to_pylist()[0]
-    return TableEvent(
-        kind=event.kind,
-        statement=event.statement,
-        fields=event.fields,
-        keys=event.keys,
-        before_row=int(np.searchsorted(owners, event.record)),
-        origin=origin,
-    )
-
-
-def safely(decode: Callable[[], Any], line: int, record: str, rejections: Rejections) -> Any:
-    """Return what a part of a record says, such as a schema; its error names file and line."""
-    try:
-        return decode()
-    except PaimonError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise rejections.error(line, f"its schema cannot be read: {error!r}.", record) from error
+def _placed(event: tuple[int, TableEvent], owners: Longs, block: Block) -> TableEvent:
+    record, held = event
+    origin = block.origin.slice(record, 1).to_pylist()[0]
+    return replace(held, before_row=int(np.searchsorted(owners, record)), origin=origin)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, no_columns, origin_of
+from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, origin_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.engine.data.cdc.debezium import debezium_reader
-from paimon_assets.engine.data.cdc.json_records import Records, Rejections, records_of
+from paimon_assets.engine.data.cdc.json_records import Records, Source, records_of
 from paimon_assets.engine.data.cdc.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 
@@ -25,26 +25,19 @@ class CdcFormat:
     """Whether records may carry a schema beside their payload."""
 
 
-def _plain_batches(
-    records: Records, file: str, options: CdcOptions, rejections: Rejections
-) -> Iterator[ChangeBatch]:
+def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     """Objects are rows to insert."""
-    count = len(records.lines)
-    zeros = np.zeros(count, dtype=np.int32)
+    zeros = np.zeros(len(records), dtype=np.int32)
     block = Block(
         records=records,
         names=[(None, None, None)],
         tables=zeros,
-        shapes=zeros,
-        encodings=lambda _: None,
-        keys=lambda _: (),
-        owners=np.arange(count),
+        owners=np.arange(len(records)),
         kinds=zeros.astype(np.int8),
         members=records.spans.members(),
-        origin=origin_of(records, file),
-        metadata=no_columns(count),
+        origin=origin_of(records, source),
     )
-    yield from batches_of(block, options, rejections)
+    yield from batches_of(block, source)
 
 
 CDC_FORMATS: Mapping[str, CdcFormat] = {
@@ -95,8 +88,6 @@ def changes_of(
     Cost:
         One pass, in blocks; memory is some ten times `options.block_bytes`.
     """
-    options = options or CdcOptions()
-    rejections = Rejections(file, options)
-    read = kind.reader()
-    for records in records_of(stream, file, options, has_schemas=kind.has_schemas):
-        yield from read(records, file, options, rejections)
+    source, read = Source(file, options or CdcOptions()), kind.reader()
+    for records in records_of(stream, source, has_schemas=kind.has_schemas):
+        yield from read(records, source)

@@ -2,16 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.data.cdc.change_batch import REJECTED_SCHEMA, CdcOptions
-from paimon_assets.engine.data.cdc.json_columns import JsonIndex, Spans, parse_failure
+from paimon_assets.engine.data.cdc.json_columns import JsonIndex, Longs, Spans, parse_failure
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
 
@@ -26,61 +25,72 @@ _MOST_SCHEMAS = 64
 _NEWLINE = 10
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Records:
     """The records of a block."""
 
     spans: Spans
-    lines: npt.NDArray[np.int64]
+    lines: Longs
     """Record → the line in its file on which it begins, from 1."""
     schemas: list[Any]
     """Schemas that were taken out of the records; the member `schema` is then a number."""
 
+    def __len__(self) -> int:
+        return len(self.lines)
 
-class Rejections:
-    """Records of one file that cannot be read: refused, or handed on."""
+    def take(self, rows: Longs) -> "Records":
+        """Return some records, by numbers or flags."""
+        return Records(self.spans.take(rows), self.lines[rows], self.schemas)
 
-    def __init__(self, file: str, options: CdcOptions) -> None:
-        self._file, self._take = file, options.on_rejected
 
-    def add(self, lines: list[int], reasons: list[str], records: list[str]) -> None:
-        """Hand records on.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that is read."""
+
+    file: str
+    options: CdcOptions
+
+    def reject(self, records: Records, rows: Longs, reasons: Sequence[str]) -> None:
+        """Hand on some records that cannot be read, by numbers or flags.
 
         Raises:
             FormatError: Kind `cdc-record`: nobody takes them; names file and line of the first.
         """
-        if not lines:
-            return
-        if self._take is None:
-            raise self.error(lines[0], reasons[0], records[0])
-        columns: Any = [[self._file] * len(lines), lines, reasons, records]
-        self._take(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
+        some = records.take(rows)
+        if len(some):
+            texts = some.spans.source().to_pylist()
+            reasons = reasons if len(reasons) == len(some) else [*reasons] * len(some)
+            self.reject_texts(some.lines.tolist(), reasons, texts)
+
+    def reject_texts(self, lines: list[int], reasons: Sequence[str], texts: list[str]) -> None:
+        """Hand on records that are none; see `reject`."""
+        if self.options.on_rejected is None:
+            raise self.error(lines[0], reasons[0], texts[0])
+        columns: Any = [[self.file] * len(lines), lines, reasons, texts]
+        self.options.on_rejected(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
 
     def error(self, line: int, reason: str, record: str) -> FormatError:
         """Return the error of one record."""
         more = "…" if len(record) > SHOWN_CHARACTERS else ""
+        begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
         return FormatError(
-            f"'{self._file}', line {line}: {reason} It begins with "
-            f"{record[:SHOWN_CHARACTERS]}{more}",
+            f"'{self.file}', line {line}: {reason}{begin}",
             kind="cdc-record",
-            details={"file": self._file, "line": line},
+            details={"file": self.file, "line": line},
         )
 
 
-def records_of(
-    stream: Any, file: str, options: CdcOptions, *, has_schemas: bool = False
-) -> Iterator[Records]:
+def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Records]:
     """Yield the records of a file block by block. Memory: some ten times `block_bytes`.
 
     Raises:
         FormatError: Kind `cdc-record`: text that is no JSON object, and nobody takes it; always in
             an array, whose objects cannot be told apart then.
     """
-    rejections = Rejections(file, options)
-    head = bytes(stream.read(options.block_bytes)).removeprefix(_BOM)
+    head = bytes(stream.read(source.options.block_bytes)).removeprefix(_BOM)
     blocks = _whole_lines if _is_lines(head) else _whole_objects
-    for block, line in blocks(head, stream, options.block_bytes, rejections):
-        yield from _parsed(block, line, rejections, has_schemas=has_schemas)
+    for block, line in blocks(head, stream, source):
+        yield from _parsed(block, line, source, has_schemas=has_schemas)
 
 
 def _is_lines(head: bytes) -> bool:
@@ -91,9 +101,7 @@ def _is_lines(head: bytes) -> bool:
     return not newline or first.rstrip() != b"{"
 
 
-def _whole_lines(
-    block: bytes, stream: Any, size: int, _: Rejections
-) -> Iterator[tuple[bytes, int]]:
+def _whole_lines(block: bytes, stream: Any, source: Source) -> Iterator[tuple[bytes, int]]:
     line, parts = 1, [block]
     while block:
         if b"\n" in block:
@@ -101,15 +109,13 @@ def _whole_lines(
             yield whole, line
             line += whole.count(b"\n") + 1
             parts = [rest]
-        block = bytes(stream.read(size))
+        block = bytes(stream.read(source.options.block_bytes))
         parts.append(block)
     if rest := b"".join(parts):
         yield rest, line
 
 
-def _whole_objects(
-    block: bytes, stream: Any, size: int, rejections: Rejections
-) -> Iterator[tuple[bytes, int]]:
+def _whole_objects(block: bytes, stream: Any, source: Source) -> Iterator[tuple[bytes, int]]:
     """Yield objects that may have several lines, without the array around them."""
     line, rest = 1, block
     start = len(rest) - len(rest.lstrip(_BLANKS))
@@ -117,8 +123,8 @@ def _whole_objects(
     if is_array:
         rest = rest[:start] + b" " + rest[start + 1 :]
     while True:
-        block = bytes(stream.read(size))
-        _check_size(len(rest), line, rejections)
+        block = bytes(stream.read(source.options.block_bytes))
+        _check_size(len(rest), line, source)
         index = JsonIndex(rest)
         ends = index.records.ends
         if len(ends):
@@ -133,18 +139,16 @@ def _whole_objects(
         rest += block
     tail = rest.strip(_BLANKS)
     if tail != (b"]" if is_array else b""):
-        raise rejections.error(line, "the file ends in the middle.", tail.decode(errors="replace"))
+        raise source.error(line, "the file ends in the middle.", tail.decode(errors="replace"))
 
 
-def _check_size(size: int, line: int, rejections: Rejections) -> None:
+def _check_size(size: int, line: int, source: Source) -> None:
     if size > _MOST_BYTES:
-        raise rejections.error(line, "a record is longer than 2 GiB.", "")
+        raise source.error(line, "a record is longer than 2 GiB.", "")
 
 
-def _parsed(
-    block: bytes, line: int, rejections: Rejections, *, has_schemas: bool
-) -> Iterator[Records]:
-    _check_size(len(block), line, rejections)
+def _parsed(block: bytes, line: int, source: Source, *, has_schemas: bool) -> Iterator[Records]:
+    _check_size(len(block), line, source)
     if block.startswith(b"null") or b"\nnull" in block:
         block = _NULL_LINE.sub(b"", block)  # tombstones
     if block.isspace() or not block:
@@ -153,13 +157,13 @@ def _parsed(
     if has_schemas:
         block, schemas = _without_schemas(block)
     if parse_failure(block) is not None:
-        block = _good_lines(block, line, rejections)
+        block = _good_lines(block, line, source)
     index = JsonIndex(block)
     if not len(index.records):
         return
     newlines = np.flatnonzero(index.data == _NEWLINE)
     lines: Any = np.searchsorted(newlines, index.records.starts) + line
-    yield Records(spans=index.records, lines=lines, schemas=schemas)
+    yield Records(index.records, lines, schemas)
 
 
 def _without_schemas(block: bytes) -> tuple[bytes, list[Any]]:
@@ -187,7 +191,7 @@ def _without_schemas(block: bytes) -> tuple[bytes, list[Any]]:
     return block, schemas
 
 
-def _good_lines(block: bytes, line: int, rejections: Rejections) -> bytes:
+def _good_lines(block: bytes, line: int, source: Source) -> bytes:
     """Blank the lines that are no JSON objects; one by one, as the block is wrong somewhere."""
     good, bad = [], []
     for number, text in enumerate(block.split(b"\n"), start=line):
@@ -195,11 +199,13 @@ def _good_lines(block: bytes, line: int, rejections: Rejections) -> bytes:
         good.append(text if reason is None else b"")
         if reason is not None:
             bad.append((number, reason, text.decode(errors="replace")))
-    rejections.add(*(list(part) for part in zip(*bad, strict=True)))
+    if bad:
+        lines, reasons, texts = (list(part) for part in zip(*bad, strict=True))
+        source.reject_texts(lines, reasons, texts)
     block = b"\n".join(good)
     failure = parse_failure(block)
     if failure is not None or not bad:
-        raise rejections.error(line, f"this and the lines after it are no JSON: {failure}", "")
+        raise source.error(line, f"this and the lines after it are no JSON: {failure}", "")
     return block
 
 
