@@ -144,8 +144,10 @@ def test_ddl_of_canal() -> None:
 
 
 def test_ddl_and_bootstraps_of_maxwell() -> None:
-    columns: list[dict[str, Any]] = [{"name": "k", "type": "int", "signed": False}, {"name": "v", "type": "datetime",
-               "column-length": 3}]  # fmt: skip
+    columns: list[dict[str, Any]] = [
+        {"name": "k", "type": "int", "signed": False},
+        {"name": "v", "type": "datetime", "column-length": 3},
+    ]
     batches = changes([
         maxwell("table-alter", **{"def": {"columns": columns, "primary-key": ["k"]}}),
         maxwell("bootstrap-start", {}), maxwell("bootstrap-insert", {"k": 1}),
@@ -162,8 +164,12 @@ def test_positions() -> None:
     rows = [canal("INSERT", [{"k": str(ts)}], ts=ts, id=9 - ts) for ts in (3, 1, 2)]
     (batch,) = changes([*rows, ""], "canal-json")
     assert batch.take(batch.log_order()).rows["k"].to_pylist() == ["1", "2", "3"]
-    places: list[tuple[str, dict[str, Any]]] = [("b.000002:4", {}), ("b.000001:9", {"commit": True}), ("b.000001:9", {"xoffset": 0}),
-              ("b.000001:7", {"commit": True})]  # fmt: skip
+    places: list[tuple[str, dict[str, Any]]] = [
+        ("b.000002:4", {}),
+        ("b.000001:9", {"commit": True}),
+        ("b.000001:9", {"xoffset": 0}),
+        ("b.000001:7", {"commit": True}),
+    ]
     records = [maxwell("insert", {"k": place}, position=place, **more) for place, more in places]
     (batch,) = changes([*records, ""], "maxwell-json")
     order = batch.take(batch.log_order())
