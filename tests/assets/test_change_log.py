@@ -1,6 +1,5 @@
 """Change logs of databases, from files that land, as tables."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import (
+    AbsentValue,
     Batch,
     BatchCheck,
+    CdcOptions,
     ChangeLog,
     ChangeLogConfig,
     FileSource,
@@ -25,6 +26,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import failure_text, metadata_of, run
+from tests.testkit.change_logs import GONE, HOUR, debezium, land, typed
 
 KEY = dg.AssetKey(["shop", "orders"])
 ORDERS = Schema.of(
@@ -32,35 +34,6 @@ ORDERS = Schema.of(
     primary_keys=["id"],
     options={"bucket": "1"},
 )
-GONE = "__debezium_unavailable_value"
-HOUR = 1_700_000_000_000
-
-
-def debezium(op: str, lsn: int, table: str = "orders", name: str = "pg", **values: Any) -> str:
-    """A record of Debezium's Postgres connector, without schema."""
-    image = values or None
-    record = {
-        "op": op,
-        "before": image if op == "d" else None,
-        "after": None if op in "dt" else image,
-        "source": {
-            "connector": "postgresql", "name": name, "db": "shop", "schema": "public",
-            "table": table, "lsn": lsn, "txId": lsn, "ts_ms": HOUR + lsn, "snapshot": "false",
-        },
-        "ts_ms": HOUR + lsn + 5,
-    }  # fmt: skip
-    return json.dumps(record)
-
-
-def typed(record: str, **types: str) -> str:
-    """The same record, with the types of its columns in a schema."""
-    fields = [{"field": name, "type": text, "optional": True} for name, text in types.items()]
-    images = [
-        {"field": name, "type": "struct", "optional": True, "fields": fields, "name": "v"}
-        for name in ("before", "after")
-    ]
-    schema = {"type": "struct", "fields": [*images, {"field": "op", "type": "string"}]}
-    return json.dumps({"schema": schema, "payload": json.loads(record)})
 
 
 @pytest.fixture
@@ -68,11 +41,6 @@ def landing(tmp_path: Path) -> Path:
     folder = tmp_path / "landing"
     folder.mkdir()
     return folder
-
-
-def land(folder: Path, name: str, *records: str) -> None:
-    (folder / f".{name}").write_text("\n".join(records) + "\n")
-    (folder / f".{name}").rename(folder / f"{name}.json")
 
 
 def orders(
@@ -207,7 +175,7 @@ def test_new_columns_follow_the_policy(
     assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
     land(landing, "3", debezium("u", 40, id=2, state="old", note=GONE))
     applied(asset, paimon)
-    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", None)]
+    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
 
 
 def test_a_wider_type_is_planned_by_widen_alone(
@@ -383,6 +351,51 @@ def test_stored_values_are_kept_in_tables_of_other_kinds(
     applied(asset, paimon)
     rows = table_of(paimon).new_read_builder().with_options(read).to_arrow().to_pylist()
     assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
+
+
+@pytest.mark.parametrize("files", [1, 4])
+def test_members_that_a_record_does_not_have_keep_the_stored_values(
+    files: int, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    records = [
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("u", 20, id=1, state="b"),
+        debezium("c", 30, id=2, state="c"),
+        debezium("u", 40, id=2, note=None, price="7"),
+    ]
+    for number in range(files):
+        land(landing, str(number), *records[number::files])
+    asset = orders(landing, schema_policy="add")
+    for _ in range(files):
+        applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon, "id", "state", "note", "price") == [
+        (1, "b", "n", None),
+        (2, "c", None, "7"),
+    ]
+    land(landing, "9", debezium("u", 50, id=2, state="d"))
+    nulls = ChangeLog(records=CdcOptions(absent=AbsentValue.NULL))
+    applied(orders(landing, schema_policy="add", log=nulls), paimon)
+    assert rows_of(paimon, "id", "state", "note", "price")[1] == (2, "d", None, None)
+
+
+def test_keys_of_many_types_are_looked_up(landing: Path, paimon: PaimonCatalogResource) -> None:
+    types = {
+        "a": "DECIMAL(12, 2)", "b": "TIMESTAMP(6)", "c": "BINARY(2)", "d": "BOOLEAN", "e": "DOUBLE",
+    }  # fmt: skip
+    key: dict[str, Any] = {
+        "a": "12.50",
+        "b": "2026-01-05T08:00:00.000001",
+        "c": "AQI=",
+        "d": True,
+        "e": 0.5,
+    }
+    schema = Schema.of({**types, "note": "STRING"}, primary_keys=list(types))
+    asset = orders(landing, schema)
+    land(landing, "1", debezium("c", 10, **key, note="kept"), debezium("c", 11, **{**key, "e": 1}))
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 20, **key, note=GONE))
+    assert applied(asset, paimon)["paimon/keys_looked_up"] == 1
+    assert rows_of(paimon, "e", "note") == [(0.5, "kept"), (1.0, None)]
 
 
 def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:

@@ -107,6 +107,9 @@ class ReadChanges:
     """Columns that are not taken."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Column of the table → what of the record it holds."""
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Column → Arrow type, of those whose values are missing where a record has no such member: all
+    that are not inserted whole."""
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -124,6 +127,9 @@ class ReadChanges:
             InvalidInputError: Kind `cdc-types`: a column has types that no type holds both of.
         """
         tables = [self._columns(batch) for batch in self.batches]
+        names = {name for table in tables for name in table.column_names}
+        lacking = {name: self.expected[name] for name in self.missing if name not in names}
+        tables.append(pa.schema(lacking).empty_table())
         try:
             return pa.concat_tables(tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -148,16 +154,19 @@ class ReadChanges:
     @cached_property
     def missing(self) -> dict[str, Flags]:
         """Column → images whose value did not arrive."""
-        names = {name for batch in self.batches for name in batch.missing} - self.omitted
-        return {
-            name: np.concatenate(
-                [
-                    batch.missing.get(name, np.zeros(len(batch), dtype=bool))
-                    for batch in self.batches
-                ]
-            )
+        names = {*self.expected}.union(*(batch.missing for batch in self.batches)) - self.omitted
+        found = {
+            name: np.concatenate([self._missing(batch, name) for batch in self.batches])
             for name in sorted(names)
         }
+        return {name: flags for name, flags in found.items() if flags.any()}
+
+    def _missing(self, batch: ChangeBatch, name: str) -> Flags:
+        if name in batch.missing:
+            return batch.missing[name]
+        if name not in self.expected or name in batch.rows.column_names:
+            return np.zeros(len(batch), dtype=np.bool_)
+        return ~_inserted_whole(batch)
 
     @cached_property
     def origin(self) -> pa.Table:
@@ -230,6 +239,15 @@ class ReadChanges:
             )
             start += len(batch)
         return events
+
+
+def _inserted_whole(batch: ChangeBatch) -> Flags:
+    """Return which rows are inserts, other than those of an update that changed the key."""
+    inserts: Flags = batch.kinds == RowKind.INSERT
+    lines = batch.origin["line"].to_numpy()
+    follows = (batch.kinds[:-1] == RowKind.DELETE) & (np.diff(lines) == 0)
+    inserts[1:] &= ~follows
+    return inserts
 
 
 def _metadata(batch: ChangeBatch, what: str) -> Any:
@@ -393,6 +411,14 @@ def missing_names(changes: ReadChanges) -> Any:
 
 _MOST_LISTED = 1000
 """So many keys are listed in a filter; of more, their range."""
+_FILTERED = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_date,
+    pa.types.is_decimal,
+    pa.types.is_timestamp,
+)
+"""Types of keys that a filter compares; rows are compared whole afterwards."""
 
 
 def key_filter(keys: pa.Table) -> Any:
@@ -400,7 +426,7 @@ def key_filter(keys: pa.Table) -> Any:
     parts = []
     for name in keys.column_names:
         values: Any = keys[name].unique()
-        if pa.types.is_floating(values.type) or pa.types.is_nested(values.type):
+        if not any(is_filtered(values.type) for is_filtered in _FILTERED):
             continue
         if len(values) <= _MOST_LISTED:
             parts.append(pc.field(name).isin(values))

@@ -52,6 +52,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.data.cdc.change_batch import (
     ORIGIN_SCHEMA,
     REJECTED_SCHEMA,
+    AbsentValue,
     CdcOptions,
     ChangeBatch,
     SourceName,
@@ -326,6 +327,7 @@ class ChangeLogRun(IngestionRun):
             accepted=self.config.new_log,
         )
         self._evolve(changes)
+        changes = self.changes = replace(changes, expected=self._expected(changes))
         if self.log.history:
             return self._append(changes, self.positions)
         for _ in range(_MOST_TRIES - 1):
@@ -393,6 +395,15 @@ class ChangeLogRun(IngestionRun):
             executor = self.paimon.new_executor(self.target.executor)
             self.table.alter_checked(planned, executor=executor)
             self.table.refresh()
+
+    def _expected(self, changes: ReadChanges) -> Mapping[str, pa.DataType]:
+        """Return the columns of the table that records should have."""
+        if self.log.records.absent is AbsentValue.NULL:
+            return {}
+        own = {OP, POSITION, MISSING, self.log.soft_deletes, *changes.metadata, *changes.omitted}
+        schema = to_arrow_schema(self.table.schema.fields)
+        keys = self.table.schema.primary_keys
+        return {each.name: each.type for each in schema if each.name not in own | {*keys}}
 
     def _append(self, changes: ReadChanges, positions: Positions) -> WriteOutcome:
         rows = with_log_columns(changes.rows, changes.kinds, positions.texts)

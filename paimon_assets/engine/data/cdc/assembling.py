@@ -173,7 +173,7 @@ def _batch(
 ) -> ChangeBatch:
     encodings = _encodings(told, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
-    arrays, missing, bad = _decoded(encodings, columns, len(images), source.options)
+    arrays, missing, bad = _decoded(encodings, columns, kinds, source.options)
     if bad:
         rows = np.array(sorted(bad), dtype=np.int64)
         records, first = np.unique(owners[rows], return_index=True)
@@ -219,9 +219,10 @@ def _encodings(
 
 
 def _decoded(
-    encodings: Encodings, columns: dict[str, Spans], count: int, options: CdcOptions
+    encodings: Encodings, columns: dict[str, Spans], kinds: Kinds, options: CdcOptions
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
-    arrays, missing = {}, {}
+    arrays, missing, count = {}, {}, len(kinds)
+    is_whole = kinds == RowKind.INSERT  # what it does not have is null
     bad: dict[int, str] = {}
     for name, encoding in encodings.items():
         spans = columns.get(name)
@@ -237,7 +238,7 @@ def _decoded(
             bad.update({row: f"column '{name}': {why}" for row, why in failures.items()})
             missing[name] = unknown
         if options.absent is AbsentValue.MISSING:
-            missing[name] = missing.get(name, False) | absent
+            missing[name] = missing.get(name, False) | (absent & ~is_whole)
     return arrays, missing, bad
 
 

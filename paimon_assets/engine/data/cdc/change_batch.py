@@ -173,7 +173,7 @@ class AbsentValue(StrEnum):
     """The meaning of a member that a row does not have."""
 
     MISSING = "missing"
-    """It did not arrive: the stored value stays (`binlog_row_image=MINIMAL`)."""
+    """It did not arrive: the stored value stays (`binlog_row_image=MINIMAL`); null in an insert."""
     NULL = "null"
     """Its value is null: the producer leaves nulls out."""
 
