@@ -7,7 +7,7 @@ The schema tells Debezium's handling modes: decimals are `bytes`, `double` or `s
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ from paimon_assets.engine.data.cdc.mysql import mysql_type
 from paimon_assets.engine.data.cdc.values import (
     BYTES,
     Array,
-    Decode,
     Encoding,
     array_decoder,
     binary,
@@ -98,12 +97,6 @@ _WIDE = 76
 _UNSIGNED_DIGITS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    type: DataType
-    decode: Decode
-
-
 def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
     """Return the encodings of a row's columns.
 
@@ -116,9 +109,7 @@ def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
         form = _as_source(_form(column, options), column, options)
         if TypeMapping.TO_STRING in options.type_mapping:
             form = _as_text(form)
-        found[str(column["field"])] = Encoding(
-            type=form.type, decode=form.decode, unavailable=texts
-        )
+        found[str(column["field"])] = replace(form, unavailable=texts)
     return found
 
 
@@ -131,38 +122,40 @@ def row_schema(envelope: Schema) -> Schema:
     return envelope
 
 
-def _form(schema: Schema, options: CdcOptions) -> _Form:  # noqa: PLR0911
+def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     kind, name = str(schema.get("type")), str(schema.get("name") or "")
     parameters: Mapping[str, str] = schema.get("parameters") or {}
     if name in _MOMENTS:
         moment, unit = _MOMENTS[name]
-        return _Form(moment, lambda spans: numbers_as(spans.texts(), moment, unit))
+        return Encoding(moment, lambda spans: numbers_as(spans.texts(), moment, unit))
     if name in _ISO:
-        return _Form(_ISO[name], lambda spans: iso(spans.texts(), _ISO[name]))
+        return Encoding(_ISO[name], lambda spans: iso(spans.texts(), _ISO[name]))
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
-        return _Form(string(), _variable_decimals)
+        return Encoding(string(), _variable_decimals)
     if name == _BITS:
         length = (int(parameters.get("length", "1")) + 7) // 8
         bits = AtomicType(root=TypeRoot.BINARY, length=length)
-        return _Form(bits, lambda spans: reversed_bytes(binary(spans.texts(), BinaryMode.BASE64)))
+        return Encoding(
+            bits, lambda spans: reversed_bytes(binary(spans.texts(), BinaryMode.BASE64))
+        )
     if kind == "bytes":
-        return _Form(BYTES, lambda spans: binary(spans.texts(), BinaryMode.BASE64))
+        return Encoding(BYTES, lambda spans: binary(spans.texts(), BinaryMode.BASE64))
     if kind == "array":
         element = _form(schema["items"], options)
         array = ArrayType(element=element.type)
-        return _Form(array, array_decoder(element.decode, array))
+        return Encoding(array, array_decoder(element.decode, array))
     if kind == "map" and schema["keys"].get("type") == "string":
         value = _form(schema["values"], options)
         mapping = MapType(key=replace(string(), nullable=False), value=value.type)
-        return _Form(mapping, map_decoder(value.decode, mapping))
+        return Encoding(mapping, map_decoder(value.decode, mapping))
     if kind == "struct" and not name.startswith(_DATA + "geometry."):
         inner = {str(part["field"]): _form(part, options) for part in schema["fields"]}
         row = RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
-        return _Form(row, row_decoder([form.decode for form in inner.values()], row))
+        return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
     if kind in ("map", "struct"):
-        return _Form(string(), Spans.texts)  # as JSON
+        return Encoding(string(), Spans.texts)  # as JSON
     if kind not in _PLAIN:
         raise UnsupportedFeatureError(
             f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read.",
@@ -171,18 +164,18 @@ def _form(schema: Schema, options: CdcOptions) -> _Form:  # noqa: PLR0911
         )
     plain = _PLAIN[kind]
     if plain == string():
-        return _Form(plain, Spans.texts)
-    return _Form(plain, lambda spans: from_texts(spans.texts(), plain))
+        return Encoding(plain, Spans.texts)
+    return Encoding(plain, lambda spans: from_texts(spans.texts(), plain))
 
 
-def _decimal(parameters: Mapping[str, str]) -> _Form:
+def _decimal(parameters: Mapping[str, str]) -> Encoding:
     """Decimals as JSON numbers, or as base64 of the unscaled number."""
     scale = int(parameters.get("scale", "0"))
     digits = parameters.get("connect.decimal.precision")
     whole = _UNSIGNED_DIGITS if scale == 0 else MAX_DECIMAL_PRECISION
     precision = int(digits) if digits else whole
     if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
-        return _Form(
+        return Encoding(
             string(), lambda spans: _numbers(spans, lambda texts: _wide(texts, scale), None)
         )
     kind = decimal(precision, scale)
@@ -190,7 +183,7 @@ def _decimal(parameters: Mapping[str, str]) -> _Form:
     def exact(column: Array) -> Array:
         return unscaled(column, scale, precision=precision)
 
-    return _Form(kind, lambda spans: _numbers(spans, exact, kind))
+    return Encoding(kind, lambda spans: _numbers(spans, exact, kind))
 
 
 def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
@@ -227,7 +220,7 @@ def _variable_decimals(spans: Spans) -> Array:
     return kernels.if_else(mask, found, None)
 
 
-def _as_source(form: _Form, schema: Schema, options: CdcOptions) -> _Form:
+def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
     """Give a column the type of MySQL's column, if the connector tells it (`column.propagate`)."""
     parameters: Mapping[str, str] = schema.get("parameters") or {}
     name = str(parameters.get(_SOURCE_TYPE, "")).upper()
@@ -238,12 +231,12 @@ def _as_source(form: _Form, schema: Schema, options: CdcOptions) -> _Form:
     target = mysql_type(f"{word}({size}) {rest}" if size else name, options)
     if target == form.type or not supports_cast(form.type, target):
         return form
-    return _Form(target, lambda spans: cast_array(form.decode(spans), form.type, target))
+    return Encoding(target, lambda spans: cast_array(form.decode(spans), form.type, target))
 
 
-def _as_text(form: _Form) -> _Form:
+def _as_text(form: Encoding) -> Encoding:
     if form.type == string():
         return form
     if not supports_cast(form.type, string()):
-        return _Form(string(), Spans.texts)
-    return _Form(string(), lambda spans: cast_array(form.decode(spans), form.type, string()))
+        return Encoding(string(), Spans.texts)
+    return Encoding(string(), lambda spans: cast_array(form.decode(spans), form.type, string()))

@@ -64,7 +64,7 @@ class JsonIndex:
 
     def __init__(self, block: bytes) -> None:
         """Find the marks; less than 2 GiB. Cost: about 10 ns a byte."""
-        self._buffer = pa.py_buffer(block)
+        self._block, self._buffer = block, pa.py_buffer(block)
         self.data = np.frombuffer(block, dtype=np.uint8)
         flags = np.frombuffer(bytearray(block.translate(_MARKS)), dtype=np.bool_)
         self.escapes = np.flatnonzero(self.data == _BACKSLASH) if b"\\" in block else None
@@ -81,6 +81,14 @@ class JsonIndex:
         self.depths = np.cumsum(steps, dtype=np.int32)
         self._is_split = (self.kinds == _COLON) | (self.kinds == _COMMA)
         self._levels: dict[int, _Level] = {}
+        self._holds: dict[tuple[str, ...], bool] = {}
+
+    def holds(self, sources: tuple[str, ...]) -> bool:
+        """Whether one of some source texts may be a value; found once."""
+        if sources not in self._holds:
+            parts = {source.strip('[]{}" ') for source in sources}  # also with blanks inside
+            self._holds[sources] = any(part.encode() in self._block for part in parts)
+        return self._holds[sources]
 
     @cached_property
     def records(self) -> "Spans":

@@ -1,7 +1,8 @@
 """MySQL's column types as texts, as in Canal's `mysqlType` → types and encodings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,18 +157,18 @@ def mysql_encoding(text: str, options: CdcOptions) -> Encoding:
     name, sizes, _ = _parse(text)
     data_type = mysql_type(text, options)
     members = [member.replace("''", "'") for member in _MEMBER.findall(text)]
+    decode: Callable[[Array], Array] | None = None
     if name == "ENUM":
-        return Encoding(type=data_type, decode=lambda spans: _enum(spans.texts(), members))
-    if name == "SET" and isinstance(data_type, ArrayType):
-        return Encoding(type=data_type, decode=lambda spans: _sets(spans.texts(), members))
-    if name == "BIT" and data_type.root in BINARY_ROOTS:
-        length = (sizes[0] + 7) // 8
-        return Encoding(type=data_type, decode=lambda spans: _bits(spans.texts(), length))
-    if data_type.root in BINARY_ROOTS:
-        return Encoding(type=data_type, decode=lambda spans: _latin1(spans.texts()))
-    if data_type.root in CHARACTER_ROOTS:
-        return Encoding(type=data_type, decode=Spans.texts)
-    return Encoding(type=data_type, decode=lambda spans: from_texts(spans.texts(), data_type))
+        decode = partial(_enum, members=members)
+    elif isinstance(data_type, ArrayType):
+        decode = partial(_sets, members=members)
+    elif data_type.root in BINARY_ROOTS:
+        decode = partial(_bits, length=(sizes[0] + 7) // 8) if name == "BIT" else _latin1
+    elif data_type.root not in CHARACTER_ROOTS:
+        decode = partial(from_texts, data_type=data_type)
+    if decode is None:
+        return Encoding(data_type, Spans.texts)
+    return Encoding(data_type, lambda spans: decode(spans.texts()))
 
 
 def mysql_fields(columns: Mapping[str, str], options: CdcOptions) -> tuple[DataField, ...] | None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,14 +52,14 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
     _HEX[list(_digits)] = range(16)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Encoding:
     """How the values of a column stand in records."""
 
     type: DataType
     decode: Decode
     """Values → a column of the type; raises `pa.ArrowInvalid` or `PaimonError`."""
-    unavailable: Sequence[str] = field(default=())
+    unavailable: tuple[str, ...] = ()
     """Source texts that stand for a value that did not arrive."""
 
     def values(self, spans: Spans) -> tuple[Array, dict[int, str]]:
@@ -90,7 +90,7 @@ class Encoding:
 
     def is_unavailable(self, spans: Spans) -> Flags:
         """Return which values stand for one that did not arrive."""
-        if not self.unavailable or not len(spans):
+        if not spans.index.holds(self.unavailable):
             return np.zeros(len(spans), dtype=np.bool_)
         texts = pa.array(self.unavailable, pa.string())
         return to_numpy(kernels.is_in(spans.source(), value_set=texts))
@@ -124,7 +124,7 @@ def nulls(count: int, data_type: DataType) -> Array:
 def encoding_of(data_type: DataType, options: CdcOptions) -> Encoding:
     """Return the encoding of a declared type: texts, or numbers as the options say."""
     forms = unavailable_texts(options.unavailable) if options.unavailable else ()
-    return Encoding(type=data_type, decode=decoder_of(data_type, options), unavailable=forms)
+    return Encoding(data_type, decoder_of(data_type, options), forms)
 
 
 def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
@@ -170,30 +170,24 @@ def time_unit(data_type: DataType, options: CdcOptions) -> str:
 
 def _moments(spans: Spans, data_type: DataType, unit: str) -> Array:
     """Decode times: numbers in a unit (dates in days), or ISO 8601."""
-    quoted = spans.starts_with('"')
-    if not quoted.any():
-        return numbers_as(spans.texts(), data_type, unit)
-    if (quoted | ~spans.has_value).all():
+    if spans.starts_with('"').any():
         return iso(spans.texts(), data_type)
-    numbers = numbers_as(
-        spans.where(~quoted, Spans.none(spans.index, len(spans))).texts(), data_type, unit
-    )
-    return kernels.coalesce(
-        iso(spans.where(quoted, Spans.none(spans.index, len(spans))).texts(), data_type), numbers
-    )
+    return numbers_as(spans.texts(), data_type, unit)
 
 
 def iso(texts: Array, data_type: DataType) -> Array:
     """Parse dates and times of ISO 8601, with a zone or, in UTC, without."""
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root is TypeRoot.DATE:
-        return kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "").cast(pa.date32())
-    if data_type.root is TypeRoot.TIME:
-        return from_texts(kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", ""), data_type)
+    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
+        plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
+        return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
+    return _parsed(texts, arrow_type)
+
+
+def _parsed(texts: Array, arrow_type: Any) -> Array:
     batch = pa.RecordBatch.from_arrays([texts], names=["v"])
-    return parse_columns(
-        batch, pa.schema([pa.field("v", arrow_type)]), TextOptions(), zone="UTC"
-    ).column(0)
+    schema = pa.schema([pa.field("v", arrow_type)])
+    return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
 
 
 def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
@@ -229,9 +223,7 @@ def binary(texts: Array, mode: BinaryMode) -> Array:
         return _from_hex(texts)
     if mode is BinaryMode.BASE64_URL_SAFE:
         texts = kernels.replace_substring(kernels.replace_substring(texts, "-", "+"), "_", "/")
-    batch = pa.RecordBatch.from_arrays([texts], names=["v"])
-    schema = pa.schema([pa.field("v", pa.binary())])
-    return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
+    return _parsed(texts, pa.binary())
 
 
 def _from_hex(texts: Array) -> Array:
