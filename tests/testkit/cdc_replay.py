@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
+from paimon_assets.engine.data.cdc.change_batch import POSITION_COLUMNS, CdcOptions, ChangeBatch
 from paimon_assets.engine.data.cdc.formats import cdc_format, changes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cdc"
@@ -67,3 +67,12 @@ class Replay:
 
     def rows(self, table: str = "") -> list[Row]:
         return list(self.tables[table].values())
+
+
+def in_log_order(batch: ChangeBatch) -> list[Row]:
+    """Return the rows of one log, ordered by their positions."""
+    assert len(set(batch.origin["log"].to_pylist()) - {None}) == 1
+    places = batch.origin.select(POSITION_COLUMNS).to_pylist()
+    keys = [tuple(place[name] or 0 for name in POSITION_COLUMNS) for place in places]
+    rows = batch.rows.to_pylist()
+    return [rows[number] for number in sorted(range(len(rows)), key=keys.__getitem__)]

@@ -19,9 +19,9 @@ from paimon_assets.engine.data.cdc.change_batch import (
     TimeMode,
     TypeMapping,
 )
-from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.type_text import parse_type
-from tests.testkit.cdc_replay import changes, rows_of
+from tests.testkit.cdc_replay import changes, in_log_order, rows_of
 
 UNKNOWN = "__debezium_unavailable_value"
 PG = {"connector": "postgresql", "name": "srv", "db": "shop", "schema": "public", "table": "t"}
@@ -289,16 +289,28 @@ def test_positions_order_a_log_and_those_of_another_server_are_refused() -> None
         at(1, file="bin.000002", pos=9, row=0),
         at(0, file="bin.000002", pos=4, row=0, server_id=0),  # a snapshot
     )
-    assert batch.take(batch.log_order()).rows["k"].to_pylist() == ["0", "1", "2", "3"]
-    with pytest.raises(InvalidInputError, match="several logs") as caught:
-        only(
-            at(1, file="bin.000001", pos=4), at(2, file="bin.000001", pos=9, server_id=8)
-        ).log_order()
-    assert caught.value.kind == "cdc-position"
-    with pytest.raises(InvalidInputError, match="no position"):
-        only(record("c", None, {"k": 1}, {"lsn": 1}), record("c", None, {"k": 1})).log_order()
+    assert [row["k"] for row in in_log_order(batch)] == ["0", "1", "2", "3"]
+    other = only(at(1, file="bin.000001", pos=4), at(2, file="bin.000001", pos=9, server_id=8))
+    assert other.origin["log"].to_pylist() == ["mysql:srv:7:bin", "mysql:srv:8:bin"]
     batch = only(*(record("c", None, {"k": lsn}, {"lsn": lsn}) for lsn in (30, 4, 100)))
-    assert batch.take(batch.log_order()).rows["k"].to_pylist() == ["4", "30", "100"]
+    assert [row["k"] for row in in_log_order(batch)] == ["4", "30", "100"]
+    batch = only(record("c", None, {"k": 1}))
+    assert batch.origin["minor"].to_pylist() == [None]
+
+
+def test_a_rejected_record_is_handed_on_with_its_schema() -> None:
+    bad = record("c", None, {"v": "x"}, schema=envelope({"type": "int32", "field": "v"}))
+    rejected: list[pa.Table] = []
+    read(json.dumps(bad), options=CdcOptions(on_rejected=rejected.append))
+    assert json.loads(rejected[0]["record"][0].as_py()) == bad
+
+
+def test_a_file_of_nothing_but_bad_lines_is_rejected_line_by_line() -> None:
+    rejected: list[pa.Table] = []
+    assert read("{x", "null", "y}", options=CdcOptions(on_rejected=rejected.append)) == []
+    assert [line for part in rejected for line in part["line"].to_pylist()] == [1, 3]
+    with pytest.raises(FormatError, match="array"):
+        read("[{}, {]}", options=CdcOptions(on_rejected=rejected.append))
 
 
 def test_a_schema_that_changes_in_the_file_makes_batches_of_its_own() -> None:

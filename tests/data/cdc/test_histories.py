@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceTable
-from tests.testkit.cdc_replay import Replay, Row, changes
+from tests.testkit.cdc_replay import Replay, Row, changes, in_log_order
 from tests.testkit.effort import often
 
 UNKNOWN = "__debezium_unavailable_value"
@@ -153,7 +153,8 @@ def test_a_history_in_any_format_gives_the_models_table(
         batches = changes(records[first:last], kind, options)
         replay.apply(batches)
         for batch in batches:  # positions give the order in which it happened
-            assert batch.log_order().tolist() == list(range(len(batch)))
+            if len(batch):
+                assert in_log_order(batch) == batch.rows.to_pylist()
     expected: dict[str, dict[str, Row]] = {"t": {}, "u": {}}
     for change in history:
         if change.before is not None:

@@ -8,18 +8,15 @@ within one `log`; what has no position keeps the order of file and line.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
-from paimon_assets.engine.spec.words import shorten
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Kinds: TypeAlias = npt.NDArray[np.int8]
@@ -121,52 +118,6 @@ class ChangeBatch:
 
     def __len__(self) -> int:
         return len(self.kinds)
-
-    def take(self, rows: npt.NDArray[Any]) -> "ChangeBatch":
-        """Return some rows, by numbers or flags, without events."""
-        wanted: Any = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        missing = {name: flags[wanted] for name, flags in self.missing.items()}
-        return replace(
-            self,
-            rows=self.rows.take(wanted),
-            kinds=self.kinds[wanted],
-            missing={name: flags for name, flags in missing.items() if flags.any()},
-            origin=self.origin.take(wanted),
-            metadata=self.metadata.take(wanted) if self.metadata.num_columns else self.metadata,
-            events=(),
-        )
-
-    def log_order(self) -> npt.NDArray[np.int64]:
-        """Return row numbers in the order of the log; rows without a position keep theirs.
-
-        Raises:
-            InvalidInputError: Kind `cdc-position`: rows are of several logs, or only some have a
-                position.
-        """
-        names = [name for name in pc.unique(self.origin[LOG].combine_chunks()).to_pylist() if name]
-        if len(names) > 1:
-            raise InvalidInputError(
-                f"Changes of '{self.name}' come from several logs ({shorten(names)}), whose "
-                "positions cannot be compared. Ingest the files of one log before those of the "
-                "next, or name a column of the rows that orders them.",
-                kind="cdc-position",
-                details={"table": self.name, "log": names[0], "other_log": names[1]},
-            )
-        known = self.origin[POSITION_COLUMNS[1]].is_valid().to_numpy()
-        if not known.any():
-            return np.arange(len(self), dtype=np.int64)
-        if not known.all():
-            row = int(np.flatnonzero(~known)[0])
-            raise InvalidInputError(
-                f"A change of '{self.name}' has no position in its log, others have one: "
-                f"'{self.origin['file'][row]}', line {self.origin['line'][row]}. Name a column of "
-                "the rows that orders them.",
-                kind="cdc-position",
-                details={"table": self.name},
-            )
-        parts: list[Any] = [self.origin[name] for name in POSITION_COLUMNS]
-        columns = [part.fill_null(0).to_numpy() for part in parts]
-        return np.lexsort(columns[::-1]).astype(np.int64)  # stable
 
 
 class AbsentValue(StrEnum):

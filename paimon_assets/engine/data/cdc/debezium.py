@@ -226,7 +226,7 @@ def _rows(
     schemas, options = messages.records.schemas, source.options
 
     def parse(text: str) -> Encodings:
-        schema = json.loads(text) if text.startswith("{") else schemas[int(text)]
+        schema = json.loads(text if text.startswith("{") else schemas[int(text)])
         found = encodings_of(row_schema(schema), options)
         return {name: known for name, known in found.items() if not name.startswith(_ADDED)}
 

@@ -19,6 +19,7 @@ _BLANKS = b" \t\r\n"
 _NULL_LINE = re.compile(rb"(?m)^[ \t]*null[ \t\r]*$")
 _SCHEMA = re.compile(rb'"schema"\s*:\s*(?=\{)')
 _PAYLOAD = re.compile(rb'\s*,\s*"payload"\s*:')
+_SHORT = '"schema":{},"payload":'
 _MOST_BYTES = 2**31 - 1
 _MOST_SCHEMAS = 64
 """Distinct schemas of a block that are taken out of it before it is parsed."""
@@ -32,7 +33,7 @@ class Records:
     spans: Spans
     lines: Longs
     """Record → the line in its file on which it begins, from 1."""
-    schemas: list[Any]
+    schemas: list[str]
     """Schemas that were taken out of the records; the member `schema` is then a number."""
 
     def __len__(self) -> int:
@@ -59,6 +60,9 @@ class Source:
         some = records.take(rows)
         if len(some):
             texts = some.spans.source().to_pylist()
+            for number, schema in enumerate(records.schemas):
+                short, long = _SHORT.format(number), _SHORT.format(schema)
+                texts = [text.replace(short, long, 1) for text in texts]
             reasons = reasons if len(reasons) == len(some) else [*reasons] * len(some)
             self.reject_texts(some.lines.tolist(), reasons, texts)
 
@@ -88,9 +92,23 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
             an array, whose objects cannot be told apart then.
     """
     head = bytes(stream.read(source.options.block_bytes)).removeprefix(_BOM)
-    blocks = _whole_lines if _is_lines(head) else _whole_objects
-    for block, line in blocks(head, stream, source):
-        yield from _parsed(block, line, source, has_schemas=has_schemas)
+    is_lines = _is_lines(head)
+    for block, line in (_whole_lines if is_lines else _whole_objects)(head, stream, source):
+        if len(block) > _MOST_BYTES:
+            raise source.error(line, "a record is longer than 2 GiB.", "")
+        if block.startswith(b"null") or b"\nnull" in block:
+            block = _NULL_LINE.sub(b"", block)  # noqa: PLW2901 - tombstones without keys
+        plain, schemas = _without_schemas(block) if has_schemas else (block, [])
+        if not plain.isspace() and (failure := parse_failure(plain)) is not None:
+            if not is_lines:
+                raise source.error(line, f"this array is no JSON: {failure}", "")
+            good = _good_lines(block, line, source)
+            plain, schemas = _without_schemas(good) if has_schemas else (good, [])
+        index = JsonIndex(plain)
+        if len(index.records):
+            newlines = np.flatnonzero(index.data == _NEWLINE)
+            lines: Any = np.searchsorted(newlines, index.records.starts) + line
+            yield Records(index.records, lines, schemas)
 
 
 def _is_lines(head: bytes) -> bool:
@@ -124,14 +142,13 @@ def _whole_objects(block: bytes, stream: Any, source: Source) -> Iterator[tuple[
         rest = rest[:start] + b" " + rest[start + 1 :]
     while True:
         block = bytes(stream.read(source.options.block_bytes))
-        _check_size(len(rest), line, source)
         index = JsonIndex(rest)
         ends = index.records.ends
         if len(ends):
-            whole = bytearray(rest[: ends[-1]])
-            for place in index.separators[index.separators < ends[-1]].tolist():
-                whole[place] = ord(" ")
-            yield bytes(whole), line
+            data = index.data[: ends[-1]].copy()
+            data[index.separators[index.separators < ends[-1]]] = ord(" ")
+            whole = data.tobytes()
+            yield whole, line
             line += whole.count(b"\n")
             rest = rest[ends[-1] :]
         if not block:
@@ -142,52 +159,27 @@ def _whole_objects(block: bytes, stream: Any, source: Source) -> Iterator[tuple[
         raise source.error(line, "the file ends in the middle.", tail.decode(errors="replace"))
 
 
-def _check_size(size: int, line: int, source: Source) -> None:
-    if size > _MOST_BYTES:
-        raise source.error(line, "a record is longer than 2 GiB.", "")
-
-
-def _parsed(block: bytes, line: int, source: Source, *, has_schemas: bool) -> Iterator[Records]:
-    _check_size(len(block), line, source)
-    if block.startswith(b"null") or b"\nnull" in block:
-        block = _NULL_LINE.sub(b"", block)  # tombstones
-    if block.isspace() or not block:
-        return
-    schemas: list[Any] = []
-    if has_schemas:
-        block, schemas = _without_schemas(block)
-    if parse_failure(block) is not None:
-        block = _good_lines(block, line, source)
-    index = JsonIndex(block)
-    if not len(index.records):
-        return
-    newlines = np.flatnonzero(index.data == _NEWLINE)
-    lines: Any = np.searchsorted(newlines, index.records.starts) + line
-    yield Records(index.records, lines, schemas)
-
-
-def _without_schemas(block: bytes) -> tuple[bytes, list[Any]]:
+def _without_schemas(block: bytes) -> tuple[bytes, list[str]]:
     """Take out the schemas of envelopes, most of the bytes, which repeat from line to line.
 
     A text cannot hold one: there its quotes would be escaped.
     """
-    schemas: list[Any] = []
+    schemas: list[str] = []
     decoder = json.JSONDecoder()
     while len(schemas) < _MOST_SCHEMAS and (match := _SCHEMA.search(block)):
         line_end = block.find(b"\n", match.end())
         try:
             text = block[match.end() : line_end if line_end >= 0 else None].decode()
-            schema, length = decoder.raw_decode(text)
+            _, length = decoder.raw_decode(text)
         except ValueError:
             break
         end = match.end() + len(text[:length].encode())
         payload = _PAYLOAD.match(block, end)
         if payload is None:
             break
-        block = block.replace(
-            block[match.start() : payload.end()], b'"schema":%d,"payload":' % len(schemas)
-        )
-        schemas.append(schema)
+        short = _SHORT.format(len(schemas)).encode()
+        block = block.replace(block[match.start() : payload.end()], short)
+        schemas.append(text[:length])
     return block, schemas
 
 
@@ -202,11 +194,7 @@ def _good_lines(block: bytes, line: int, source: Source) -> bytes:
     if bad:
         lines, reasons, texts = (list(part) for part in zip(*bad, strict=True))
         source.reject_texts(lines, reasons, texts)
-    block = b"\n".join(good)
-    failure = parse_failure(block)
-    if failure is not None or not bad:
-        raise source.error(line, f"this and the lines after it are no JSON: {failure}", "")
-    return block
+    return b"\n".join(good)
 
 
 def _reason(text: bytes) -> str | None:
