@@ -1,6 +1,6 @@
 """`make demo`: run the ingestion job, then hold its tables against the expectations.
 
-    python -m jobs.demo.run [--every N] [--files N] [--rest] [--s3]
+    python -m jobs.demo.run [--every N] [--files N] [--rest] [--s3] [--cdc]
 
 Exit code 0 if every table is right, 1 if a step, a check or a comparison failed.
 """
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from jobs.definitions import defs
 from jobs.demo.evolution import create_first_release, evolve_flights
+from jobs.demo.followed import follow_flights
 from jobs.demo.home import DEMO, STORE, prepare_dagster_home
 from jobs.demo.landing import DEFAULT_FILES
 from jobs.demo.progress import Progress
@@ -29,6 +30,8 @@ from resources import build_resources
 
 JOB = "ingestion_job"
 
+FOLLOWED = 10
+"""Every n-th flight is in the database that a table follows."""
 _LOG_WIDTH = 130
 """Columns of the report where the output is no terminal."""
 
@@ -39,17 +42,21 @@ _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
 @click.command()
-@click.option("--every", default=1, show_default=True, help="Take every n-th flight.")
+@click.option("--every", type=int, help="Take every n-th flight: all by default, --cdc every 10th.")
 @click.option("--files", default=DEFAULT_FILES, show_default=True, help="Change files to make.")
 @click.option("--rest", is_flag=True, help="Go through a REST catalog server, started for it.")
 @click.option("--s3", is_flag=True, help="Keep all on an S3 server, started for it.")
-def main(every: int, files: int, rest: bool, s3: bool) -> None:  # noqa: FBT001
+@click.option("--cdc", is_flag=True, help="Let a table follow a database with these flights.")
+def main(every: int | None, files: int, rest: bool, s3: bool, cdc: bool) -> None:  # noqa: FBT001
     """Ingest a year of flight changes and compare the tables with what they must hold."""
-    scale = [f"--every={every}", f"--files={files}"]
+    every = every or (FOLLOWED if cdc else 1)
+    scale = [f"--every={every}", f"--files={files}", *(["--cdc"] if cdc else [])]
     if s3:
         sys.exit(run_on_s3([*scale, "--rest"] if rest else scale))
     if rest:
         sys.exit(run_over_rest(scale))
+    if cdc:
+        sys.exit(follow_flights(every=every, files=files))
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)

@@ -117,6 +117,18 @@ def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path, w
     assert "make clean" in refused.stdout
 
 
+def test_a_table_follows_a_database_with_the_flights(tmp_path: Path, warm: WarmPython):
+    done = run_demo(tmp_path, "embedded", "--cdc", warm=warm)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every value right" in done.stdout
+    table = open_catalog(str(tmp_path / "warehouse")).get_table("demo.flights_followed")
+    assert [str(each.column("air_time").type) for each in table.schemas()[1:]] == ["INT"]
+    assert [each.id for each in table.snapshots()] == [1, 2]
+    again = run_demo(tmp_path, "embedded", "--cdc", warm=warm)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert [each.id for each in table.snapshots()] == [1, 2]
+
+
 def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(
     tmp_path: Path, warm: WarmPython
 ):
