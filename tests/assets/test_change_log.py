@@ -1,5 +1,6 @@
 """Change logs of databases, from files that land, as tables."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,12 @@ from paimon_assets.assets import (
     Verdict,
     build_change_log_asset,
     build_file_ingestion_asset,
+    build_new_files_sensor,
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
-from tests.testkit.asset_tables import failure_text, metadata_of, run
+from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
 from tests.testkit.change_logs import GONE, HOUR, debezium, land, typed
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -416,3 +418,68 @@ def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
         orders(landing, Schema.of({"id": "BIGINT", "_op": "STRING"}, primary_keys=["id"]))
     with pytest.raises(InvalidInputError, match="on_truncate"):
         ChangeLog(on_truncate="maybe")
+
+
+CANAL = [
+    {"type": "INSERT", "id": 1, "ts": 100, "data": [{"id": "1", "state": "a", "note": "n"}]},
+    {
+        "type": "UPDATE", "id": 2, "ts": 200, "old": [{"state": "a"}],
+        "data": [{"id": "1", "state": "b", "note": "n"}],
+    },
+    {"type": "INSERT", "id": 3, "ts": 300, "data": [{"id": "2", "state": "x", "note": None}]},
+    {"type": "DELETE", "id": 4, "ts": 400, "data": [{"id": "2", "state": "x", "note": None}]},
+]  # fmt: skip
+MAXWELL = [
+    {"type": "insert", "xid": 1, "data": {"id": 1, "state": "a", "note": "n"}},
+    {"type": "update", "xid": 2, "data": {"id": 1, "state": "b"}, "old": {"state": "a"}},
+    {"type": "insert", "xid": 3, "data": {"id": 2, "state": "x", "note": None}},
+    {"type": "delete", "xid": 4, "data": {"id": 2, "state": "x", "note": None}},
+]
+FLATTENED = [
+    {"id": 1, "state": "a", "note": "n", "__op": "c", "__deleted": "false"},
+    {"id": 1, "state": "b", "note": GONE, "__op": "u", "__deleted": "false"},
+    {"id": 2, "state": "x", "note": None, "__op": "c", "__deleted": "false"},
+    {"id": 2, "state": None, "note": None, "__op": "d", "__deleted": "true"},
+]
+
+
+@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize(
+    ("kind", "records"),
+    [("canal-json", CANAL), ("maxwell-json", MAXWELL), ("debezium-json", FLATTENED)],
+    ids=["canal", "maxwell", "flattened"],
+)
+def test_other_formats_make_the_same_table(
+    kind: Any,
+    records: list[dict[str, Any]],
+    files: int,
+    landing: Path,
+    paimon: PaimonCatalogResource,
+) -> None:
+    own = {"canal-json": {"database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False}}
+    own["maxwell-json"] = {"database": "shop", "table": "orders", "ts": 1_700_000_000}
+    texts = [json.dumps({**own.get(kind, {}), **record}) for record in records]
+    for number in range(files):
+        land(landing, str(number), *texts[number::files])
+    source = FileSource(folder=str(landing), format=kind)
+    asset = build_change_log_asset("shop.orders", ORDERS, source=source)
+    for _ in range(files):
+        applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_a_sensor_requests_a_run_for_new_files(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    source = FileSource(folder=str(landing), format="debezium-json")
+    sensor = build_new_files_sensor(asset, source=source, max_files=7)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    with (
+        lent_instance() as instance,
+        dg.build_sensor_context(instance, resources={"paimon": paimon}) as context,
+    ):
+        found = sensor.evaluate_tick(context)
+    [request] = found.run_requests or []
+    applied(asset, paimon, run_config=request.run_config)
+    assert rows_of(paimon) == [(1, "a", "n")]
