@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import pyarrow as pa
@@ -24,7 +24,7 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_new_files_sensor,
 )
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
@@ -416,6 +416,8 @@ def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
         orders(landing, replace(ORDERS, options={"sequence.field": "state"}))
     with pytest.raises(InvalidInputError, match="_op"):
         orders(landing, Schema.of({"id": "BIGINT", "_op": "STRING"}, primary_keys=["id"]))
+    with pytest.raises(UnsupportedFeatureError, match="ogg-json"):
+        FileSource(folder=str(landing), format=cast("Any", "ogg-json"))
     with pytest.raises(InvalidInputError, match="on_truncate"):
         ChangeLog(on_truncate="maybe")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile, walk
+from paimon_assets.engine.data.cdc.formats import cdc_format
 from paimon_assets.engine.data.format.external_files import (
     ExternalFormat,
     FileKind,
@@ -111,6 +112,8 @@ class FileSource:
         """The format of the files, with its options."""
         if self.format in get_args(ChangeFormat):
             return FileKind(format="json")
+        if "-" in self.format:
+            cdc_format(self.format)  # refuses those of other connectors by name
         return FileKind(format=cast("ExternalFormat", self.format), options=self.options)
 
     @property
