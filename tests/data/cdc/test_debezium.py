@@ -310,7 +310,7 @@ def test_a_file_of_nothing_but_bad_lines_is_rejected_line_by_line() -> None:
     assert read("{x", "null", "y}", options=CdcOptions(on_rejected=rejected.append)) == []
     assert [line for part in rejected for line in part["line"].to_pylist()] == [1, 3]
     with pytest.raises(FormatError, match="array"):
-        read("[{}, {]}", options=CdcOptions(on_rejected=rejected.append))
+        read('[{}, {"a" 1}]', options=CdcOptions(on_rejected=rejected.append))
 
 
 def test_a_schema_that_changes_in_the_file_makes_batches_of_its_own() -> None:

@@ -55,7 +55,7 @@ class Block:
     """Columns of the row images."""
     origin: pa.Table
     """By record; so is `metadata`."""
-    metadata: pa.Table | None = None
+    metadata: pa.Table
     shapes: Ints | None = None
     """Record → number of its schema; None: none has one."""
     encodings: Callable[[int], Encodings | None] = lambda _: None
@@ -104,7 +104,7 @@ def shapes_of(
             return None
         try:
             return parse(text)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             line = int(records.lines[np.argmax(shapes == shape)])
             raise source.error(line, f"its schema cannot be read: {error!r}.", text) from error
 
@@ -188,7 +188,7 @@ def _batch(
     rows_of_table = no_columns(len(owners))
     if fields:
         rows_of_table = pa.Table.from_arrays([*arrays.values()], schema=to_arrow_schema(fields))
-    wanted = from_numpy(owners)
+    wanted, has_metadata = from_numpy(owners), block.metadata.num_columns > 0
     return ChangeBatch(
         database=database,
         schema=schema,
@@ -199,7 +199,7 @@ def _batch(
         missing={column: flags for column, flags in missing.items() if flags.any()},
         keys=keys,
         origin=block.origin.take(wanted),
-        metadata=no_columns(len(owners)) if block.metadata is None else block.metadata.take(wanted),
+        metadata=block.metadata.take(wanted) if has_metadata else no_columns(len(owners)),
         is_typed=told is not None,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, origin_of
+from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.engine.data.cdc.debezium import debezium_reader
 from paimon_assets.engine.data.cdc.json_records import Records, Source, records_of
@@ -36,6 +36,7 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         kinds=zeros.astype(np.int8),
         members=records.spans.members(),
         origin=origin_of(records, source),
+        metadata=no_columns(len(records)),
     )
     yield from batches_of(block, source)
 

@@ -23,6 +23,7 @@ from paimon_assets.engine.data.cdc.assembling import (
     batches_of,
     codes_of,
     event_of,
+    no_columns,
     origin_of,
     shapes_of,
     whole,
@@ -208,7 +209,8 @@ def _block(
 
     def keys(table: int) -> tuple[str, ...]:
         found = np.flatnonzero((tables == table) & told.starts_with("["))[:1]
-        return tuple(json.loads(told.take(found).source()[0].as_py())) if len(found) else ()
+        names = json.loads(told.take(found).source()[0].as_py()) if len(found) else ()
+        return tuple(map(str, names))
 
     return Block(
         records=records,
@@ -218,6 +220,7 @@ def _block(
         kinds=kinds,
         members=Members(rows.index, owners, names, codes, starts, ends, count, members.depth),
         origin=origin,
+        metadata=no_columns(len(records)),
         keys=keys,
         events=events,
     )
