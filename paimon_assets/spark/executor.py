@@ -3,6 +3,7 @@
     write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
     write, unaware     rows → write (mapInArrow)
     write, plain scan  files → read and route, or write (one mapInArrow), as above (`plain_scan`)
+    write, no buckets  rows of Spark → Spark's own writer → files of ours (`native_write`)
     write, few rows    a small batch of a stream → this process (`micro_batch`)
     read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
 
@@ -78,6 +79,7 @@ from paimon_assets.spark.shortcuts.driver_read import (
 )
 from paimon_assets.spark.shortcuts.micro_batch import is_small_batch, rows_of_batch
 from paimon_assets.spark.shortcuts.native_read import read_natively
+from paimon_assets.spark.shortcuts.native_write import write_natively
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
@@ -265,6 +267,14 @@ class SparkExecutor:
             with typed_errors():
                 few = rows_of_batch(frame, source.schema)
             return EmbeddedExecutor().map_rows(context, few)
+        if source.is_columns:
+            InputCheck(table=context.table, schema=context.schema).conform(
+                empty_batch(source.table_schema)
+            )
+            with typed_errors(), named_jobs(self.session, f"write {context.table}"):
+                native = write_natively(frame, context)
+            if native is not None:
+                return native
         return self._map(context, first)
 
     def _map(

@@ -522,6 +522,7 @@ def test_orphans_are_old_files_that_nothing_names(store):
         "manifest/manifest-left-0",
         "statistics/stat-left",
         "snapshot/.snapshot-9.0123456789abcdef0123456789abcdef.tmp",
+        ".staging-0123/_temporary/0/part-00000.parquet",
     ):
         io.write_bytes(f"{store.table_path}/{name}", b"1234")
     for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
@@ -529,11 +530,13 @@ def test_orphans_are_old_files_that_nothing_names(store):
     young = clean_orphan_files(store)
     assert young.files == ()
     listed = clean_orphan_files(store, clock=LATER)
-    assert len(listed.files) == 4
-    assert listed.total_bytes == 16
+    assert len(listed.files) == 5
+    assert listed.total_bytes == 20
     assert clean_orphan_files(store, dry_run=False, clock=LATER).files == listed.files
     assert clean_orphan_files(store, clock=LATER).files == ()
     assert stored(store) == {"a"}
+    assert clean_orphan_files(store, dry_run=False, older_than_ms=0, clock=LATER).files == ()
+    assert not io.exists(f"{store.table_path}/.staging-0123")
     for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
         assert io.exists(f"{store.table_path}/{name}")
 

@@ -6,7 +6,8 @@
 compiled: of those for Spark 4 none is published. It must suit the installed Spark.
 
 Every table has both: `ours` and `java`, of one schema and with the same options. Rows come from
-Parquet files. What is read is compared; what is written is counted.
+Parquet files, some with columns that Spark computes. What is read is compared; what is written is
+counted.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from typing import Any
 
 import pyarrow.parquet as papq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -38,6 +40,7 @@ CONNECTOR = "PAIMON_SPARK_CONNECTOR"
 KEYED = {"bucket": "2", "write-only": "true"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 MERGED_ROWS = 1_000_000
+PARTITIONS = 12
 BATCHES, BATCH_ROWS = 8, 10_000
 _INPUT_FILES = 4
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -48,8 +51,14 @@ class Side:
 
     name: str
 
-    def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
-        """Make an empty table of `workload.COLUMNS`, in place of one of that name."""
+    def create(
+        self, table: str, key: bool, options: Mapping[str, str], partition: str = ""
+    ) -> None:
+        """Make an empty table of `workload.COLUMNS`, in place of one of that name.
+
+        Args:
+            partition: An INT column besides, which partitions it.
+        """
         raise NotImplementedError
 
     def write(self, table: str, rows: DataFrame) -> None:
@@ -83,10 +92,13 @@ class Ours(Side):
     def _table(self, table: str) -> Table:
         return self.catalog.get_table(f"db.{table}")
 
-    def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
+    def create(
+        self, table: str, key: bool, options: Mapping[str, str], partition: str = ""
+    ) -> None:
         columns = {**COLUMNS, **({"id": "BIGINT NOT NULL"} if key else {})}
-        keys = ["id"] if key else []
-        schema = Schema.of(columns, primary_keys=keys, options=dict(options))
+        keys, parts = ["id"] if key else [], [partition] if partition else []
+        columns |= dict.fromkeys(parts, "INT")
+        schema = Schema.of(columns, primary_keys=keys, partition_keys=parts, options=dict(options))
         self.catalog.drop_table(f"db.{table}", ignore_if_missing=True)
         self.catalog.create_table(f"db.{table}", schema)
 
@@ -123,14 +135,20 @@ class Java(Side):
     home: Path
     name: str = "java"
 
-    def create(self, table: str, key: bool, options: Mapping[str, str]) -> None:
+    def create(
+        self, table: str, key: bool, options: Mapping[str, str], partition: str = ""
+    ) -> None:
         types = {"TIMESTAMP(6)": "TIMESTAMP_NTZ"}
         columns = ", ".join(f"{name} {types.get(kind, kind)}" for name, kind in COLUMNS.items())
+        columns += f", {partition} INT" if partition else ""
+        parts = f" PARTITIONED BY ({partition})" if partition else ""
         said = {**options, **({"primary-key": "id"} if key else {})}
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in said.items())
         self.session.sql(f"DROP TABLE IF EXISTS paimon.db.{table}")
         properties = f" TBLPROPERTIES ({listed})" if said else ""
-        self.session.sql(f"CREATE TABLE paimon.db.{table} ({columns}) USING paimon{properties}")
+        self.session.sql(
+            f"CREATE TABLE paimon.db.{table} ({columns}) USING paimon{parts}{properties}"
+        )
 
     def write(self, table: str, rows: DataFrame) -> None:
         rows.writeTo(f"paimon.db.{table}").append()
@@ -222,6 +240,20 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
         name="append: write",
         before=lambda s: s.create("append", key=False, options={}),
         work=lambda s: s.write("append", frames["append"]),
+    )
+    computed = frames["append"].withColumns(
+        {"price": fn.col("price") * 1.5, "name": fn.concat("name", fn.lit("x"))}
+    )
+    yield Step(
+        name="append: write, computed",
+        before=lambda s: s.create("computed", key=False, options={}),
+        work=lambda s: s.write("computed", computed),
+    )
+    parted = computed.withColumn("part", (fn.col("id") % PARTITIONS).cast("int"))
+    yield Step(
+        name="append: write, computed, partitions",
+        before=lambda s: s.create("parted", key=False, options={}, partition="part"),
+        work=lambda s: s.write("parted", parted),
     )
     yield from _reads("append", appended, "append")
     yield Step(

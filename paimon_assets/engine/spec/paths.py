@@ -12,6 +12,8 @@ TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
 CONSUMER_PREFIX = "consumer-"
 CHANGELOG_PREFIX = "changelog-"
+STAGING_PREFIX = ".staging-"
+"""Of a folder in a table's for the files of one write, until they are moved to their buckets."""
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 """Number of the bucket in which rows wait for a compaction to give them theirs."""

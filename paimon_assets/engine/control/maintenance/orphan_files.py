@@ -6,7 +6,8 @@
 The listing comes first, so files committed meanwhile are found among the needed ones. Files
 are known by name alone, which is unique, whatever directory a path is written with. Directories
 that Paimon does not make are never entered, nor buckets that are links: external files and segment
-registries are safe. A writer that holds a file back longer than `older_than` loses it.
+registries are safe. What is old in a folder `.staging-…`, of a write that was killed, is an orphan.
+A writer that holds a file back longer than `older_than` loses it.
 
 Rejected batches are branches `audit_…`. A branch goes before its files, and a file stays that
 anything else names: its run may have been killed between the commit and the drop of the branch.
@@ -34,7 +35,7 @@ from paimon_assets.engine.fileio.owned_deletion import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
-from paimon_assets.engine.spec.paths import BRANCH_PREFIX
+from paimon_assets.engine.spec.paths import BRANCH_PREFIX, STAGING_PREFIX
 
 DAY_MS = 24 * 3_600_000
 """How old a file must be by default."""
@@ -71,11 +72,13 @@ def clean_orphan_files(
         raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
     before_ms = (clock or SystemClock()).now_millis() - older_than_ms
     candidates: dict[str, list[FileStatus]] = {}
-    empty: list[str] = []
+    empty, staged = list[str](), list[str]()
     for status in _candidates(store):
-        is_bucket = status.is_directory and status.name.startswith("bucket-")
-        if is_bucket and status.modified_ms < before_ms:
+        is_old = status.modified_ms < before_ms
+        if status.is_directory and is_old and status.name.startswith("bucket-"):
             empty.append(f"{status.path}/")
+        elif status.is_directory and is_old:
+            staged.append(status.path)
         if 0 < status.modified_ms < before_ms and not status.is_directory:
             candidates.setdefault(status.name, []).append(status)
     ledgers = set[str]()
@@ -89,6 +92,8 @@ def clean_orphan_files(
     if not dry_run:
         delete_files(store, (status.path for status in orphans))
         delete_empty_partitions(store, empty)
+        for folder in reversed(staged):
+            store.file_io.delete_empty_directory(folder)
     return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
 
 
@@ -106,6 +111,8 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
         if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
             yield status
     yield from _data_files(store, list_directory)
+    if store.file_io.spec.scheme == "file":
+        yield from _staged(store, store.paths.table, STAGING_PREFIX)
     branch_homes = [
         status.path
         for status in list_directory(store.paths.branches_directory)
@@ -138,6 +145,17 @@ def _data_files(
                 yield from (files := list_directory(bucket.path))
                 if not files:
                     yield bucket
+
+
+def _staged(store: FileStore, folder: str, prefix: str = "") -> Iterator[FileStatus]:
+    """Yield the folders of single writes, and all below them; a folder before what it holds."""
+    for status in store.file_io.list_directory(folder):
+        if not status.is_directory:
+            if not prefix:
+                yield status
+        elif status.name.startswith(prefix) and is_reached(store.file_io, store.roots, status.path):
+            yield status
+            yield from _staged(store, status.path)
 
 
 def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
