@@ -310,7 +310,7 @@ def off_peak_ratio(options: opt.Options, hour: int) -> int:
     Source: `org.apache.paimon.mergetree.compact.OffPeakHours`.
 
     >>> night = {"compaction.offpeak.start.hour": "22", "compaction.offpeak.end.hour": "5"}
-    >>> options = Options({**night, "compaction.offpeak-ratio": "20"})
+    >>> options = opt.Options({**night, "compaction.offpeak-ratio": "20"})
     >>> [off_peak_ratio(options, hour) for hour in (21, 22, 4, 5)]
     [0, 20, 20, 0]
     """

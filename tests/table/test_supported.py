@@ -53,13 +53,14 @@ def _kinds_in_code() -> Iterator[tuple[str, str]]:
     """Yield (a pattern of the kind, where) of every `UnsupportedFeatureError` of the code."""
     for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            if not isinstance(node, ast.Call):
                 continue
+            name = ast.unparse(node.func).removeprefix("errors.")
             where = f"{path.relative_to(ROOT)}:{node.lineno}"
-            if node.func.id == "UnsupportedFeatureError":
+            if name == "UnsupportedFeatureError":
                 kinds = [keyword.value for keyword in node.keywords if keyword.arg == "kind"]
                 yield (_pattern(kinds[0]) if kinds else "", where)
-            elif node.func.id == "_refuse" and path.name == "features.py":
+            elif name == "_refuse" and path.name == "features.py":
                 yield f"unsupported-{_pattern(node.args[2])}", where
 
 

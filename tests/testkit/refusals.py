@@ -31,6 +31,9 @@ from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_spl
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions
+from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.engine.data.cdc.mysql import mysql_type
 from paimon_assets.engine.data.format.avro import avro_record
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import sort_keys
@@ -316,6 +319,14 @@ def _no_atomic_publish(at):
     file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
 
 
+def _synchronized_change_log(at):
+    from paimon_assets.assets import FileSource, build_change_log_asset
+
+    source = FileSource(folder=str(at.path), format="canal-json")
+    schema = Schema.of({"k": "INT"}, **KEYED)
+    build_change_log_asset("db.t", schema, source=source, schema_policy="sync")
+
+
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
@@ -448,6 +459,9 @@ REFUSALS: dict[str, Provocation] = {
     "`CREATE TABLE ... USING": spark_refusals.create,
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
     '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
+    "change records as": lambda at: cdc_format("ogg-json"),
+    "change log into": _synchronized_change_log,
+    "column of a change log": lambda at: mysql_type("SPHERE", CdcOptions()),
     "TIME column on": spark_refusals.time,
     "TIMESTAMP on Spark": spark_refusals.nanoseconds,
 }

@@ -39,7 +39,7 @@ _DEFAULT = re.compile(
 class PartitionTime:
     """Reads the time of partitions of one table.
 
-    >>> options = Options({"partition.timestamp-formatter": "yyyyMMdd"})
+    >>> options = opt.Options({"partition.timestamp-formatter": "yyyyMMdd"})
     >>> PartitionTime(options).of({"day": "20240131"})
     datetime.datetime(2024, 1, 31, 0, 0)
     """

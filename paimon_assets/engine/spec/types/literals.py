@@ -33,8 +33,7 @@ def to_internal(value: Literal, data_type: types.DataType, column: str) -> Inter
 
     Texts are parsed for every type, so that `"2024-01-01"` serves for a DATE.
 
-    >>> from paimon_assets.engine.spec.types.data_types import AtomicType
-    >>> to_internal("1970-01-03", AtomicType(root=TypeRoot.DATE), "d")
+    >>> to_internal("1970-01-03", types.AtomicType(root=types.TypeRoot.DATE), "d")
     2
     """
     if value is None:

@@ -4,7 +4,6 @@ A task commits or deletes piece by piece. After `until_ms` no further piece begi
 continues there. A task without work does nothing.
 """
 
-import datetime as dt
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -270,10 +269,9 @@ class Maintenance:
     def _reason(self, task: MaintenanceTask) -> str:
         """Return why a task has something to do: the rule of the table, or of the run."""
         if task is MaintenanceTask.CLEAN_ORPHANS:
-            age = dt.timedelta(milliseconds=self.orphans_older_than_ms)
-            return f"nothing names them, and they are older than {age}"
+            return f"nothing names them, and they are {_hours(self.orphans_older_than_ms)} old"
         if task is MaintenanceTask.DROP_REFUSED:
-            return f"refused more than {dt.timedelta(milliseconds=self.refused_older_than_ms)} ago"
+            return f"refused {_hours(self.refused_older_than_ms)} ago"
         if task is MaintenanceTask.EXPIRE_TAGS:
             return "their own time is over"
         options, rules = self.store.schema.typed_options, _RULES[task]
@@ -367,3 +365,7 @@ def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:
     """Return (files, bytes of data files) that went with tags."""
     files = sum(tag.data_files + tag.metadata_files for tag in tags)
     return files, sum(tag.data_bytes for tag in tags)
+
+
+def _hours(millis: int) -> str:
+    return f"more than {millis / 3_600_000:g} hours"
