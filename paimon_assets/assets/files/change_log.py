@@ -11,7 +11,7 @@ how far the log is applied (`change_images.LogHead`), so files may come late and
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -312,7 +312,8 @@ class ChangeLogRun(IngestionRun):
             return None
         self._write_dead_letters()
         if not batches:
-            return self.commit(self._no_rows(), self.ledger.log, self._described(None))
+            described = _described(None, empties=self.config.reload)
+            return self.commit(self._no_rows(), self.ledger.log, described)
         changes = ReadChanges(
             batches=batches, omitted=frozenset(self.log.omitted), metadata=self.log.metadata
         )
@@ -406,12 +407,14 @@ class ChangeLogRun(IngestionRun):
         return {each.name: each.type for each in schema if each.name not in own | {*keys}}
 
     def _append(self, changes: ReadChanges, positions: Positions) -> WriteOutcome:
+        self._truncate(positions)  # is refused: a history has nothing that could be emptied
         rows = with_log_columns(changes.rows, changes.kinds, positions.texts)
         rows = rows.append_column(MISSING, missing_names(changes))
         high = pc.max(positions.texts).as_py() or ""
         state = replace(positions.head.state, high=max(positions.head.state.high, high))
         head = replace(positions.head, state=state)
-        return self.commit(rows.sort_by(POSITION), head.members(), self._described(None))
+        described = _described(None, empties=self.config.reload)
+        return self.commit(rows.sort_by(POSITION), head.members(), described)
 
     def _apply(self, changes: ReadChanges, positions: Positions) -> WriteOutcome:
         """Fold the changes with stored rows, and commit them on what was looked up."""
@@ -434,7 +437,7 @@ class ChangeLogRun(IngestionRun):
         high = max(head.state.high, settled.state.high, truncate)
         applied = replace(settled.state, high=high, deleted=max(settled.state.deleted, truncate))
         head = replace(head, state=applied, truncated=max(head.truncated, truncate))
-        return self.commit(rows, head.members(), self._described(stored))
+        return self.commit(rows, head.members(), _described(stored, empties=empties))
 
     def _truncate(self, positions: Positions) -> str:
         """Return the position of the last truncate that the table has not applied, if any."""
@@ -473,21 +476,6 @@ class ChangeLogRun(IngestionRun):
                 kind="cdc-unknown-row",
                 details={"table": self.table.name, "keys": rows.num_rows},
             )
-
-    def _described(self, stored: "_StoredRows | None") -> Any:
-        """Return what a write is besides rows and ledger."""
-        empties = self.config.reload or (
-            self.positions is not None and bool(self._truncate(self.positions))
-        )
-
-        def describe(writer: WriteBuilder) -> WriteBuilder:
-            if empties:
-                writer = writer.with_overwrite({})
-            if stored is not None and stored.is_used:
-                writer = writer.with_condition(unchanged_since(writer.store, stored.snapshot))
-            return writer
-
-        return describe
 
     def _write_dead_letters(self) -> None:
         """Keep records that could not be read; a file and line has one, however often it is read.
@@ -563,3 +551,18 @@ class _StoredRows:
     def nothing(keys: pa.Table, _: Sequence[str]) -> pa.Table:
         """Return no row: the table is emptied."""
         return keys.slice(0, 0).append_column(POSITION, pa.array([], pa.string()))
+
+
+def _described(
+    stored: _StoredRows | None, *, empties: bool
+) -> Callable[[WriteBuilder], WriteBuilder]:
+    """Return what a write is besides rows and ledger."""
+
+    def describe(writer: WriteBuilder) -> WriteBuilder:
+        if empties:
+            writer = writer.with_overwrite({})
+        if stored is not None and stored.is_used:
+            writer = writer.with_condition(unchanged_since(writer.store, stored.snapshot))
+        return writer
+
+    return describe

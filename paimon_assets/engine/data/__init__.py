@@ -9,7 +9,6 @@ Concept → modules:
     compaction, deletes and updates                       compact/, row_change
     rows sorted beyond memory: new clustering, old keys   cluster
     file formats                                          format/
-    change logs of databases                              cdc/
     casts                                                 casting/
     columns of a file, and of a read by field id          field_mapping
     order of keys, sequence numbers and padding           key_order, sequence
