@@ -67,6 +67,8 @@ def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
         ("DATE", "dd.MM.yyyy", "29.02.2023"),
         ("DATE", "yyyyMMdd", "2024229"),
         ("DATE", "dd.MM.yyyy", "28.02.24"),
+        ("DATE", "dd.MM.yy", "28.02.4"),
+        ("DATE", "dd.MM.yy", "29.02.73"),
         ("TIMESTAMP(3)", "dd.MM.yyyy HH:mm:ss", "31.04.2024 10:00:00"),
         ("TIMESTAMP(3)", "dd.MM.yyyy HH:mm:ss", "30.04.2024 10:00:60"),
         ("TIMESTAMP(3)", "d.M.yyyy HH:mm:ss.SSS", "31.4.2024 10:00:00.000"),
@@ -94,6 +96,13 @@ def test_days_that_are_there_are_read_by_a_pattern(catalog, tmp_path, text):
     found = read_back(catalog, tmp_path / "c", f"a,b\n,1\n{text},2\n", "csv",
                       {"a": "DATE", "b": "INT"}, dateFormat="d.M.yyyy")  # fmt: skip
     assert found == [(None, 1), (dt.date(2024, 2, 29), 2)]
+
+
+def test_years_of_two_digits_are_those_after_2000_as_for_spark(catalog, tmp_path):
+    text = "a\n01.01.00\n31.12.68\n01.01.69\n29.02.72\n31.12.99\n"
+    found = read_back(catalog, tmp_path / "c", text, "csv", {"a": "DATE"}, dateFormat="dd.MM.yy")
+    days = [(2000, 1, 1), (2068, 12, 31), (2069, 1, 1), (2072, 2, 29), (2099, 12, 31)]
+    assert found == [(dt.date(*day),) for day in days]
 
 
 def test_columns_of_a_csv_are_named_by_the_command(catalog, tmp_path):

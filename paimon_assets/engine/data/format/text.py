@@ -244,6 +244,9 @@ TEXT_FILE_FORMATS = (
 _NANOS = 9
 _ZONED = r"(?i)\d[t ]\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
 """ISO 8601 with a zone."""
+_YEAR_2000 = 946_684_800
+"""Its first second since 1970."""
+_DIGITS = {"Y": "{4}", "y": "{2}"}
 _PAD = 64
 _SIXES = np.full(256, 65, dtype=np.uint8)
 """Byte of a base64 text → its six bits; 65 if invalid."""
@@ -360,6 +363,8 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
         whole = pc.utf8_slice_codeunits(texts, 0, -digits - 1)
     seconds = pc.strptime(whole, format=pattern.format, unit="s")
     _check_fields(whole, seconds, pattern.format)
+    if "%y" in pattern.format:
+        seconds = _from_2000(seconds)
     if not digits:
         return _cast(seconds, target, zone)
     fraction = pc.utf8_slice_codeunits(texts, -digits, None)
@@ -378,6 +383,14 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
     return _cast(pc.add_checked(whole_units, parts).cast(pa.timestamp(unit)), target, zone)
 
 
+def _from_2000(seconds: Any) -> Any:
+    """Return times of the years 2000 to 2099, Java's `yy`, of C's `%y`, which is 1969 to 2068."""
+    century = pa.scalar(36_525 * 86_400, pa.int64())
+    since_1970 = seconds.cast(pa.int64())
+    is_before = pc.less(since_1970, pa.scalar(_YEAR_2000, pa.int64()))
+    return pc.if_else(is_before, pc.add(since_1970, century), since_1970).cast(pa.timestamp("s"))
+
+
 def _check_fields(texts: Any, times: Any, form: str) -> None:
     """Refuse 31 February, second 60 and year 24: of them strptime makes other times, or year 24."""
     regex, seen = "^", set()
@@ -385,7 +398,7 @@ def _check_fields(texts: Any, times: Any, form: str) -> None:
         letter = piece[1:]
         if piece.startswith("%") and letter != "%":
             name = f"?P<{letter}>" if letter not in seen else ""
-            regex += rf"\s*({name}\d{'{4}' if letter == 'Y' else '{1,2}'})"
+            regex += rf"\s*({name}\d{_DIGITS.get(letter, '{1,2}')})"
             seen.add(letter)
         else:
             regex += r"\s*" if piece.isspace() else re.escape(piece.replace("%%", "%"))
