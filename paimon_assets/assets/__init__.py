@@ -2,6 +2,7 @@
 
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments
+    change_logs/  tables that follow a database
     jobs/         compaction, maintenance, schema evolution, and what makes them due
     components/   all of it in YAML
     external_tables  tables and views that others write; sensors on them
@@ -39,6 +40,13 @@ if TYPE_CHECKING:
         build_source_overflow_check as build_source_overflow_check,
         build_unique_key_check as build_unique_key_check,
     )
+    from paimon_assets.assets.change_logs.change_log import (
+        ChangeLog as ChangeLog,
+        ChangeLogConfig as ChangeLogConfig,
+    )
+    from paimon_assets.assets.change_logs.change_log_asset import (
+        build_change_log_asset as build_change_log_asset,
+    )
     from paimon_assets.assets.components.catalog_components import (
         PaimonTablesComponent as PaimonTablesComponent,
     )
@@ -50,11 +58,6 @@ if TYPE_CHECKING:
         build_partition_keys_sensor as build_partition_keys_sensor,
         describe_tables as describe_tables,
         describe_views as describe_views,
-    )
-    from paimon_assets.assets.files.change_log import (
-        ChangeLog as ChangeLog,
-        ChangeLogConfig as ChangeLogConfig,
-        build_change_log_asset as build_change_log_asset,
     )
     from paimon_assets.assets.files.ingestion import (
         IngestConfig as IngestConfig,

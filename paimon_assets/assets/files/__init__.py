@@ -3,7 +3,6 @@
 Concept → modules:
     which files a source has                              source_files
     ingestion of new files, and its sensor                ingestion
-    change logs of databases                              change_log, change_images
     the ledger of ingested files, kept in sorted parts    ledger
     folders as segments                                   segment_import
 """

@@ -205,7 +205,7 @@ class Ledger:
     """The last of their names: files up to it count as ingested."""
     quarantined: tuple[Quarantined, ...] = ()
     log: Mapping[str, Any] = field(default_factory=dict)
-    """How far a change log is applied (`change_log`); members of JSON."""
+    """How far a change log is applied (`change_logs`); members of JSON."""
 
     @property
     def file_count(self) -> int:

@@ -1,0 +1,11 @@
+"""Tables fed by the log of a database: change records from a source, folded into rows.
+
+Concept → modules:
+    the asset of a table                        change_log_asset
+    its choices, and the config of a run        change_log
+    one run: read, evolve, fold, commit         change_log_run
+    the images that a run reads                 change_images
+    positions in logs, and how far they are     log_positions
+    stored rows that are looked up              stored_rows
+    records that cannot be read                 dead_letters
+"""

@@ -1,0 +1,70 @@
+"""A table as the asset of the log of a database: files of change records that land in a folder."""
+
+from functools import partial
+from typing import Unpack
+
+import dagster as dg
+
+from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
+from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
+from paimon_assets.assets.files.ingestion import FILES_HAVE_NOT, ingest
+from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.resource import ExecutorKind
+from paimon_assets.assets.tables.declared_table import SchemaPolicy
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.spec.schema.schema import Schema
+
+
+def build_change_log_asset(
+    table: str | Identifier,
+    schema: Schema,
+    *,
+    source: FileSource,
+    log: ChangeLog | None = None,
+    executor: ExecutorKind | None = None,
+    warehouse: str | None = None,
+    **options: Unpack[AssetOptions],
+) -> dg.AssetsDefinition:
+    """Make a table the asset of a change log, whose files land in a folder.
+
+    Each run applies the files that the table does not hold yet, in the order of the log, as one
+    snapshot; `ChangeLogConfig` bounds it. The table gets the columns `_op` and `_position`.
+
+    Args:
+        table: `database.table`.
+        schema: The declared table, with the primary key of the source table. Columns that are not
+            declared are added by `schema_policy` `add`, and types made wider by `widen`.
+        source: The folder; its format is one of `debezium-json`, `canal-json`, `maxwell-json`, ….
+        log: Choices; those of `ChangeLog()` by default.
+        executor: `spark` or `embedded`, which reads stored rows and writes; the resource's choice
+            by default. Files are read by the process of the run.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        **options: As for `build_file_ingestion_asset`.
+
+    Raises:
+        InvalidInputError: The format is none of a change log, or schema and options do not go with
+            one (kind `cdc-option`).
+    """
+    log = log or ChangeLog()
+    if not source.is_change_log:
+        raise invalid_choice(
+            f"Files of format '{source.format}' are no change log; build_file_ingestion_asset "
+            "takes them."
+        )
+    if options.get("schema_policy") == SchemaPolicy.SYNC:
+        raise invalid_choice(
+            f"Table {table}: the schema policy 'sync' would drop columns that a log does not "
+            "name; use 'error', 'add' or 'widen'."
+        )
+    target = TableTarget.of(
+        table, log.table_schema(schema), options, executor=executor, warehouse=warehouse
+    )
+    return define_intake(
+        target,
+        options,
+        partial(ingest, source=source, make_run=partial(ChangeLogRun, log=log)),
+        ChangeLogConfig,
+        description=f"Changes of {source.format} files that land in a folder, exactly once each.",
+        refused=FILES_HAVE_NOT,
+    )

@@ -1,0 +1,156 @@
+"""Positions in logs, as texts that sort: the number of the log among those of the table, its own.
+
+Records without a position count in the order of files and lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.assets.change_logs.change_images import ReadChanges
+from paimon_assets.engine.data.cdc.change_batch import LOG, POSITION_COLUMNS
+from paimon_assets.engine.data.change_fold import LogState, position_texts
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import shorten
+
+BY_FILES = "order of files"
+"""Name of a log whose records have no position."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogHead:
+    """How far a table has applied its log; kept in the ledger."""
+
+    logs: tuple[str, ...] = ()
+    """Names of the logs, the oldest first; one without a name is empty."""
+    state: LogState = field(default_factory=LogState)
+    truncated: str = ""
+    """Position of the last truncate that emptied the table."""
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> "LogHead":
+        """Parse what a ledger has."""
+        state = LogState(**{key: str(text) for key, text in members.get("state", {}).items()})
+        logs = tuple(map(str, members.get("logs", ())))
+        return cls(logs=logs, state=state, truncated=str(members.get("truncated", "")))
+
+    def members(self) -> Mapping[str, Any]:
+        """Return what the ledger keeps."""
+        state = {name: getattr(self.state, name) for name in ("high", "filled", "deleted")}
+        return {"logs": [*self.logs], "state": state, "truncated": self.truncated}
+
+    def with_log(self, table: str, name: str, *, accepted: bool) -> "LogHead":
+        """Return the head that knows a log, too.
+
+        Raises:
+            InvalidInputError: Kind `cdc-log`: the table is fed by another one, and that the new one
+                follows it was not `accepted`.
+        """
+        if name in self.logs or (self.logs and not name):
+            return self
+        if self.logs == ("",):  # whose name was not known
+            return replace(self, logs=(name,))
+        if self.logs and not accepted:
+            raise InvalidInputError(
+                f"Table '{table}' has applied the log '{self.logs[-1]}', and the files are of the "
+                f"log '{name}': their positions cannot be compared. If the new log goes on where "
+                "the old one ended, such as after a failover, run with new_log=true once; else "
+                "load the table again with reload=true.",
+                kind="cdc-log",
+                details={"table": table, "log": name},
+            )
+        return replace(self, logs=(*self.logs, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """Positions of images as texts, and those of truncates."""
+
+    head: LogHead
+    """Knows the logs of the images."""
+    texts: Any
+    truncates: tuple[str, ...]
+
+
+def positions_of(
+    changes: ReadChanges, head: LogHead, table: str, *, generation: int, accepted: bool
+) -> Positions:
+    """Return the positions of images, by the log or by arrival.
+
+    Args:
+        changes: The images.
+        head: As the table has it.
+        table: For messages.
+        generation: Of the commit that will hold them.
+        accepted: Whether a log that the table does not know follows those it does.
+
+    Raises:
+        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
+            a position, or several new logs are mixed.
+    """
+    origin, truncates = changes.origin, changes.truncates()
+    numbers = [origin[name].combine_chunks() for name in POSITION_COLUMNS]
+    known = numbers[1].is_valid()
+    events = [each for _, each in truncates]
+    has_positions = bool(pc.any(known).as_py()) or any(
+        each.get(POSITION_COLUMNS[1]) is not None for each in events
+    )
+    if not has_positions:
+        head = head.with_log(table, BY_FILES, accepted=accepted)
+        epoch = head.logs.index(BY_FILES)
+        rows = 2 * np.arange(len(changes), dtype=np.int64) + 1
+        starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
+        return Positions(
+            head=head,
+            texts=_by_arrival(epoch, generation, rows),
+            truncates=tuple(_by_arrival(epoch, generation, starts).to_pylist()),
+        )
+    if not pc.all(known, min_count=0).as_py():
+        row = int(np.flatnonzero(~known.to_numpy(zero_copy_only=False))[0])
+        raise InvalidInputError(
+            f"A change of '{changes.name}' has no position in its log, others have one: "
+            f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files with and without "
+            "positions by assets of their own.",
+            kind="cdc-position",
+            details={"table": table, "file": str(origin["file"][row])},
+        )
+    logs: Any = origin[LOG].combine_chunks()
+    names = {*pc.unique(logs).to_pylist(), *(each.get(LOG) for each in events)} - {None}
+    unknown = sorted(map(str, names - {*head.logs})) or [""]
+    if len(unknown) > 1:
+        raise InvalidInputError(
+            f"Changes of '{changes.name}' come from several logs ({shorten(unknown)}), whose "
+            "positions cannot be compared. Ingest the files of one log before those of the next.",
+            kind="cdc-position",
+            details={"table": table, "log": unknown[0]},
+        )
+    head = head.with_log(table, unknown[0], accepted=accepted)
+    newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
+    texts: Any = position_texts(newest, _filled(numbers))
+    for epoch, name in enumerate(head.logs[:newest]):
+        is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
+        texts = pc.if_else(is_own, position_texts(epoch, _filled(numbers)), texts)
+    return Positions(
+        head=head,
+        texts=texts,
+        truncates=tuple(
+            position_texts(
+                head.logs.index(str(each[LOG])) if each.get(LOG) else newest,
+                _filled([pa.array([each.get(name)], pa.int64()) for name in POSITION_COLUMNS]),
+            )[0].as_py()
+            for each in events
+        ),
+    )
+
+
+def _filled(numbers: Sequence[Any]) -> list[Any]:
+    return [part.fill_null(0) for part in numbers]
+
+
+def _by_arrival(epoch: int, generation: int, rows: Any) -> Any:
+    count = pa.repeat(pa.scalar(generation, pa.int64()), len(rows))
+    return position_texts(epoch, [count, pa.array(rows, pa.int64())])
