@@ -287,8 +287,6 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
 @pytest.mark.parametrize(
     ("declared", "options", "kind"),
     [
-        (PLAIN, {"row-tracking.enabled": "true"}, "unsupported-row-tracking"),
-        (PLAIN, {"data-evolution.enabled": "true"}, "unsupported-data-evolution"),
         (PLAIN, {"metadata.iceberg.storage": "table-location"}, "unsupported-iceberg-metadata"),
         (PLAIN, {"manifest.format": "orc"}, "unsupported-manifest-format"),
     ],

@@ -351,18 +351,10 @@ def test_a_full_disk_is_a_storage_error_and_no_file_is_left(tmp_path, file_forma
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    ("declared", "option"),
-    [
-        ({"options": {"file.format": "mosaic"}}, "file.format"),
-        ({"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled"),
-    ],
-)
-def test_what_is_not_written_is_refused_by_its_option(tmp_path, declared, option):
-    schema = table_schema(KEYED, **declared)
-    with pytest.raises(UnsupportedFeatureError) as raised:
+def test_what_is_not_written_is_refused_by_its_option(tmp_path):
+    schema = table_schema(KEYED, options={"file.format": "mosaic"})
+    with pytest.raises(UnsupportedFeatureError, match=r"'file\.format'"):
         write(tmp_path, schema, rows_of(1))
-    assert f"'{option}'" in str(raised.value)
 
 
 def test_writing_does_not_import_pandas(tmp_path):

@@ -81,13 +81,13 @@ class Oracle:
             raise OracleError(answer["error"])
         return answer["result"]
 
-    def write(self, table: str, rows: pa.Table) -> None:
-        """Let the peer append (or upsert) rows and commit."""
+    def write(self, table: str, rows: pa.Table, command: str = "write") -> None:
+        """Let the peer append (or upsert) rows and commit; or update columns by row id."""
         path = self._exchange / f"{uuid.uuid4().hex}.arrow"
         feather.write_feather(rows, str(path), compression="uncompressed")
-        self.call("write", table=table, rows=str(path))
+        self.call(command, table=table, rows=str(path))
 
-    def read(self, table: str) -> pa.Table:
+    def read(self, table: str, **more: Any) -> pa.Table:
         path = self._exchange / f"{uuid.uuid4().hex}.arrow"
-        self.call("read", table=table, out=str(path))
+        self.call("read", table=table, out=str(path), **more)
         return feather.read_table(str(path), memory_map=False)

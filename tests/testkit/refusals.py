@@ -62,7 +62,8 @@ EXECUTOR = EmbeddedExecutor(threads=1)
 KEYED: dict[str, Any] = {"primary_keys": ["k"]}
 POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 PLAIN = {"k": "INT", "v": "INT"}
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+TRACKED = {"row-tracking.enabled": "true"}
+EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
 ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([3, 4], pa.int32())})
 
 
@@ -107,6 +108,10 @@ def keyed_plan(**options):
 
 def write(**options):
     return lambda at: at.table(options=options).new_write_builder().write(ROWS, EXECUTOR)
+
+
+def compact(**options):
+    return lambda at: at.table(options=options).compact()
 
 
 def _file(path, **more):
@@ -389,8 +394,10 @@ REFUSALS: dict[str, Provocation] = {
         table_schema(PLAIN, **KEYED, options={"bucket": "1"}),
         is_streaming=True,
     ),
-    "write to `row-tracking": write(**{"row-tracking.enabled": "true"}),
-    "write to `data-evolution": write(**EVOLVING),
+    "changes of rows, compactions and segments of a table with `row-tracking": compact(**TRACKED),
+    "changes of rows, compactions and segments of a table with `data-evolution": compact(
+        **EVOLVING
+    ),
     "write to a table with `metadata.iceberg": write(
         **{"metadata.iceberg.storage": "table-location"}
     ),

@@ -110,11 +110,6 @@ def check_writable(table: str, schema: TableSchema) -> None:
     """Refuse tables this engine would damage, or leave unreadable, by writing."""
     check_readable(table, schema)
     options = schema.typed_options
-    if options.get(opt.DATA_EVOLUTION_ENABLED):
-        reason = "its files may hold some of the columns each ('data-evolution.enabled')."
-        _refuse(table, "write", "data-evolution", reason)
-    if options.get(opt.ROW_TRACKING_ENABLED):
-        _refuse(table, "write", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
     iceberg, manifests = options.get(opt.ICEBERG_STORAGE), options.get(opt.MANIFEST_FORMAT)
     if iceberg != opt.ICEBERG_STORAGE.default:
         _refuse(
@@ -133,3 +128,14 @@ def check_writable(table: str, schema: TableSchema) -> None:
             table, "write", "manifest-format", f"Java would take the new manifests for {manifests}"
             f" ('{opt.MANIFEST_FORMAT.key}'), but they are written as avro. Write it by Java."
         )  # fmt: skip
+
+
+def check_rewritable(table: str, schema: TableSchema, verb: str) -> None:
+    """Refuse to write stored rows again where they would lose their row ids."""
+    check_writable(table, schema)
+    options = schema.typed_options
+    if options.get(opt.DATA_EVOLUTION_ENABLED):
+        reason = "its files may hold some of the columns each ('data-evolution.enabled')."
+        _refuse(table, verb, "data-evolution", reason)
+    if options.get(opt.ROW_TRACKING_ENABLED):
+        _refuse(table, verb, "row-tracking", "its rows carry row ids ('row-tracking.enabled').")

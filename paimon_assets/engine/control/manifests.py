@@ -335,6 +335,7 @@ class ManifestStore:
         self._file_io.write_bytes(self._paths.manifest(name), data)
         self._cache.put(self._key(name), items, _ENTRY_BYTES)
         added = sum(entry.kind is FileKind.ADD for entry in items)
+        lowest_id, highest_id = _row_ids(items)
         return ManifestFileMeta(
             file_name=name,
             file_size=len(data),
@@ -346,6 +347,8 @@ class ManifestStore:
             max_bucket=max(entry.bucket for entry in items),
             min_level=min(entry.file.level for entry in items),
             max_level=max(entry.file.level for entry in items),
+            min_row_id=lowest_id,
+            max_row_id=highest_id,
         )
 
     def write_list(
@@ -370,6 +373,16 @@ class ManifestStore:
 
     def _key(self, name: str) -> tuple[str, str]:
         return (self._file_io.spec.scheme, self._paths.manifest(name))
+
+
+def _row_ids(entries: Sequence[ManifestEntry]) -> tuple[int | None, int | None]:
+    """Return the smallest and largest row id of files, None if a file does not say its first."""
+    firsts = [entry.file.first_row_id for entry in entries]
+    known = [first for first in firsts if first is not None]
+    if len(known) < len(firsts):
+        return None, None
+    lasts = (first + entry.file.row_count - 1 for first, entry in zip(known, entries, strict=True))
+    return min(known), max(lasts)
 
 
 def _index_entry_bytes(entries: Sequence[IndexManifestEntry]) -> int:

@@ -21,7 +21,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.features import check_rewritable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -203,7 +203,7 @@ class RowChangePlan:
 def plan_row_change(
     store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, deletes: bool
 ) -> RowChangePlan:
-    check_writable(store.label, store.schema)
+    check_rewritable(store.label, store.schema, "change rows of")
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
     check_segments(store, snapshot, "delete" if deletes else "update")

@@ -55,6 +55,15 @@ class Peer:
         write.close()
         commit.close()
 
+    def update_columns(self, table: str, rows: pa.Table) -> None:
+        """Give rows, which hold `_ROW_ID`, new values of their other columns."""
+        builder = self._catalog.get_table(table).new_batch_write_builder()
+        names = [name for name in rows.column_names if name != "_ROW_ID"]
+        update = builder.new_update().with_update_type(names)
+        commit = builder.new_commit()
+        commit.commit(update.update_by_arrow_with_row_id(rows))
+        commit.close()
+
     def read(self, table: str, columns: list[str] | None = None) -> pa.Table:
         builder = self._catalog.get_table(table).new_read_builder()
         if columns:

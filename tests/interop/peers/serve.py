@@ -27,8 +27,11 @@ def answer(peer: Any, request: dict[str, Any]) -> Any:
         case "write":
             rows = feather.read_table(request["rows"], memory_map=False)
             return peer.write(request["table"], rows)
+        case "update_columns":
+            rows = feather.read_table(request["rows"], memory_map=False)
+            return peer.update_columns(request["table"], rows)
         case "read":
-            table = peer.read(request["table"])
+            table = peer.read(**{name: request[name] for name in request.keys() - {"out"}})
             return feather.write_feather(table, request["out"], compression="uncompressed")
         case command:
             raise ValueError(f"unknown command {command}")

@@ -4,6 +4,7 @@ Concept → modules:
     the optimistic loop                    file_store_commit
     messages → changes, data version       changes
     one commit, its retries                request
+    row ids                                row_ids
     conflicts                              checks
     partitions, and their overwrite        partition_filter
     other commits since the plan           planned_on

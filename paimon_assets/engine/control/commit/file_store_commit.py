@@ -22,7 +22,7 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
@@ -43,6 +43,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy
+from paimon_assets.engine.control.commit.row_ids import with_row_ids
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import point_to
@@ -59,13 +60,14 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (
+    FIRST_SNAPSHOT_ID,
     LEDGER_PROPERTY_PREFIX,
     CommitKind,
     PartitionStatistics,
     Snapshot,
     Statistics,
 )
-from paimon_assets.engine.spec.options.all_options import BUCKET
+from paimon_assets.engine.spec.options.all_options import BUCKET, ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
@@ -244,18 +246,18 @@ class FileStoreCommit:
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
             protect_external(self._store, latest, checked.changes.entries, request)
-            lists = files.write(checked.changes, latest, checked.index)
-            inherited = inherited_properties(self._store, latest, checked.changes, request.kind)
+            changes, next_row_id = self._numbered(checked.changes, latest)
+            lists = files.write(changes, latest, checked.index)
+            inherited = inherited_properties(self._store, latest, changes, request.kind)
             now_ms = self._clock.now_millis()
-            snapshot = request.snapshot(
-                checked.changes, lists, latest, schema_id, now_ms, inherited
-            )
+            snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
+            snapshot = replace(snapshot, next_row_id=next_row_id)
         except PaimonError:
             # The snapshot was not published, so nobody else knows of these files.
             files.clean_all()
             raise
         statistics = (
-            partition_statistics(self._store.partitions, checked.changes.entries)
+            partition_statistics(self._store.partitions, changes.entries)
             if self._store.managed is not None
             else ()
         )
@@ -265,6 +267,19 @@ class FileStoreCommit:
             return snapshot
         files.clean_lost_try()
         return _Lost()
+
+    def _numbered(
+        self, changes: CommitChanges, latest: Snapshot | None
+    ) -> tuple[CommitChanges, int]:
+        """Return changes with the row ids of their new rows, and the row id after them."""
+        next_row_id = (latest.next_row_id or 0) if latest else 0
+        if not self._store.schema.typed_options.get(ROW_TRACKING_ENABLED):
+            return changes, next_row_id
+        snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
+        entries, next_row_id = with_row_ids(
+            changes.entries, snapshot_id=snapshot_id, next_row_id=next_row_id
+        )
+        return replace(changes, entries=entries), next_row_id
 
     def _refuse_unkept(
         self, schema_id: int, kind: CommitKind, entries: Iterable[ManifestEntry]

@@ -114,7 +114,6 @@ class CommitRequest:
             watermark=_later(latest.watermark if latest else None, self.watermark),
             index_manifest=lists.index_manifest,
             statistics=self._statistics(latest, schema_id),
-            next_row_id=(latest.next_row_id or 0) if latest else 0,
             properties={**inherited, **self.properties},
             uuid=str(uuid4()),
             writer_version=_writer_version(),

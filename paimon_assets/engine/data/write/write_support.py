@@ -43,9 +43,6 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
             opt.PARTITION_LEGACY_NAME,
             "names folders of instants by the zone of each process, so other readers miss them.",
         )
-    for option in (opt.ROW_TRACKING_ENABLED, opt.DATA_EVOLUTION_ENABLED):
-        if options.get(option):
-            refuse(option, "needs row ids, which are not assigned.")
     if schema.has_primary_key:
         merge_function_of(schema, table)
     formats = {options.get(opt.FILE_FORMAT), *options.get(opt.FILE_FORMAT_PER_LEVEL).values()}

@@ -22,7 +22,7 @@ from paimon_assets.engine.contract.report_tasks import (
 )
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
-from paimon_assets.engine.control.features import check_writable
+from paimon_assets.engine.control.features import check_rewritable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
@@ -117,7 +117,7 @@ def plan_import(
             kind="segment-table",
             details={"table": store.label},
         )
-    check_writable(store.label, store.schema)
+    check_rewritable(store.label, store.schema, "add segments to")
     root = _checked_path(store, source, live, roots)
     segments.check_exists(store.file_io, root)
     name = source.format.strip().lower()

@@ -1,0 +1,46 @@
+"""Row ids of new files, given anew in each try of a commit.
+
+    file                                     first row id           sequence numbers
+    new rows                                 the table's next       the snapshot's
+    some columns of stored rows              that of their group    the snapshot's
+    stored and changed rows (physical ids)   none                   the largest is the snapshot's
+    stored rows, compacted                   none                   as they are
+
+Writers leave 0 where a commit is to put the snapshot.
+Source: `org.apache.paimon.operation.commit.RowTrackingCommitUtils`.
+"""
+
+from collections.abc import Iterable
+
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.schema.schema import ROW_ID
+
+
+def with_row_ids(
+    entries: Iterable[ManifestEntry], *, snapshot_id: int, next_row_id: int
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """Return the entries as snapshot `snapshot_id` has them, and the row id after it."""
+    numbered = []
+    for entry in entries:
+        file = entry.file
+        if entry.kind is FileKind.ADD:
+            is_new = _holds_new_rows(file)
+            lowest, highest = file.min_sequence_number, file.max_sequence_number
+            if is_new or lowest == 0:
+                lowest = highest = snapshot_id
+            elif highest == 0:
+                highest = snapshot_id
+            file = file._replace(min_sequence_number=lowest, max_sequence_number=highest)
+            if is_new:
+                file = file._replace(first_row_id=next_row_id)
+                next_row_id += file.row_count
+            entry = entry._replace(file=file)  # noqa: PLW2901
+        numbered.append(entry)
+    return tuple(numbered), next_row_id
+
+
+def _holds_new_rows(file: DataFileMeta) -> bool:
+    stores_ids = ROW_ID.name in (file.write_cols or ())
+    is_new = file.first_row_id is None and not stores_ids
+    return is_new and file.file_source is not FileOrigin.COMPACT

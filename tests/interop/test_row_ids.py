@@ -1,0 +1,35 @@
+"""Row ids and files of some columns, written here and read by pypaimon, and the other way round."""
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets import Schema
+from tests.interop.steps import OurSide
+from tests.testkit.oracle import Oracle
+from tests.testkit.tables import read, write
+
+pytestmark = pytest.mark.interop
+
+TRACKED = {"row-tracking.enabled": "true"}
+EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
+NAMES = ["k", "v", "_ROW_ID", "_SEQUENCE_NUMBER"]
+COLUMNS = {"k": "INT", "v": "STRING"}
+
+
+def of_peer(oracle, table, names=NAMES):
+    rows = oracle.read(table, columns=names)
+    return sorted(tuple(row[name] for name in names) for row in rows.to_pylist())
+
+
+@pytest.mark.parametrize("options", [TRACKED, EVOLVING], ids=["tracked", "evolving"])
+def test_both_append_and_ids_go_on(options, pypaimon: Oracle, ours: OurSide):
+    name = f"ids.appended_{len(options)}"
+    table = ours.create(name, Schema.of(COLUMNS, options=options))
+    write(table, (1, "a"), (2, "b"))
+    pypaimon.write(name, pa.table({"k": pa.array([3, 4], pa.int32()), "v": ["c", "d"]}))
+    write(table, (5, "e"))
+    expected = [
+        (1, "a", 0, 1), (2, "b", 1, 1), (3, "c", 2, 2), (4, "d", 3, 2), (5, "e", 4, 3),
+    ]  # fmt: skip
+    assert sorted(read(table, NAMES)) == expected
+    assert of_peer(pypaimon, name) == expected
