@@ -60,10 +60,10 @@ if TYPE_CHECKING:
         describe_views as describe_views,
     )
     from paimon_assets.assets.files.ingestion import (
-        IngestConfig as IngestConfig,
         build_file_ingestion_asset as build_file_ingestion_asset,
         build_new_files_sensor as build_new_files_sensor,
     )
+    from paimon_assets.assets.files.landing import IngestConfig as IngestConfig
     from paimon_assets.assets.files.segment_import import (
         SegmentImportConfig as SegmentImportConfig,
         build_new_segments_sensor as build_new_segments_sensor,

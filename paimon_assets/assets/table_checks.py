@@ -22,7 +22,7 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
-from paimon_assets.assets.files.ingestion import compare_landing, quarantine_value
+from paimon_assets.assets.files.landing import compare_landing, quarantine_value
 from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
 from paimon_assets.assets.jobs.compaction import levels_table

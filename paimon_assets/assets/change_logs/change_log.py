@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from paimon_assets.assets.change_logs.change_images import METADATA_TYPES, MISSING, OP, POSITION
-from paimon_assets.assets.files.ingestion import IngestConfig
+from paimon_assets.assets.files.landing import IngestConfig
 from paimon_assets.assets.translator import identifier_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceName
 from paimon_assets.engine.errors import InvalidInputError

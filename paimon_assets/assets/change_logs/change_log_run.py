@@ -37,29 +37,19 @@ from paimon_assets.assets.change_logs.change_log import (
 from paimon_assets.assets.change_logs.dead_letters import DeadLetters
 from paimon_assets.assets.change_logs.log_positions import LogHead, Positions, positions_of
 from paimon_assets.assets.change_logs.stored_rows import StoredRows, no_rows
-from paimon_assets.assets.files.ingestion import IngestConfig, IngestionRun
-from paimon_assets.assets.files.ledger import Ledger
+from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.tables.declared_table import SchemaPolicy
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.row_files import RowFormat, naming
 from paimon_assets.engine.data.cdc.change_batch import (
     ORIGIN_SCHEMA,
     AbsentValue,
     ChangeBatch,
     SourceTable,
 )
-from paimon_assets.engine.data.cdc.formats import cdc_format, changes_of
 from paimon_assets.engine.data.change_fold import Doubt, LogState, Settled, settle
-from paimon_assets.engine.data.format.text_streams import open_text_stream
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-)
+from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import BucketMode
-from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, unchanged_since
@@ -92,31 +82,23 @@ class ChangeLogRun(IngestionRun):
         """Begin without dead letters."""
         self.dead_letters = DeadLetters(table=self.log.dead_letters)
 
-    def choose_files(self, config: IngestConfig) -> None:
+    def choose(self, config: ChangeLogConfig) -> None:
         """Choose the new files that the run ingests; of a reload all count as new."""
-        assert isinstance(config, ChangeLogConfig)  # noqa: S101
         self.config = config
-        if config.reload:
-            ledger = Ledger(source=self.ledger.source, generation=self.ledger.generation)
-            self.forget(ledger)
-        super().choose_files(config)
-        total = np.cumsum([file.size for file in self.files])
-        if config.max_bytes > 0 and len(self.files) > 1:
-            count = max(1, int(np.searchsorted(total, config.max_bytes, side="right")))
-            self.files_left += len(self.files) - count
-            self.files = self.files[:count]
+        self.intake.choose(config, again=config.reload)
 
-    def write_once(self, bad: dict[str, PaimonError]) -> WriteOutcome | None:
-        """Apply the files' changes; see `IngestionRun.write_once`."""
+    def write_once(self) -> WriteOutcome | None:
+        """Apply the changes; see `IngestionRun.write_once`."""
         self.check_table()
         self.dead_letters.tables.clear()
-        batches = self._read(bad)
-        if bad:
+        batches = self._read()
+        if batches is None:
             return None
+        ledger = self.intake.ledger
         self.dead_letters.write(self.paimon.catalog())  # before: a run that fails is repeated
         if not batches:
             described = _described(None, empties=self.config.reload)
-            return self.commit(self._no_rows(), self.ledger.log, described)
+            return self.commit(self._no_rows(), ledger.log, described)
         changes = ReadChanges(
             batches=batches, omitted=frozenset(self.log.omitted), metadata=self.log.metadata
         )
@@ -125,9 +107,10 @@ class ChangeLogRun(IngestionRun):
             changes.refuse_lost_tables(self.table.name)
         self.positions = positions_of(
             changes,
-            LogHead.of(self.ledger.log),
+            LogHead.of(ledger.log),
             self.table.name,
-            generation=self.ledger.generation + 1,
+            generation=ledger.generation + 1,
+            arrival=self.intake.arrival,
             accepted=self.config.new_log,
         )
         self._evolve(changes)
@@ -154,8 +137,8 @@ class ChangeLogRun(IngestionRun):
     def _no_rows(self) -> pa.Table:
         return to_arrow_schema(self.table.schema.fields).empty_table()
 
-    def _read(self, bad: dict[str, PaimonError]) -> list[ChangeBatch]:
-        """Return the batches of all files, those without changes left out."""
+    def _read(self) -> list[ChangeBatch] | None:
+        """Return the batches with changes; None if something was left out."""
         schema = self.table.schema
         known = SourceTable(
             keys=tuple(schema.primary_keys),
@@ -166,23 +149,14 @@ class ChangeLogRun(IngestionRun):
             table_of=lambda name: known if self.log.takes(name) else None,
             on_rejected=self.dead_letters.tables.append if self.log.dead_letters else None,
         )
-        kind = cdc_format(self.source.format)
-        batches: list[ChangeBatch] = []
-        for path in self.paths:
-            try:
-                with naming(path, RowFormat.JSON):
-                    stream = open_text_stream(self.landing.file_io, path, TextOptions())
-                    with stream:
-                        batches += changes_of(stream, path, kind, options)
-            except (FormatError, InvalidInputError) as error:
-                if not self.has_quarantine:
-                    raise
-                bad[path] = error
+        batches = self.intake.changes(options)
+        if batches is None:
+            return None
         used = [batch for batch in batches if len(batch) or batch.events]
         names = sorted({batch.name for batch in used})
         if len(names) > 1:
             raise invalid_choice(
-                f"'{self.landing.folder}' has changes of several tables ({shorten(names)}); say "
+                f"'{self.intake.place}' has changes of several tables ({shorten(names)}); say "
                 f"which one feeds table '{self.table.name}': ChangeLog(source_table=…)."
             )
         return used

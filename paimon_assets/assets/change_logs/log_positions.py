@@ -17,9 +17,6 @@ from paimon_assets.engine.data.change_fold import LogState, position_texts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import shorten
 
-BY_FILES = "order of files"
-"""Name of a log whose records have no position."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LogHead:
@@ -77,7 +74,13 @@ class Positions:
 
 
 def positions_of(
-    changes: ReadChanges, head: LogHead, table: str, *, generation: int, accepted: bool
+    changes: ReadChanges,
+    head: LogHead,
+    table: str,
+    *,
+    generation: int,
+    arrival: str,
+    accepted: bool,
 ) -> Positions:
     """Return the positions of images, by the log or by arrival.
 
@@ -86,6 +89,7 @@ def positions_of(
         head: As the table has it.
         table: For messages.
         generation: Of the commit that will hold them.
+        arrival: The name of the log where records have no position.
         accepted: Whether a log that the table does not know follows those it does.
 
     Raises:
@@ -100,8 +104,8 @@ def positions_of(
         each.get(POSITION_COLUMNS[1]) is not None for each in events
     )
     if not has_positions:
-        head = head.with_log(table, BY_FILES, accepted=accepted)
-        epoch = head.logs.index(BY_FILES)
+        head = head.with_log(table, arrival, accepted=accepted)
+        epoch = head.logs.index(arrival)
         rows = 2 * np.arange(len(changes), dtype=np.int64) + 1
         starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
         return Positions(

@@ -2,7 +2,8 @@
 
 Concept → modules:
     which files a source has                              source_files
-    ingestion of new files, and its sensor                ingestion
+    which of them are new, and how a run takes them       landing
+    ingestion of what a source has, and its sensor        ingestion
     the ledger of ingested files, kept in sorted parts    ledger
     folders as segments                                   segment_import
 """

@@ -1,0 +1,303 @@
+"""The files of a landing folder: which are new, and how one run takes them.
+
+A file that cannot be read goes to quarantine, if the source has one, and the others are read again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dagster as dg
+import numpy as np
+from pydantic import Field
+
+from paimon_assets.assets.files.ledger import (
+    Ledger,
+    Pending,
+    Quarantined,
+    compare,
+    ledger_snapshot,
+    load_ledger,
+    names_text,
+)
+from paimon_assets.assets.files.source_files import (
+    FileSource,
+    OnBadFile,
+    OnChanged,
+    checked_schema,
+    read_files,
+)
+from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.row_files import RowFormat, naming
+from paimon_assets.engine.control.segments import FolderFile
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
+from paimon_assets.engine.data.cdc.formats import cdc_format, changes_of
+from paimon_assets.engine.data.format.text_streams import open_text_stream
+from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.spec.words import counted, printable
+from paimon_assets.engine.table.frames.frames import Frame
+from paimon_assets.engine.table.table import Table
+
+_FILES_SHOWN = 200
+
+
+class IngestConfig(dg.Config):
+    """The config of an ingestion run."""
+
+    source: str = Field(
+        default="",
+        description="Folder to read instead of the asset's own. Files keep their names: what was "
+        "ingested under a name is not ingested again.",
+    )
+    max_files: int = Field(
+        default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
+    )
+    dry_run: bool = Field(
+        default=False, description="Only report which files are new; write nothing."
+    )
+
+
+def source_name_of(key: dg.AssetKey) -> str:
+    """Return the name under which an ingestion asset keeps its ledger."""
+    return key.to_user_string()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landing:
+    """The files of a landing folder that a table has not ingested yet."""
+
+    folder: str
+    file_io: FileIO
+    ledger: Ledger
+    files: list[FolderFile]
+    pending: Pending
+
+
+def compare_landing(
+    paimon: PaimonCatalogResource,
+    table: Table | None,
+    key: dg.AssetKey,
+    source: FileSource,
+    *,
+    folder: str = "",
+) -> Landing:
+    """Compare the folder of a source with the ledger of an ingestion asset, if it has a table."""
+    name, folder = source_name_of(key), source.folder_path(folder)
+    file_io = file_io_for(folder, paimon.options)
+    files = source.list_files(file_io, folder)
+    ledger = Ledger(source=name)
+    if table is not None:
+        ledger = load_ledger(table, name, ledger_snapshot(table, name))
+    pending = compare(files, ledger, table)
+    return Landing(folder=folder, file_io=file_io, ledger=ledger, files=files, pending=pending)
+
+
+def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValue:
+    """Return files in quarantine as a table, each with the reason."""
+    return grid(
+        {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
+        for each in quarantined[:_FILES_SHOWN]
+    )
+
+
+@dataclass(kw_only=True)
+class FileIntake:
+    """The files that one run takes; see `ingestion.Intake`."""
+
+    paimon: PaimonCatalogResource
+    table: Table
+    source: FileSource
+    landing: Landing
+    log: Any
+    """Takes lines for the log of the run."""
+    arrival: str = "order of files"
+    ledger: Ledger = field(init=False)
+    """Of what the table holds before the run, with the quarantine of the run."""
+    files: tuple[FolderFile, ...] = ()
+    """Files that the run ingests."""
+    quarantined: tuple[Quarantined, ...] = ()
+    """Files in quarantine, of this run and of those before."""
+    files_left: int = 0
+    """New files beyond the most of a run."""
+
+    def __post_init__(self) -> None:
+        """Begin with what the table holds."""
+        self.ledger, self.quarantined = self.landing.ledger, self.landing.pending.quarantined
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return self.landing.folder
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no file to ingest."""
+        return not self.files
+
+    @property
+    def paths(self) -> dict[str, FolderFile]:
+        """Path → file, of those that the run ingests."""
+        return {f"{self.place}/{file.name}": file for file in self.files}
+
+    @property
+    def _has_quarantine(self) -> bool:
+        return self.source.on_bad_file == OnBadFile.QUARANTINE
+
+    def choose(self, config: IngestConfig, *, again: bool = False) -> None:
+        """Choose the new files that the run ingests; `again`: all count as new."""
+        if config.max_files < 0:  # the Launchpad does not know this limit
+            raise InvalidInputError(
+                f"max_files is {config.max_files}; give 0 for all new files, or how many at most.",
+                kind="ingest-config",
+            )
+        if again:
+            ledger = Ledger(source=self.ledger.source, generation=self.ledger.generation)
+            pending = compare(self.landing.files, ledger, self.table)
+            self.landing = replace(self.landing, ledger=ledger, pending=pending)
+            self.ledger, self.quarantined = ledger, pending.quarantined
+        source, landing, pending = self.source, self.landing, self.landing.pending
+        folder = landing.folder
+        source.check_folder(landing.file_io, folder, is_known=self.ledger.file_count > 0)
+        if config.source and not landing.files:
+            raise InvalidInputError(
+                f"The run's source '{folder}' holds no {source.format} file to take in, or does "
+                "not exist; correct it, or leave it out for the asset's own folder.",
+                kind="source-folder",
+                details={"folder": folder},
+            )
+        due = pending.new
+        if source.on_changed == OnChanged.REFUSE:
+            pending.refuse_changes(folder)
+        elif source.on_changed == OnChanged.AGAIN:
+            due = tuple(sorted((*due, *pending.changed)))
+        self.files = due[: config.max_files or None]
+        most = getattr(config, "max_bytes", 0)
+        if most > 0 and len(self.files) > 1:
+            total = np.cumsum([file.size for file in self.files])
+            self.files = self.files[: max(1, int(np.searchsorted(total, most, side="right")))]
+        self.files_left = len(due) - len(self.files)
+
+    def news(self) -> str:
+        """Return how many files the run ingests, and their names."""
+        count = counted(len(self.files), "new file")
+        return f"{count} in '{self.place}': {names_text(self.files)}."
+
+    def nothing_note(self, *, dry_run: bool) -> str:
+        """Return why nothing was written."""
+        if dry_run:
+            files = counted(len(self.files), "new file")
+            return f"Dry run: {files} would be ingested; nothing was written."
+        before = counted(self.ledger.file_count, "file")
+        return f"No new files in '{self.place}': it had {before} before; nothing was committed."
+
+    def metadata(self) -> Metadata:
+        """Return the numbers of the files that the run ingests and leaves."""
+        shown = [{"file": f.shown, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
+        metadata: Metadata = {
+            "paimon/source": self.landing.folder,
+            "paimon/files_ingested": len(self.files),
+            "paimon/files_left": self.files_left,
+            "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
+            "paimon/source_bytes": sum(file.size for file in self.files),
+        }
+        if shown:
+            metadata["paimon/files"] = grid(shown)
+        if self.landing.pending.changed:
+            metadata["paimon/files_changed"] = len(self.landing.pending.changed)
+        if self._has_quarantine:
+            metadata["paimon/files_in_quarantine"] = len(self.quarantined)
+        if self.quarantined:
+            metadata["paimon/quarantine"] = quarantine_value(self.quarantined)
+        return metadata
+
+    def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
+        """Return the rows of the files; None if some went to quarantine."""
+        bad: dict[str, PaimonError] = {}
+        file_io, paths, source = self.landing.file_io, [*self.paths], self.source
+        on_bad = bad.__setitem__ if self._has_quarantine else None
+        schema = checked_schema(file_io, paths, source, source.schema or expected, on_bad)
+        if bad:
+            self._quarantine(bad)
+            return None
+        if schema is None:
+            return to_arrow_schema(self.table.schema.fields).empty_table()
+        size = sum(file.size for file in self.files)
+        if self.paimon.executor_for(size, executor) == "embedded":
+            return read_files(file_io, paths, source, schema)
+        return self.paimon.files_dataframe(paths, source.format, schema, source.options)
+
+    def changes(self, options: CdcOptions) -> list[ChangeBatch] | None:
+        """Return the changes in the files; None if some went to quarantine.
+
+        Cost:
+            Where damage shows only while a file is read, the others are read again.
+        """
+        kind = cdc_format(self.source.format)
+        bad: dict[str, PaimonError] = {}
+        batches: list[ChangeBatch] = []
+        for path in self.paths:
+            try:
+                with naming(path, RowFormat.JSON):
+                    stream = open_text_stream(self.landing.file_io, path, TextOptions())
+                    with stream:
+                        batches += changes_of(stream, path, kind, options)
+            except (FormatError, InvalidInputError) as error:
+                if not self._has_quarantine:
+                    raise
+                bad[path] = error
+        self._quarantine(bad)
+        return None if bad else batches
+
+    def can_leave_out(self, error: PaimonError) -> bool:
+        """Whether a file that cannot be read goes to quarantine; then it is there."""
+        path = str(error.details.get("path") or error.details.get("file"))
+        if not self._has_quarantine or path not in self.paths:
+            return False
+        self._quarantine({path: error})
+        return True
+
+    def _quarantine(self, bad: Mapping[str, PaimonError]) -> None:
+        show, paths = self.paimon.show_values, self.paths
+        added = []
+        for path, error in bad.items():
+            # A parser's message may quote a value.
+            reason = "It is damaged, or a value does not fit; values are not shown."
+            if show or isinstance(error, InvalidInputError):
+                reason = error.message
+            self.log.warning("'%s' is left out: %s", printable(path), reason)
+            added.append(Quarantined(file=paths[path], reason=reason))
+        self.ledger = self.ledger.with_quarantined(added)
+        self.files = tuple(file for path, file in paths.items() if path not in bad)
+        self.quarantined = (*self.quarantined, *added)
+
+    def next_ledger(self) -> Ledger:
+        """Return the ledger with the files of the run."""
+        return self.ledger.with_files(self.files)
+
+    @property
+    def remembered(self) -> int | None:
+        """The fewest names that the ledger keeps."""
+        return self.source.remembered_files
+
+    def check_unchanged(self) -> None:
+        """Refuse files that changed while they were read: their rows may be neither old nor new.
+
+        Files that are gone do not matter; they were read.
+        """
+        folder = self.landing.folder
+        read = Ledger(source=self.ledger.source).with_files(self.files)
+        files = self.source.list_files(self.landing.file_io, folder)
+        changed = compare(files, read).changed
+        if changed:
+            raise InvalidInputError(
+                f"{names_text(changed)} in '{folder}' changed while being ingested; nothing was "
+                "committed. Land files by rename, so that they appear whole, and run again.",
+                kind="source-changed",
+                details={"folder": folder, "files": len(changed)},
+            )
