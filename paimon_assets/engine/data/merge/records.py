@@ -246,6 +246,7 @@ class MergeFunction(ABC):
     """Merges the records of each key into one row.
 
     A key of one record keeps that record unchanged; no call is necessary if there are only such.
+    Where retracts are kept, as in files, every key keeps a row: a -D if nothing else is left.
     """
 
     __slots__ = ()
