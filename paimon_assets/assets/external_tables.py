@@ -288,7 +288,7 @@ def describe_views(
 def build_external_view_specs(
     views: Sequence[ExternalView], translator: PaimonTranslator = DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
-    """Return the assets of views; the tables of their queries are upstream of them.
+    """Return an asset for each view; upstream of it are the tables and views of its query.
 
     An input of such an asset runs the query on Spark; elsewhere it is refused by name.
     """

@@ -80,7 +80,7 @@ def identifier_of_key(key: dg.AssetKey) -> Identifier:
 
 
 def pool_of(table: str | Identifier) -> str:
-    """Return the pool of everything that writes the table.
+    """Return the Dagster pool that all writers of a table share, so that a limit lets one run.
 
     A pool without a limit does nothing: see `concurrency.pools.default_limit` in dagster.yaml.
 

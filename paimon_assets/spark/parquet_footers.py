@@ -13,7 +13,7 @@ _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spar
 
 
 def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
-    """Read the footer of a file of a known size."""
+    """Read a Parquet footer; raises if the file has another size than the table says."""
     with open_data_file(file_io, path, file_bytes) as source, named_errors(path, "Parquet"):
         return pq.read_metadata(source)
 

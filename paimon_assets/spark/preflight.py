@@ -70,7 +70,7 @@ def package_digest() -> str:
 
 
 def package_archive(directory: Path) -> Path:
-    """Write this package as a zip Python can import from, and return its path."""
+    """Write this package as a zip for `sys.path`, with its compiled modules; return the path."""
     archive = directory / worker_probe.ARCHIVE.format(digest=package_digest())
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
         for source in sorted(_PACKAGE.rglob("*")):

@@ -6,13 +6,13 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.segments.segment_sql import (
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.segment_sql import (
     AddSegment,
     DeleteSegments,
     ShowSegments,
     parse_statement,
 )
-from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.statements import (
     Acts,
     AlterTable,

@@ -38,7 +38,7 @@ class DeclaredTable:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTables:
-    """The tables a job has declarations of, and the names of all others."""
+    """The tables that a job was built with; other tables get the asset keys of its translator."""
 
     tables: tuple[DeclaredTable, ...]
     translator: PaimonTranslator

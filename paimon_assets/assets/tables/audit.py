@@ -279,7 +279,7 @@ def reporting_checks(context: dg.OutputContext) -> Iterator[None]:
 def reporting_refusals(
     compute: Callable[..., dg.MaterializeResult[Any]],
 ) -> Callable[..., Iterator[dg.AssetCheckResult | dg.MaterializeResult[Any]]]:
-    """Wrap a compute function: results of checks are reported also if they refuse the batch."""
+    """Wrap a compute function, so that a refused batch shows the results of its checks, too."""
 
     @functools.wraps(compute)
     def reporting(

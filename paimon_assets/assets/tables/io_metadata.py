@@ -50,7 +50,7 @@ OUTPUT_KEYS = frozenset({MODE, SCHEMA, SCHEMA_POLICY, EXECUTOR, PARTITION_COLUMN
 
 
 class OutputOptions(TypedDict, total=False):
-    """Options of `paimon_output`."""
+    """Arguments of `paimon_output`: the table of an output, and how its rows are written."""
 
     table: str | Identifier
     """`database.table`; by default the last two parts of the asset key."""

@@ -105,7 +105,7 @@ class MergeOn:
         return cast
 
     def predicate(self, rows: pa.Table) -> pred.Predicate | None:
-        """Return a bound predicate that all rows pass which match a source row."""
+        """Return a bound predicate that every row passes which a source row may match."""
         parts: list[pred.Predicate] = []
         for column in self.columns:
             name, values = column.name, rows.column(column.name)

@@ -12,8 +12,7 @@ progress, and its snapshot, if there is one, settles them (`resolve`).
 
 import re
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,18 +24,14 @@ from paimon_assets.engine.codec.json.segment_json import (
     segments_from_json,
     segments_to_json,
 )
-from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
-from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
-from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.segments.segment import (
@@ -47,7 +42,6 @@ from paimon_assets.engine.spec.segments.segment import (
     is_within,
     plain_path,
 )
-from paimon_assets.engine.spec.types.literals import Internal, to_internal
 from paimon_assets.engine.spec.words import printable
 
 _DIRECTORY = "segments"
@@ -363,7 +357,6 @@ class SegmentRoots:
 
 _LISTERS = 16
 _DEEPEST = 64
-_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _OTHER_TABLES = {"_delta_log": "a Delta", ".hoodie": "a Hudi"}
 
 
@@ -386,60 +379,6 @@ class FolderFile:
     def shown(self) -> str:
         """The name as people see it."""
         return printable(self.name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFolder:
-    """The files of one partition."""
-
-    name: str
-    """Folder below the root, empty for the root itself."""
-    partition: bytes
-    text: str
-    """`name=value,name=value`."""
-    files: tuple[FolderFile, ...]
-
-
-def segment_root(store: FileStore, path: str) -> str:
-    """Return the one spelling of a folder that may be imported."""
-    root = canonical_path(path)
-    scheme = scheme_of(root)
-    if scheme != store.file_io.spec.scheme:
-        raise errors.UnsupportedFeatureError(
-            f"'{path}' lies on storage '{scheme}' and table {store.label} on "
-            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
-            kind="segment-storage",
-            details={"path": path},
-        )
-    folder, table = plain_path(root), plain_path(canonical_path(store.table_path))
-    database = table.rpartition("/")[0]
-    for own in store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS):
-        at = plain_path(canonical_path(own))
-        if is_within(folder, at) or is_within(at, folder):
-            raise _owned(path, f"'{own}' is a folder of the table's own files")
-    if is_within(table, folder):
-        raise _owned(path, f"it holds table {store.label} itself")
-    if is_within(folder, table):
-        raise _owned(path, f"it lies in the directory of table {store.label}")
-    if database.endswith(".db"):
-        warehouse = database.rpartition("/")[0]
-        below = folder.removeprefix(f"{warehouse}/")
-        if is_within(folder, warehouse) and below.partition("/")[0].endswith(".db"):
-            raise _owned(path, "it lies in a database of the warehouse, and would be dropped too")
-    at = folder
-    while at.rpartition("/")[0] and not at.endswith(":/"):
-        if store.file_io.exists(f"{at}/schema/schema-0"):
-            raise _owned(path, f"'{at}' is a Paimon table")
-        at = at.rpartition("/")[0]
-    return root
-
-
-def _owned(path: str, reason: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(
-        f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns.",
-        kind="segment-path-owned",
-        details={"path": path},
-    )
 
 
 def check_exists(file_io: FileIO, root: str) -> None:
@@ -512,57 +451,6 @@ def _is_new(path: str, root: str, visited: set[str]) -> bool:
     is_new = folder not in visited
     visited.add(folder)
     return is_new
-
-
-def partition_folders(
-    store: FileStore, root: str, files: Sequence[FolderFile]
-) -> list[PartitionFolder]:
-    """Group files by the partition their folders name; of an unpartitioned table, into one."""
-    if not store.schema.partition_keys:
-        return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
-    by_folder: dict[str, list[FolderFile]] = defaultdict(list)
-    for file in files:
-        by_folder[file.name.rpartition("/")[0]].append(file)
-    if "" in by_folder:
-        raise errors.InvalidInputError(
-            f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
-            f"Name the folder above {_example(store)}.",
-            kind="segment-partition-path",
-            details={"path": root},
-        )
-    return [_partition_folder(store, root, name, found) for name, found in by_folder.items()]
-
-
-def _partition_folder(
-    store: FileStore, root: str, name: str, files: Sequence[FolderFile]
-) -> PartitionFolder:
-    keys = store.schema.partition_fields
-    parts = [part.partition("=") for part in name.split("/")]
-    names = [unescape(key).lower() for key, _, _ in parts]
-    if len(parts) != len(keys) or names != [key.name.lower() for key in keys]:
-        raise errors.InvalidInputError(
-            "input segment path does not comply to partitions in carbon table: "
-            f"{', '.join(store.schema.partition_keys)}. '{name}' below '{root}' should be "
-            f"{_example(store)}.",
-            kind="segment-partition-levels",
-            details={"path": f"{root}/{name}"},
-        )
-    nulls = {_HIVE_NULL, store.schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)}
-    values: list[Internal] = []
-    for key, (_, _, text) in zip(keys, parts, strict=True):
-        value = unescape(text)
-        values.append(None if value in nulls else to_internal(value, key.type, key.name))
-    partition = serialize_row(values, [key.type for key in keys])
-    return PartitionFolder(
-        name=name,
-        partition=partition,
-        text=spec_text(store.partitions.spec(partition)),
-        files=tuple(files),
-    )
-
-
-def _example(store: FileStore) -> str:
-    return "/".join(f"{key}=…" for key in store.schema.partition_keys)
 
 
 def spec_text(spec: Mapping[str, str]) -> str:

@@ -146,7 +146,7 @@ def _statistics(
 def _internal_bounds(
     field: DataField, column: seg.FileColumn, bounds: Bounds
 ) -> tuple[Internal, Internal]:
-    """Return bounds as internal values of the table's type; None if the footer's are unsuitable."""
+    """Convert a footer's bounds to the table's type; both None if they do not bound its values."""
     file_type, low, high = column.type, bounds.minimum, bounds.maximum
     unknown = low is None or high is None or field.type.root in _UNORDERED
     if unknown or file_type is None or not seg.same_kind(file_type, field.type):

@@ -129,7 +129,7 @@ class _Matcher:
         return mask, source_rows[mask]
 
     def source_of(self, numbers: Longs | None) -> pa.RecordBatch | None:
-        """Return source rows by their numbers."""
+        """Return some source rows; None if nothing is merged, as in an update or a delete."""
         if self.source is None or numbers is None:
             return None
         return self.source.take(from_numpy(numbers))

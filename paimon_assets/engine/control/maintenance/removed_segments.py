@@ -102,7 +102,7 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
 
 
 def readable_segments(store: FileStore) -> set[int]:
-    """Return the ids of segments that a snapshot, a tag or a branch has; live ones among them."""
+    """Return the ids of segments that can be read: live ones, and by time travel or a branch."""
     watch = Watch.of(store)
     listed = SegmentRegistry(store=store).load().segments
     newest = store.snapshots.latest()

@@ -34,7 +34,11 @@ from paimon_assets.engine.control.scan.split_generator import (
     skips_level_0,
 )
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of_splits
-from paimon_assets.engine.control.scan.time_travel import time_travel_options
+from paimon_assets.engine.control.scan.time_travel import (
+    check_time_travel,
+    time_travel_keys,
+    time_travel_options,
+)
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -282,6 +286,12 @@ class Between:
     overwrites: bool = False
     """Whether changes of OVERWRITE snapshots are read too; of a table without primary key."""
 
+    def oldest(self, store: FileStore) -> Snapshot | None:
+        """Return the oldest snapshot whose files show the changes; None if it expired, or none."""
+        if self.mode is opt.IncrementalMode.DIFF or self.overwrites:
+            return self.start or store.snapshots.snapshot_or_none(self.start_id)
+        return None if self.start_id == self.end_id else _step(store, self.start_id + 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScan:
@@ -295,6 +305,7 @@ class ChangeScan:
 
 def between_by_options(store: FileStore) -> Between | None:
     """Return the changes that the table's options ask for, None if they ask for none."""
+    check_time_travel(store)
     options = time_travel_options(store)
     pair = options.get(opt.INCREMENTAL_BETWEEN)
     if pair is not None:
@@ -311,10 +322,33 @@ def between_snapshots(store: FileStore, start_id: int, end_id: int) -> Between:
 
 
 def between_for_consumer(
-    store: FileStore, start_id: int, end_id: int, *, keeps_kinds: bool
-) -> Between:
-    """Return the changes a consumer has not seen yet, those of overwrites too."""
-    between = between_snapshots(store, start_id, end_id)
+    store: FileStore, consumer: str, start_id: int | None, *, keeps_kinds: bool
+) -> Between | None:
+    """Return the changes a consumer has not seen yet, those of overwrites too.
+
+    None if it begins: it has no position, and `start_id` is None.
+    """
+    check_time_travel(store)
+    keys = sorted(time_travel_keys() & store.dynamic_options.keys())
+    if keys:
+        raise InvalidInputError(
+            f"Consumer '{consumer}' of table '{store.label}' decides which snapshots are"
+            f" read; leave out '{keys[0]}'.",
+            kind="time-travel",
+            details={"table": store.label},
+        )
+    start = start_id or store.consumers.next_snapshot(consumer)
+    if start is None:
+        return None
+    newest = store.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
+    if start > newest + 1:
+        raise InvalidInputError(
+            f"Consumer '{consumer}' of table '{store.label}' is at snapshot {start},"
+            f" but the newest is {newest}: the table was rolled back. Reset the consumer.",
+            kind="consumer-ahead",
+            details={"table": store.label, "consumer": consumer, "newest": newest},
+        )
+    between = between_snapshots(store, start - 1, newest)
     leaves_out = store.schema.typed_options.get(opt.STREAMING_READ_OVERWRITE) is False
     if leaves_out or between.mode is opt.IncrementalMode.DIFF:
         return between
@@ -375,13 +409,6 @@ def _mode(store: FileStore, *, for_tags: bool) -> opt.IncrementalMode:
     if options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.NONE:
         return opt.IncrementalMode.DELTA
     return opt.IncrementalMode.CHANGELOG
-
-
-def oldest_of(store: FileStore, between: Between) -> Snapshot | None:
-    """Return the oldest snapshot whose files show the changes; None if it expired, or none can."""
-    if between.mode is opt.IncrementalMode.DIFF or between.overwrites:
-        return between.start or store.snapshots.snapshot_or_none(between.start_id)
-    return None if between.start_id == between.end_id else _step(store, between.start_id + 1)
 
 
 def scan_changes(

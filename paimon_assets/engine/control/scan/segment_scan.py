@@ -66,7 +66,7 @@ def _matching(
 
 
 class TextChanges:
-    """The changes of snapshots to segments of text formats, which no manifest holds."""
+    """The text segments that each snapshot added, removed or refreshed: the registry says so."""
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
         self._store = store
@@ -117,7 +117,10 @@ def readable_files(
 
 
 def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
-    """Return the rows of a snapshot before merging, text formats too. Cost: no manifest."""
+    """Count the rows of a snapshot before keys are merged, those of text segments too.
+
+    Cost: reads no manifest.
+    """
     texts = live_text_segments(store, snapshot)
     return snapshot.total_record_count + sum(segment.row_count for segment in texts)
 

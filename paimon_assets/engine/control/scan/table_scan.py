@@ -173,8 +173,8 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     return schema.primary_keys, options
 
 
-def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
-    """Refuse splits whose buckets do not lie in the table."""
+def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
+    """Return an external plan's splits as `scan_of_splits`, if their buckets lie in the table."""
     own = [_spelling(root) for root in store.roots]
     for path in {split.bucket_path for split in splits}:
         if not any(is_within(_spelling(path), root) for root in own):
@@ -184,6 +184,7 @@ def check_place(store: FileStore, splits: Sequence[DataSplit]) -> None:
                 kind="split-table",
                 details={"table": store.label, "path": path},
             )
+    return scan_of_splits(store, splits)
 
 
 def _spelling(path: str) -> str:

@@ -140,6 +140,21 @@ def travel_to(
     return _at(store, timestamp_ms or 0)
 
 
+def state_by_options(store: FileStore) -> tuple[Snapshot | None, FileStore]:
+    """Return the snapshot that the options name, if any, and the store with its schema."""
+    snapshot = travel_by_options(store)
+    return snapshot, store if snapshot is None else store.with_schema(schema_at(store, snapshot))
+
+
+def branch_instant_ms(store: FileStore, snapshot: Snapshot | None) -> int | None:
+    """Return the time to read external files and branches as of; None is now."""
+    options = time_travel_options(store)
+    if snapshot is None or not time_travel_keys() & options.values.keys():
+        return None
+    time_ms = options.get(opt.SCAN_TIMESTAMP_MILLIS) or options.get(opt.SCAN_TIMESTAMP)
+    return snapshot.time_millis if time_ms is None else time_ms
+
+
 def schema_at(store: FileStore, snapshot: Snapshot) -> TableSchema:
     """Return the schema to read a snapshot of the past as, with the store's dynamic options."""
     schema = store.schemas.schema(snapshot.schema_id)

@@ -354,7 +354,7 @@ def _match(text: Array, pattern: str, rows: Mask, array: Array, cast: Cast) -> A
 
 
 def _numbers(parts: Array, names: Sequence[str], array: Array, cast: Cast) -> list[Int64s]:
-    """Return parts as numbers, -1 where one is left out."""
+    """Return the named groups of a matched text as numbers, -1 where a text lacks one."""
     numbers = []
     for name in names:
         digits = pc.fill_null(pc.struct_field(parts, name), "")

@@ -70,7 +70,7 @@ class CountedRows(base.FormatReader):
             yield batch.select(names)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
-        """Return all rows; see `FormatReader`. Cost: reads the file."""
+        """Return one range of all rows, counted by reading the file; see `FormatReader`."""
         batches = self.batches([], predicate=None, batch_rows=1 << 20)
         return [(0, sum(batch.num_rows for batch in batches))]
 

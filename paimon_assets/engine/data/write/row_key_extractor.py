@@ -46,7 +46,7 @@ _MAX_NAME_BYTES = 255
 
 
 def refuse_unroutable(schema: TableSchema, table: str) -> None:
-    """Refuse tables whose rows cannot be assigned to buckets."""
+    """Refuse tables that move a key to another partition, where their options do not allow that."""
     outside = schema.partition_keys_outside_key
     if not outside:
         return

@@ -84,7 +84,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """One `tag-<name>` file."""
+    """A tag, as its file `tag-<name>` holds it: the snapshot, and how long it is kept."""
 
     name: str
     snapshot: Snapshot

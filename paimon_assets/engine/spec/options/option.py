@@ -26,7 +26,7 @@ _EXPECTED: dict[object, str] = {int: "expected a whole number", float: "expected
 
 
 class Use(StrEnum):
-    """The operations that obey an option: reads, or writes, commits, compactions and expiry."""
+    """The operations that an option changes; commits, compactions and expiry are writes."""
 
     READ = "read"
     WRITE = "write"

@@ -16,21 +16,14 @@ from paimon_assets.engine.control.scan.incremental import (
     Between,
     between_by_options,
     between_for_consumer,
-    oldest_of,
     scan_changes,
 )
-from paimon_assets.engine.control.scan.table_scan import check_place, scan_of_splits, scan_table
-from paimon_assets.engine.control.scan.time_travel import (
-    check_time_travel,
-    schema_at,
-    time_travel_keys,
-    time_travel_options,
-    travel_by_options,
-)
+from paimon_assets.engine.control.scan.table_scan import scan_of_external, scan_table
+from paimon_assets.engine.control.scan.time_travel import branch_instant_ms, state_by_options
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
-from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID
 from paimon_assets.engine.spec.options.all_options import (
     BRANCH,
     INCREMENTAL_BETWEEN,
@@ -280,8 +273,7 @@ class ReadBuilder(FrameReads):
                 kind="split-empty",
                 details={"table": store.label},
             )
-        check_place(store, splits)
-        scan = scan_of_splits(store, splits)
+        scan = scan_of_external(store, splits)
         names = self._names(store.schema)
         read_fields(store.schema, names)
         oldest_id = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
@@ -297,9 +289,7 @@ class ReadBuilder(FrameReads):
             InvalidInputError: An option does not parse, or two options of time travel are set.
             UnsupportedFeatureError: This engine does not support the `scan.mode`.
         """
-        store = self._open()
-        snapshot = travel_by_options(store)
-        return store.schema if snapshot is None else schema_at(store, snapshot)
+        return state_by_options(self._open())[1].schema
 
     def fields(self) -> tuple[DataField, ...]:
         """Return the columns of the rows, without planning.
@@ -353,17 +343,8 @@ class ReadBuilder(FrameReads):
         return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
 
     def _between(self, store: FileStore) -> Between | None:
-        check_time_travel(store)
         if self.consumer is None:
             return between_by_options(store)
-        keys = sorted(time_travel_keys() & store.dynamic_options.keys())
-        if keys:
-            raise InvalidInputError(
-                f"Consumer '{self.consumer}' of table '{store.label}' decides which snapshots are"
-                f" read; leave out '{keys[0]}'.",
-                kind="time-travel",
-                details={"table": store.label},
-            )
         if self.limit is not None:
             raise InvalidInputError(
                 f"Consumer '{self.consumer}' of table '{store.label}' would skip the rows beyond a"
@@ -371,26 +352,16 @@ class ReadBuilder(FrameReads):
                 kind="consumer-limit",
                 details={"table": store.label},
             )
-        start = self.consumer_start or store.consumers.next_snapshot(self.consumer)
-        if start is None:
-            return None
-        newest = store.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
-        if start > newest + 1:
-            raise InvalidInputError(
-                f"Consumer '{self.consumer}' of table '{store.label}' is at snapshot {start},"
-                f" but the newest is {newest}: the table was rolled back. Reset the consumer.",
-                kind="consumer-ahead",
-                details={"table": store.label, "consumer": self.consumer, "newest": newest},
-            )
-        keeps_kinds = ROW_KIND in read_fields(store.schema, self._names(store.schema))
-        return between_for_consumer(store, start - 1, newest, keeps_kinds=keeps_kinds)
+        return between_for_consumer(
+            store,
+            self.consumer,
+            self.consumer_start,
+            keeps_kinds=ROW_KIND in read_fields(store.schema, self._names(store.schema)),
+        )
 
     def _plan_state(self, current: FileStore) -> Plan:
-        snapshot, store = travel_by_options(current), current
-        if snapshot is None:
-            snapshot = current.newest()
-        else:
-            store = current.with_schema(schema_at(current, snapshot))
+        snapshot, store = state_by_options(current)
+        snapshot = snapshot or current.newest()
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -399,7 +370,7 @@ class ReadBuilder(FrameReads):
                 store,
                 snapshot,
                 predicate,
-                instant_ms=self._moment_ms(store, snapshot),
+                instant_ms=branch_instant_ms(store, snapshot),
                 only_top_level=self.only_top_level,
             )
         return Plan(
@@ -426,7 +397,7 @@ class ReadBuilder(FrameReads):
             # Rows of a changelog are whole: the last one of a key wins in every merge engine.
             store = current.with_schema(current.schema.with_dynamic_options(AS_NEWEST_WINS))
         predicate = self._bound(store.schema)
-        oldest = oldest_of(store, between)
+        oldest = between.oldest(store)
         with explaining(store, oldest):
             changes = scan_changes(
                 store,
@@ -453,14 +424,6 @@ class ReadBuilder(FrameReads):
 
     def _bound(self, schema: TableSchema) -> Predicate | None:
         return None if self.predicate is None else bind(self.predicate, schema)
-
-    def _moment_ms(self, store: FileStore, snapshot: Snapshot | None) -> int | None:
-        """Return the time to read external files and branches as of; None is now."""
-        options = time_travel_options(store)
-        if snapshot is None or not time_travel_keys() & options.values.keys():
-            return None
-        time_ms = options.get(SCAN_TIMESTAMP_MILLIS) or options.get(SCAN_TIMESTAMP)
-        return snapshot.time_millis if time_ms is None else time_ms
 
     def read(self, plan: Plan, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Read a plan of this builder in bounded memory.

@@ -7,11 +7,13 @@ rules 1 to 6     the table, the path, segments there are        no file was open
 """
 
 import uuid
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.report_tasks import (
     FOOTER_TASK,
@@ -24,13 +26,20 @@ from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
 from paimon_assets.engine.control.features import check_rewritable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
+from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import text_options_of
+from paimon_assets.engine.spec.types.literals import Internal, to_internal
 
 _FILES_A_TASK = 64
 _TEXT_FILES_A_TASK = 4
 _FILES_SHOWN = 20
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,18 @@ class SegmentSource:
         return {**self.options, **{key: value for key, value in own.items() if value is not None}}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFolder:
+    """The files of one partition."""
+
+    name: str
+    """Folder below the root, empty for the root itself."""
+    partition: bytes
+    text: str
+    """`name=value,name=value`."""
+    files: tuple[segments.FolderFile, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImportPlan:
     """The plan of ADD SEGMENT."""
@@ -69,7 +90,7 @@ class ImportPlan:
     """Named from the root."""
     footers: Mapping[str, FileFooter] = field(default_factory=dict)
     """By the files' names."""
-    folders: tuple[segments.PartitionFolder, ...] = ()
+    folders: tuple[PartitionFolder, ...] = ()
     """One a segment; empty if there is a problem."""
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """File → differences of its columns from the table's; the first files only."""
@@ -154,12 +175,12 @@ def plan_import(
     footers = read_footers(store, root, name, files, executor, options=source.options)
     differences = differences_of(store, files, footers)
     problem: errors.PaimonError | None = None
-    folders: list[segments.PartitionFolder] = []
+    folders: list[PartitionFolder] = []
     if differences:
         problem = schema_problem(store, root, differences, footers)
     else:
         try:
-            folders = segments.partition_folders(store, root, files) if files else []
+            folders = _partition_folders(store, root, files) if files else []
         except errors.InvalidInputError as error:
             problem = error
     return ImportPlan(
@@ -287,7 +308,7 @@ def _checked_path(
         )
     if roots is not None:
         roots.check(source.path)
-    root = segments.segment_root(store, source.path)
+    root = _segment_root(store, source.path)
     if source.only_new:
         return root
     exists = store.file_io.exists(root)
@@ -302,3 +323,96 @@ def _checked_path(
                 details={"path": root, "segment": segment.id},
             )
     return root
+
+
+def _segment_root(store: FileStore, path: str) -> str:
+    """Return the one spelling of a folder that may be imported."""
+    root = canonical_path(path)
+    scheme = scheme_of(root)
+    if scheme != store.file_io.spec.scheme:
+        raise errors.UnsupportedFeatureError(
+            f"'{path}' lies on storage '{scheme}' and table {store.label} on "
+            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
+            kind="segment-storage",
+            details={"path": path},
+        )
+    folder, table = seg.plain_path(root), seg.plain_path(canonical_path(store.table_path))
+    database = table.rpartition("/")[0]
+    for own in store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS):
+        at = seg.plain_path(canonical_path(own))
+        if seg.is_within(folder, at) or seg.is_within(at, folder):
+            raise _owned(path, f"'{own}' is a folder of the table's own files")
+    if seg.is_within(table, folder):
+        raise _owned(path, f"it holds table {store.label} itself")
+    if seg.is_within(folder, table):
+        raise _owned(path, f"it lies in the directory of table {store.label}")
+    if database.endswith(".db"):
+        warehouse = database.rpartition("/")[0]
+        below = folder.removeprefix(f"{warehouse}/")
+        if seg.is_within(folder, warehouse) and below.partition("/")[0].endswith(".db"):
+            raise _owned(path, "it lies in a database of the warehouse, and would be dropped too")
+    at = folder
+    while at.rpartition("/")[0] and not at.endswith(":/"):
+        if store.file_io.exists(f"{at}/schema/schema-0"):
+            raise _owned(path, f"'{at}' is a Paimon table")
+        at = at.rpartition("/")[0]
+    return root
+
+
+def _owned(path: str, reason: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
+        f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns.",
+        kind="segment-path-owned",
+        details={"path": path},
+    )
+
+
+def _partition_folders(
+    store: FileStore, root: str, files: Sequence[segments.FolderFile]
+) -> list[PartitionFolder]:
+    """Group files by the partition their folders name; of an unpartitioned table, into one."""
+    if not store.schema.partition_keys:
+        return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
+    by_folder: dict[str, list[segments.FolderFile]] = defaultdict(list)
+    for file in files:
+        by_folder[file.name.rpartition("/")[0]].append(file)
+    if "" in by_folder:
+        raise errors.InvalidInputError(
+            f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
+            f"Name the folder above {_example(store)}.",
+            kind="segment-partition-path",
+            details={"path": root},
+        )
+    return [_partition_folder(store, root, name, found) for name, found in by_folder.items()]
+
+
+def _partition_folder(
+    store: FileStore, root: str, name: str, files: Sequence[segments.FolderFile]
+) -> PartitionFolder:
+    keys = store.schema.partition_fields
+    parts = [part.partition("=") for part in name.split("/")]
+    names = [unescape(key).lower() for key, _, _ in parts]
+    if len(parts) != len(keys) or names != [key.name.lower() for key in keys]:
+        raise errors.InvalidInputError(
+            "input segment path does not comply to partitions in carbon table: "
+            f"{', '.join(store.schema.partition_keys)}. '{name}' below '{root}' should be "
+            f"{_example(store)}.",
+            kind="segment-partition-levels",
+            details={"path": f"{root}/{name}"},
+        )
+    nulls = {_HIVE_NULL, store.schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)}
+    values: list[Internal] = []
+    for key, (_, _, text) in zip(keys, parts, strict=True):
+        value = unescape(text)
+        values.append(None if value in nulls else to_internal(value, key.type, key.name))
+    partition = serialize_row(values, [key.type for key in keys])
+    return PartitionFolder(
+        name=name,
+        partition=partition,
+        text=segments.spec_text(store.partitions.spec(partition)),
+        files=tuple(files),
+    )
+
+
+def _example(store: FileStore) -> str:
+    return "/".join(f"{key}=…" for key in store.schema.partition_keys)

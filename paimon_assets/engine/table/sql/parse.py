@@ -15,8 +15,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataType, not_null
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.segments.segment_sql import parse_statement as parse_segments
 from paimon_assets.engine.table.sql import statements as st
+from paimon_assets.engine.table.sql.segment_sql import parse_statement as parse_segments
 from paimon_assets.engine.table.sql.sql_types import take_type
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Names, PartitionTexts, Shown
 from paimon_assets.engine.table.sql.table_uses import find_tables

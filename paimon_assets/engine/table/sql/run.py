@@ -19,16 +19,16 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from paimon_assets.engine.table.segments.segment_sql import (
+from paimon_assets.engine.table.segments.segment_status import show_segments
+from paimon_assets.engine.table.sql import statements as st
+from paimon_assets.engine.table.sql.procedures import call
+from paimon_assets.engine.table.sql.segment_sql import (
     AddSegment,
     CleanFiles,
     DeleteSegments,
     SegmentStatement,
     ShowSegments,
 )
-from paimon_assets.engine.table.segments.segment_status import show_segments
-from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.procedures import call
 from paimon_assets.engine.table.sql.sql_types import spark_text
 from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table

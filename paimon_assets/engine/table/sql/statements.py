@@ -14,11 +14,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.table.segments.segment_sql import (
-    CleanFiles,
-    DeleteSegments,
-    SegmentStatement,
-)
+from paimon_assets.engine.table.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
 from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import Views

@@ -163,7 +163,7 @@ class WriteBuilder(CommitBuilder):
         return replace(self, overwrites=Overwrite(is_dynamic=True))
 
     def with_overwrite_where(self, predicate: Predicate) -> "WriteBuilder":
-        """Let the rows take the place of the partitions a predicate is true for.
+        """Replace the partitions for which a predicate is true by the rows that are written.
 
         Without rows these become empty; rows of other partitions are refused.
 
