@@ -114,7 +114,7 @@ def settings_of(args: Mapping[str, Any]) -> "Settings":
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Options that stand before the command's name."""
+    """Options before the command's name: where the catalog is, and its options."""
 
     warehouse: str | None
     options: Mapping[str, str]
@@ -202,7 +202,7 @@ def spark_session() -> Any:
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[str]:
-    """Return the names of a comma list; a callback of click."""
+    """Split a list at its commas; a callback of click."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
@@ -215,7 +215,7 @@ def _duration_ms(_ctx: click.Context, _param: click.Parameter, text: str | None)
 
 
 def choice(values: Iterable[str]) -> click.Choice[str]:
-    """Return the type of an option that has one of some values."""
+    """Return the click type of an option with a fixed set of values."""
     return click.Choice([str(value) for value in values])
 
 
@@ -345,7 +345,7 @@ def _argument(text: str) -> click.Argument:
 
 
 def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the tables a TARGET may go on as."""
+    """Complete TARGET: return the tables whose names begin with an incomplete one."""
     begun, dot, _ = incomplete.partition(".")
     try:
         catalog = settings_of(ctx.find_root().params).catalog()
@@ -361,7 +361,7 @@ def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 def name_and_rest(text: str, form: str) -> tuple[str, str]:
-    """Return the first word of a text and the rest."""
+    """Split a text at its first blank."""
     name, _, rest = text.strip().partition(" ")
     if not rest.strip():
         raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")

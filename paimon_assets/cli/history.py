@@ -19,7 +19,7 @@ consumer = click.Group("consumer", help="List, set and delete how far readers ha
 
 
 def _rows(table: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a system table; times of commits, which are in UTC, say so."""
+    """Return the rows of a system table, with the zone UTC for times of commits."""
     rows = table_rows(table.system_table(kind).to_arrow())
     for row in rows:
         if "commit_time" in row:  # other times are those of a writer's clock, wherever it was
@@ -96,7 +96,7 @@ def branch_delete(args: Arguments) -> None:
 @command("TARGET", group=branch, yes=True)
 @duration("--older-than", default="7 d", show_default=True, help="Keep those refused since.")
 def branch_drop_audited(args: Arguments) -> None:
-    """Delete the branches of batches that checks kept out of TARGET."""
+    """Delete the branches of batches that checks rejected from TARGET."""
     before_millis = SystemClock().now_millis() - args.older_than
     args.confirm(f"Batches of {args.target} that checks rejected are deleted, with their files.")
     dropped = args.table().state.drop_audited(before_millis=before_millis)

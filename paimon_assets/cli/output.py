@@ -143,7 +143,7 @@ def _json_value(value: Any) -> str:
 
 
 def say(text: str | Iterable[str], facts: Any) -> None:
-    """Print a result: a line or lines, with --json the facts."""
+    """Print a result as lines; with --json as an object of `facts`."""
     if is_json():
         print_json(facts)
         return
@@ -187,7 +187,7 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
 def progress(
     what: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar on a terminal's stderr, nothing where there is none."""
+    """Show a progress bar on stderr, if that is a terminal."""
     numbers: list[ProgressColumn] = [
         TextColumn(f"{{task.completed:,.0f}} {noun}"),
         TimeRemainingColumn(compact=True),
@@ -215,7 +215,7 @@ def progress(
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on a terminal's stderr that something goes on, nothing where there is none."""
+    """Show on stderr that a command is working, if that is a terminal."""
     with progress(what, None, ""):
         yield
 
@@ -347,7 +347,7 @@ def write_file(
 
 
 class _Kept(io.RawIOBase):
-    """A file that stays open when its user closes it."""
+    """A file that ignores `close`."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ class _Kept(io.RawIOBase):
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Pass the rows written so far on."""
+        """Flush the rows written so far."""
         self._file.flush()
 
 

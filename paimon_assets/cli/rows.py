@@ -217,7 +217,7 @@ def follow(args: commands.Arguments) -> None:
 
 
 def _position(table: Table, args: commands.Arguments) -> int | None:
-    """Return the snapshot to begin with; None begins with the rows there are."""
+    """Return the first snapshot to follow; None follows from the rows that are stored now."""
     known = table.consumers.next_snapshot(args.consumer) if args.consumer else None
     if known is not None:
         return known

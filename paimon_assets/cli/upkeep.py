@@ -165,7 +165,7 @@ def analyze(args: Arguments) -> None:
 def _run_tasks(
     args: Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
-    """Print the plans of tasks, ask, and run them; with --dry-run only print."""
+    """Print what tasks would do, ask, and run them; with --dry-run only print."""
     planned = _reports(replace(maintenance, dry_run=True), tasks)
     if args.dry_run:
         output.print_rows_of(planned)

@@ -80,7 +80,7 @@ class BatchCheck:
 
     @property
     def keeps_out(self) -> bool:
-        """Whether a failure keeps the batch from being committed."""
+        """Whether a failure rejects the batch."""
         return self.options.blocking and self.options.severity is dg.AssetCheckSeverity.ERROR
 
     def spec(self, key: dg.AssetKey) -> dg.AssetCheckSpec:
@@ -94,7 +94,7 @@ class BatchCheck:
 
 
 class BatchAudit:
-    """The audit of one write: judges its batch when asked to, and keeps the results."""
+    """The audit of one write: runs the checks of its batch, and stores their results."""
 
     def __init__(
         self, checks: Sequence[BatchCheck], table: Table, paimon: PaimonCatalogResource
@@ -105,7 +105,7 @@ class BatchAudit:
         self._results: list[dg.AssetCheckResult] = []
 
     def __call__(self, batch: StagedBatch) -> None:
-        """Judge a staged batch; of one that was written again, the last results count."""
+        """Check a staged batch; after a retry the last results count."""
         self._results = []
         metadata = {"paimon/batch": batch.name, **self._snapshot_metadata()}
         refusing = self._judge(batch.new_read_builder(), batch.physical_rows, metadata)
@@ -124,7 +124,7 @@ class BatchAudit:
     def results(
         self, earlier: Snapshot | None = None, replaced: ReadBuilder | None = None
     ) -> Sequence[dg.AssetCheckResult]:
-        """Return the results, of no rows if nothing was staged.
+        """Return the results; those of an empty batch if nothing was staged.
 
         What an earlier try committed is judged again, and stays; after it `replaced`, a read of
         what an overwrite replaces, holds the batch.
@@ -170,7 +170,7 @@ class BatchAudit:
 
 
 def results_without_rows(checks: Sequence[BatchCheck]) -> Sequence[dg.AssetCheckResult]:
-    """Return the results of checks without rows."""
+    """Return passed results of all checks, for a batch without rows."""
     none = Verdict(passed=True, description="There were no rows to judge.")
     return [_result(check, none, {}) for check in checks]
 
@@ -238,7 +238,7 @@ def _key_of(function: Callable[..., Any], options: dict[str, Any]) -> dg.AssetKe
 def _audited(
     function: Callable[..., Any], checks: Sequence[BatchCheck]
 ) -> Callable[..., Iterator[Any]]:
-    """Wrap a function: its frame goes to the IO manager with the checks, results come back."""
+    """Wrap a function: its frame goes to the IO manager with the checks, results are yielded."""
 
     @functools.wraps(function)
     def compute(*args: Any, **inputs: Any) -> Iterator[Any]:
@@ -266,7 +266,7 @@ def _audited(
 
 @contextmanager
 def reporting_checks(context: dg.OutputContext) -> Iterator[None]:
-    """Report check results of a refused batch: the function that made it does not run on."""
+    """Report the check results of a batch that is rejected inside; the error is raised again."""
     try:
         yield
     except BatchRefusedError as refusal:

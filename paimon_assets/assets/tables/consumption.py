@@ -45,7 +45,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """The position in the output when the input is read."""
+    """The position that the output holds when the input is read."""
 
     text: str | None = None
     newest: str | None = None
@@ -84,7 +84,7 @@ class Consumed:
         )
 
     def unless_consumed(self, output: Table) -> Condition:
-        """Return the commit condition: no other run has consumed this input meanwhile."""
+        """Return a commit condition: no other run has read this input meanwhile."""
 
         def check(latest: Snapshot | None) -> None:
             text = _newest_text(output, self.key, latest, until=self.recorded)
@@ -155,12 +155,12 @@ _READS: dict[tuple[str, str], dict[str, Consumed]] = {}
 
 
 def remember(run_id: str, step_key: str, consumed: Consumed) -> None:
-    """Remember the read of an input; a retry replaces it."""
+    """Store the read of an input for the step; a retry replaces it."""
     _READS.setdefault((run_id, step_key), {})[consumed.key] = consumed
 
 
 def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:
-    """Return the reads of a step's inputs, and forget them: a retry reads them again."""
+    """Return the reads of a step's inputs and remove them: a retry reads again."""
     return tuple(_READS.pop((run_id, step_key), {}).values())
 
 

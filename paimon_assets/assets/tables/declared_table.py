@@ -30,7 +30,7 @@ from paimon_assets.engine.table.table import Table
 
 
 class SchemaPolicy(StrEnum):
-    """The policy of an asset whose declared schema differs from the stored one."""
+    """What an asset does where its declared schema differs from the stored one."""
 
     ERROR = "error"
     """The run fails and lists the differences; operational options, such as those of snapshots,
@@ -189,7 +189,7 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
 
 
 def _is_tolerated(declared: DataField, stored: DataField, *, widens: bool) -> bool:
-    """Whether the stored type takes the declared one's values, or refuses each it does not hold."""
+    """Whether the stored type holds the declared one's values, or refuses the others."""
     pair = (declared.type, stored.type)
     if is_widened_integer(*pair) or is_widened_integer(*pair[::-1]):
         return True

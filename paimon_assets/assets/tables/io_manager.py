@@ -128,7 +128,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             _report(context, materialized)
 
     def _drop_unwritten(self, identifier: Identifier) -> None:
-        """Drop a table that was made for rows it refused, unless another writer used it."""
+        """Drop a table that was created for rows that were then refused, if it has no commit."""
         catalog = self.paimon.catalog()
         with suppress(errors.PaimonError):
             table = catalog.get_table(identifier)
@@ -353,7 +353,7 @@ def _partitions(
 
 
 def _one_output(context: dg.InputContext) -> dg.OutputContext | None:
-    """Return the one output of the step, None if it has several or partitions."""
+    """Return the only output of the step; None if it has several, or partitions."""
     if not context.has_input_name:  # a person's `load_asset_value`
         return None
     step = context.step_context
@@ -507,7 +507,7 @@ def _table_spec(
 
 
 def _with_pool(op: dg.OpDefinition, pool: str) -> dg.OpDefinition:
-    """Return the op in a pool; Dagster has no way to change one."""
+    """Return a copy of the op in a pool: Dagster cannot change one."""
     inputs: dict[str, Any] = {item.name: dg.In.from_definition(item) for item in op.input_defs}
     outputs: dict[str, Any] = {item.name: dg.Out.from_definition(item) for item in op.output_defs}
     return dg.OpDefinition(

@@ -68,7 +68,7 @@ class OutputOptions(TypedDict, total=False):
 
 
 class InputOptions(TypedDict, total=False):
-    """Options of `paimon_input`."""
+    """Arguments of `paimon_input`: the table of an input, and what is read of it."""
 
     table: str | Identifier
     """`database.table`; by default that of the upstream asset."""
@@ -287,14 +287,14 @@ class NestedColumns:
         return tuple(dict.fromkeys(path[0] for path in self.paths.values()))
 
     def tops_of(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the columns that some names need, of all for None."""
+        """Return the columns to read for some names; None is all names."""
         chosen = self.paths if names is None else names
         return tuple(dict.fromkeys(self._path(name)[0] for name in chosen))
 
     def narrowed(
         self, reader: pa.RecordBatchReader, names: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
-        """Return a reader of the columns asked for, in the memory of one batch.
+        """Return a reader of the columns asked for; it holds one batch at a time.
 
         A column that is none of the tops, as `rowkind`, comes first.
         """
@@ -311,7 +311,7 @@ class NestedColumns:
         return pa.RecordBatchReader.from_batches(schema, batches())
 
     def of_spark(self, frame: Any) -> Any:
-        """Return the same columns of a Spark DataFrame."""
+        """Return these columns of a Spark DataFrame."""
         more = [name for name in frame.columns if name not in self.tops]
         return frame.select(*(_spark_field(frame, self._path(n), n) for n in (*more, *self.paths)))
 

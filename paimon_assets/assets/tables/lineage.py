@@ -39,7 +39,7 @@ PassThrough = Mapping[dg.AssetKey, Sequence[str] | Mapping[str, str | Sequence[s
 
 
 def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> Metadata:
-    """Return column lineage as metadata, nothing for none.
+    """Return column lineage as metadata; empty if there is none.
 
     >>> schema = Schema.of({"id": "BIGINT", "name": "STRING"})
     >>> upstream = dg.AssetKey(["ods", "people"])
@@ -83,7 +83,7 @@ _INPUTS: dict[_Step, list[tuple[dg.AssetKey, Frame]]] = {}
 
 
 def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> None:
-    """Remember a lazy frame that is the input of a step."""
+    """Store a lazy frame as an input of a step, for `lineage_of`."""
     if _is_lazy_polars(frame) or is_spark_frame(frame):
         _INPUTS.setdefault((run_id, step_key), []).append((key, frame))
         while len(_INPUTS) > _MOST_STEPS:  # of steps that failed nobody asks
@@ -91,7 +91,7 @@ def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> No
 
 
 def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
-    """Return the lineage of a step's frame, and forget its inputs; empty if it is unknown."""
+    """Return the lineage of a step's frame, and drop its stored inputs; empty if unknown."""
     inputs = _INPUTS.pop((run_id, step_key), [])
     if not inputs or frame is None:
         return {}
@@ -128,7 +128,7 @@ def _is_lazy_polars(frame: Frame) -> bool:
 
 
 def _scan_of(frame: Frame) -> Any:
-    """Return the function that an input's plan reads by, None if it is no such plan."""
+    """Return the scan function in the plan of an input; None if the plan has none."""
     if not _is_lazy_polars(frame):
         return None
     node = frame._ldf.visit().view_current_node()  # noqa: SLF001 - polars has no public plan
@@ -247,7 +247,7 @@ def columns_of_sql(
     dialect: str = "spark",
     translator: PaimonTranslator = DEFAULT_TRANSLATOR,
 ) -> PassThrough:
-    """Return which columns a query's columns are made of, for `pass_through` of an asset.
+    """Return the source columns of each column of a query, for `pass_through` of an asset.
 
     A column of which any part comes from a table that is not given, or from no table, is left out.
     What chooses rows (WHERE, ON, ORDER BY) is no lineage.
@@ -298,7 +298,7 @@ def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:
 
 
 def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier, str]]:
-    """Return table and column of the leaves, none if one of them is not known."""
+    """Return table and column of the leaves; empty if one of them is unknown."""
     columns = []
     for leaf in _leaves(root):
         table = leaf.source

@@ -1,4 +1,4 @@
-"""A Paimon table as a Dagster asset: a function returns a frame, the asset is the table.
+"""A Paimon table as a Dagster asset: the function returns its rows.
 
     function ─▶ frame ─▶ rows of the table's types ─▶ executor ─▶ one snapshot ─▶ metadata
 
@@ -62,7 +62,7 @@ _NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", 
 
 
 class AssetOptions(TypedDict, total=False):
-    """Options of `dg.asset` that the table does not decide; passed on unchanged."""
+    """Arguments of `dg.asset` that are passed on unchanged."""
 
     name: str
     key: dg.AssetKey | str | Sequence[str]
@@ -155,7 +155,7 @@ class TableTarget:
         )
 
     def of_run(self, config: object) -> "TableTarget":
-        """Return the target as a run's config has it, if that says anything of it."""
+        """Return the target with the write mode of a run's config, if it has one."""
         if not isinstance(config, table_write.WriteConfig) or config.mode is None:
             return self
         return replace(self, mode=table_write.WriteMode(config.mode.value))
@@ -294,7 +294,7 @@ def _check_partition_column(
 
 
 def _mode(target: TableTarget, text: str | None) -> table_write.WriteMode:
-    """Return the mode of the name, or the default of the asset: to run it again doubles no row."""
+    """Return the write mode of a name; by default one that a second run does not double rows in."""
     columns = [] if target.partition_column is None else column_names(target.partition_column)
     default = table_write.WriteMode.OVERWRITE if columns else table_write.WriteMode.APPEND
     if text is None and target.schema.primary_keys:
@@ -315,7 +315,7 @@ def _mode(target: TableTarget, text: str | None) -> table_write.WriteMode:
 def define_asset(
     compute: Callable[..., dg.MaterializeResult[Any]], target: TableTarget, options: AssetOptions
 ) -> dg.AssetsDefinition:
-    """Define the asset of a table around a compute function, with all a table asset carries."""
+    """Define the asset of a table around a compute function: its key, kinds, pool and metadata."""
     settings: dict[str, Any] = {
         name: value for name, value in options.items() if name not in _NOT_DAGSTERS
     }
@@ -359,7 +359,7 @@ Run = Callable[
 def _compute(
     run: Run, parameters: Sequence[inspect.Parameter], *, catalog: str, form: type[dg.Config]
 ) -> Callable[..., dg.MaterializeResult[Any]]:
-    """Return a compute function with parameters for Dagster; its own ones are not added."""
+    """Return a compute function with these parameters, and those for Dagster that they lack."""
     own = {item.name for item in parameters}
 
     def compute(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:

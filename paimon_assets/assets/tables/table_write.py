@@ -97,7 +97,7 @@ class WriteConfig(dg.Config):
 
 
 def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
-    """Return the config of an asset that writes in a mode: the Launchpad opens with it."""
+    """Return the config that the Launchpad of an asset with this write mode opens with."""
     chosen = WriteModeChoice(mode.value)
     field = Field(default=chosen, description=WriteConfig.model_fields["mode"].description)
     return type(
@@ -129,7 +129,7 @@ class DeleteOutcome(WriteOutcome):
 
 @dataclass(frozen=True, kw_only=True)
 class Production:
-    """The return value of an asset function, in parts."""
+    """What an asset function returned: its frame, metadata and results of checks."""
 
     frame: Frame | None
     metadata: Metadata = field(default_factory=dict)
@@ -227,7 +227,7 @@ class TableWrite:
         return read if self.partitions is None else read.with_filter(self.partitions.predicate())
 
     def _write(self, frame: Frame | None) -> WriteOutcome | None:
-        """Commit a frame as one snapshot; None without a frame, or where the mode ignores it."""
+        """Commit a frame as one snapshot; None if there is no frame, or the mode ignores it."""
         try:
             outcome = None if frame is None else self._written(frame)
         except AlreadyExistsError as error:
@@ -348,7 +348,7 @@ class TableWrite:
         )
 
     def _no_rows(self) -> Condition:
-        """Return the commit condition: no rows exist, now and in the snapshot before the commit."""
+        """Refuse rows that are stored now, and return the commit condition that none came."""
         looked_at = self.table.latest_snapshot()
         self._refuse_rows()
 

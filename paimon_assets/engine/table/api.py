@@ -1,4 +1,4 @@
-"""The front door: open a warehouse, or a bare table directory.
+"""TableCatalog: databases and tables by name; open a warehouse, or a bare table directory.
 
 >>> catalog = open_catalog("/warehouse")                              # doctest: +SKIP
 >>> table = catalog.get_table("sales.orders")                         # doctest: +SKIP

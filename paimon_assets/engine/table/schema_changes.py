@@ -1,4 +1,4 @@
-"""A change of schema, judged before it is made: the differences, and the stored values it loses.
+"""A change of schema, planned before it is made: its differences, the stored values it loses.
 
     changes ─▶ the next schema, or a refusal ─▶ diff
                      └─▶ columns that are cast ─▶ statistics ─▶ files to read ─▶ report
@@ -269,7 +269,7 @@ def change_schema(
 def change_made_since(
     store: FileStore, changes: Sequence[SchemaChange], since_millis: int
 ) -> TableSchema | None:
-    """Return a schema that these changes made of the one before it, if there is one.
+    """Return the schema that these changes made of its predecessor, if there is one.
 
     A retry after a failure finds out by it whether the change was made. Schemas published
     before `since_millis` are not looked at.
@@ -293,7 +293,7 @@ def change_made_since(
 
 
 def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = True) -> None:
-    """Refuse a plan that loses stored values; shows one of them, if it may."""
+    """Refuse a plan that loses stored values; `show_values` puts one of them into the message."""
     lossy = [column for column in plan.columns if column.lost]
     if not lossy:
         return

@@ -37,7 +37,7 @@ _LONGER = {TypeRoot.CHAR: TypeRoot.VARCHAR, TypeRoot.BINARY: TypeRoot.VARBINARY}
 
 
 def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
-    """Return the table with the columns of some rows, if its options ask for that."""
+    """Return the table with the columns of some rows added, if `write.merge-schema` is set."""
     if not store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
         return store
     for _ in range(_MOST_TRIES):
@@ -100,7 +100,7 @@ def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str)
 
 
 def is_wider(column: DataType, wider: DataType) -> bool:
-    """Whether a type holds the column's values and more."""
+    """Whether a type holds every value of the column's type, and others."""
     if not isinstance(column, AtomicType) or not isinstance(wider, AtomicType):
         return False
     if is_widened_integer(column, wider):

@@ -1,4 +1,4 @@
-"""Words: a statement of SQL, taken word by word, for the statements this engine parses itself.
+"""Words: a statement of SQL, read word by word, for statements that this engine parses itself.
 
 sqlglot's tokens, as Spark cuts them: single and double quotes are texts, backticks are names, and
 comments are passed over. What stands between two places can be had as it was written, so that a
@@ -60,7 +60,7 @@ class Word:
 
 
 def words_of(text: str) -> list[Word]:
-    """Return the words of a text; of one that is not closed, all that follows is `unknown`."""
+    """Return the words of a text; from a quote that is not closed on, all is one `unknown`."""
     end, tokens = len(text), None
     while tokens is None:
         try:
@@ -89,7 +89,7 @@ def split_statements(text: str) -> list[str]:
 
 @dataclass(slots=True, kw_only=True)
 class Words:
-    """A statement, and how far it was understood.
+    """A statement, and how far it was parsed.
 
     Every method that `wants` something raises `InvalidInputError` of kind `statement`, which says
     what was expected where.
@@ -108,31 +108,31 @@ class Words:
 
     @property
     def at_end(self) -> bool:
-        """Whether everything was understood; a semicolon at the end counts for nothing."""
+        """Whether everything was parsed; a semicolon at the end is ignored."""
         return self._next == len(self._words)
 
     def sees(self, *words: str) -> bool:
-        """Whether these words come now, in any letter case."""
+        """Whether these words come next, in any letter case."""
         coming = self._words[self._next : self._next + len(words)]
         return [w.kind in ("word", "mark") and w.text.upper() for w in coming] == list(words)
 
     def takes(self, *words: str) -> bool:
-        """Go behind these words, if they come now."""
+        """Take these words if they come next; return whether they did."""
         same = self.sees(*words)
         self._next += len(words) if same else 0
         return same
 
     def takes_any(self, *words: str) -> bool:
-        """Go behind one of these words, if one comes now."""
+        """Take one of these words if one comes next; return it."""
         return any(self.takes(word) for word in words)
 
     def wants(self, *words: str) -> None:
-        """Go behind these words."""
+        """Take these words; refuse the statement if others come next."""
         if not self.takes(*words):
             self.refuse(" ".join(words))
 
     def one(self, expected: str, *kinds: str) -> str:
-        """Go behind one word of some kind, and return its text, without quotes."""
+        """Take one word of some kind, and return its text without quotes."""
         if self.at_end or self._words[self._next].kind not in kinds:
             self.refuse(expected)
         word = self._words[self._next]
@@ -140,15 +140,15 @@ class Words:
         return word.text
 
     def name(self, expected: str) -> str:
-        """Go behind one name."""
+        """Take a name."""
         return self.one(expected, "word", "quoted")
 
     def string(self, expected: str) -> str:
-        """Go behind a text in quotes."""
+        """Take a text in quotes."""
         return self.one(expected, "text")
 
     def number(self, expected: str) -> int:
-        """Go behind a number."""
+        """Take a number."""
         text = self.one(expected, "word", "text")
         if not text.isdecimal():
             self._next -= 1
@@ -156,7 +156,7 @@ class Words:
         return int(text)
 
     def path(self, expected: str) -> tuple[str, ...]:
-        """Go behind names with dots between them."""
+        """Take names with dots between them."""
         names = [self.name(expected)]
         while self.takes("."):
             names.append(self.name(expected))
@@ -170,14 +170,14 @@ class Words:
         return items
 
     def enclosed(self, read: Callable[[], T]) -> list[T]:
-        """Go behind `several` in parentheses."""
+        """Take `several` in parentheses."""
         self.wants("(")
         items = self.several(read)
         self.wants(")")
         return items
 
     def listed(self, expected: str) -> tuple[tuple[str, ...], ...]:
-        """Go behind a list of such names in parentheses."""
+        """Take a list of names in parentheses."""
         return tuple(self.enclosed(lambda: self.path(expected)))
 
     def until(self, *stops: str, expected: str = "an expression") -> str:
@@ -212,7 +212,7 @@ class Words:
         return self.text[start : self._words[-1].end]
 
     def ends(self) -> None:
-        """Want the end."""
+        """Refuse the statement if words are left."""
         self.takes(";")
         if not self.at_end:
             self.refuse("the end")
@@ -229,7 +229,7 @@ class Words:
 
 
 def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]], instead: str = "") -> str:
-    """Return an expression whose columns are named without their table, or with another name.
+    """Return an expression whose columns are named without their table, or with another.
 
     >>> without_qualifiers("t.a = 't.b' AND db.t.c > s.t.d", [("t",), ("db", "t")])
     "a = 't.b' AND c > s.t.d"

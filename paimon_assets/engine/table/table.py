@@ -93,7 +93,7 @@ class Table:
 
     @property
     def tags(self) -> Tags:
-        """Names of snapshots, which keep them."""
+        """The tags: names that keep snapshots from expiring."""
         return Tags(self._store)
 
     def history(self) -> pa.Table:
@@ -116,7 +116,7 @@ class Table:
         *,
         limit: int | None = None,
     ) -> ReadBuilder:
-        """Return a read, which `to_arrow`, `to_batches`, `to_polars`, `count`, … carry out.
+        """Describe a read; `to_arrow`, `to_batches`, `to_polars`, `count`, … run it.
 
         Args:
             columns: Names; all of the table by default.

@@ -159,7 +159,7 @@ class TableState:
         return data_version(self._store, snapshot)
 
     def last_change(self, snapshot: Snapshot, where: Predicate) -> Snapshot | None:
-        """Return the snapshot that last changed rows that may pass, at or before one.
+        """Return the newest snapshot, up to one, that may have changed rows that pass a filter.
 
         None if none that is left did.
 
@@ -239,7 +239,7 @@ class TableState:
         return dict(zip(self._store.schema.partition_keys, values, strict=True))
 
     def drop_audited(self, *, before_millis: int) -> list[str]:
-        """Drop the branches of batches kept out before a time, return their names.
+        """Drop the branches of batches that were rejected before a time; return their names.
 
         Files that nothing else names go with them; see `control.maintenance.orphan_files`.
 
@@ -252,7 +252,7 @@ class TableState:
         return list(drop_rejected(self._store, before_millis=before_millis).branches)
 
     def pointed_ledger(self, key: str) -> str | None:
-        """Return the ledger that counts if no snapshot names one; see `control.ledgers`."""
+        """Return the ledger that the pointer names, for tables whose snapshots name none."""
         from paimon_assets.engine.control.ledgers import pointed_ledger
 
         return pointed_ledger(self._store, key)

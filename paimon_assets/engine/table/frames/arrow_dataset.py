@@ -51,7 +51,7 @@ class ScanDataset(ds.Dataset):
         )
 
     def _needed(self, columns: Any, filtered: Any) -> list[str] | None:
-        """Return the columns to read; a filter's are read, too."""
+        """Return the columns to read: those asked for, and those of the filter."""
         if columns is None:
             return None
         parts = [filtered] if filtered is not None else []
@@ -97,7 +97,7 @@ class ScanDataset(ds.Dataset):
 
     @property
     def partition_expression(self) -> NoReturn:
-        """Not of these datasets."""
+        """Refused: nothing is known of all rows."""
         _refuse("say what holds for all its rows")
 
 

@@ -1,4 +1,4 @@
-"""Frames people hand over and ask for (pyarrow, pandas, polars, duckdb, Spark) ⇄ rows of a table.
+"""Frames of pyarrow, pandas, polars, duckdb and Spark ⇄ rows of a table.
 
 The only place that knows frame libraries. None of them is imported: a frame is recognised by the
 module its type comes from, and whoever made it has imported its library.
@@ -284,7 +284,7 @@ def _polars_kinds(dtype: Any) -> Iterator[str]:
 
 
 def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
-    """Convert column by column; an index that names table columns counts as columns."""
+    """Convert column by column; levels of the index that name columns of the table are columns."""
     levels = [name for name in frame.index.names if name in schema.by_name]
     names = [str(name) for name in frame.columns]
     if levels:
@@ -385,7 +385,7 @@ def _natural_type(values: Any) -> Any:
 
 
 class FrameResults(ABC):
-    """Rows, as every frame that holds them. All is made of `to_reader`."""
+    """The reads of rows as frames, all of them made of `to_reader`."""
 
     __slots__ = ()
 
@@ -419,7 +419,7 @@ class FrameResults(ABC):
 
 
 class FrameReads(FrameResults):
-    """A read, also as a lazy source that later asks for some columns and rows."""
+    """A read that also serves lazy frames, which name columns and rows later."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Columns of Python objects → Arrow arrays: each value exactly, or the one that does not fit.
+"""Columns of Python objects → Arrow arrays that hold each value exactly, or the first misfit.
 
 pyarrow's own conversion cuts, shifts and splits in silence: 1.9 to 1, nanoseconds to microseconds,
 times of two zones to one, `"abc"` to a, b, c. So the kinds of objects are looked at first: what a
@@ -29,7 +29,7 @@ _LOCK = RLock()
 
 @contextmanager
 def zones_kept() -> Iterator[None]:
-    """Convert Python's datetimes inside; the variable is away meanwhile, for the whole process."""
+    """Keep the zones of datetimes that are converted inside: unsets a variable of this process."""
     with _LOCK:
         value = os.environ.pop(_IGNORE, None)
         try:
@@ -335,7 +335,7 @@ def _elements(values: Objects, present: list[bool], target: Any) -> tuple[list[i
 
 @contextmanager
 def _inside(offsets: list[int]) -> Iterator[None]:
-    """Convert nested values; a mismatch inside is one of the outer value."""
+    """Convert nested values; a mismatch is reported for the outer value."""
     try:
         yield
     except Mismatch as error:

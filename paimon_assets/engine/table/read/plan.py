@@ -31,7 +31,7 @@ Where = pred.Predicate | str | pc.Expression
 
 
 def as_predicate(where: object) -> pred.Predicate:
-    """Return a filter as people give it; it is not bound to a schema yet."""
+    """Return a filter, parsed if it is a text; it is not bound to a schema yet."""
     if isinstance(where, str):  # only a text loads sqlglot, a tenth of a second a process
         from paimon_assets.engine.table.read.where import parse_where
 
@@ -45,7 +45,7 @@ def as_predicate(where: object) -> pred.Predicate:
 
 
 def as_expression(text: str) -> pred.Expression:
-    """Return a value in words, such as `price * 2`; it is not bound to a schema yet."""
+    """Return a value, parsed if it is a text such as `price * 2`; not bound to a schema yet."""
     from paimon_assets.engine.table.read.where import parse_expression
 
     return parse_expression(text)
@@ -111,13 +111,13 @@ def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) 
 
 
 def _is_apart(number: float, root: TypeRoot) -> bool:
-    """Whether no other value of a column becomes this number as a DOUBLE."""
+    """Whether the column has no other value that is this number as a DOUBLE."""
     return root in INTEGER_ROOTS and abs(number) < 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountPlan:
-    """A row count as far as metadata has it, and the read of the rest."""
+    """The rows that metadata counts, and the splits that are read to count the others."""
 
     context: ReadContext
     """The read; of one column."""
@@ -156,7 +156,7 @@ class CountPlan:
 
 
 def counted_columns(schema: TableSchema, predicate: pred.Predicate | None) -> list[str]:
-    """Return the one column to read where rows are counted: one that is read anyway."""
+    """Return the column to read where rows are counted: one that is read anyway, or the first."""
     filtered = sorted(pred.fields_of(predicate) - set(schema.partition_keys))
     return [*schema.trimmed_primary_keys, *filtered, *schema.field_names][:1]
 

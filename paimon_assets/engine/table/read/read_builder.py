@@ -113,7 +113,7 @@ class ReadBuilder(FrameReads):
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_limit(self, limit: int | None) -> "ReadBuilder":
-        """Return at most so many rows, in no order; splits that are not needed are not planned."""
+        """Return at most a number of rows, in no order; splits beyond it are not planned."""
         return replace(self, limit=limit)
 
     def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":

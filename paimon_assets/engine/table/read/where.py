@@ -124,7 +124,7 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
 
 
 def _depth(words: Iterable[Token]) -> int:
-    """Return how deep parentheses and NOTs lie inside each other, before anything recurses."""
+    """Return how deeply parentheses and NOTs are nested, without recursion."""
     deepest = 0
     outer: list[int] = []
     inside = 0
@@ -146,7 +146,7 @@ def _depth(words: Iterable[Token]) -> int:
 
 
 def _quoting(words: Iterable[Token]) -> str:
-    """Return how to write a word of SQL that may have been meant as a column; or nothing."""
+    """Return a hint to quote a column whose name is a word of SQL; empty if there is none."""
     for word in words:
         plain = word.token_type in _PLAIN or word.text.lower() in _WORDS
         if not plain and word.text.isidentifier():
@@ -331,12 +331,12 @@ def _tested(node: exp.Expr, test: Callable[[str], pred.Leaf]) -> pred.Leaf:
 
 
 def _is_plain(node: exp.Expr) -> bool:
-    """Whether a function has its column alone, no `BOTH 'x' FROM` and the like."""
+    """Whether a function's only argument is its column: no `BOTH 'x' FROM` and the like."""
     return all(name == "this" or not value for name, value in node.args.items())
 
 
 def _type_text(node: exp.Cast) -> str:
-    """Return the type of a cast as Paimon writes it; sizes that SQL wants are not guessed."""
+    """Return the type of a cast as Paimon writes it; a missing length is not guessed."""
     kind = node.to
     name = kind.this.value if isinstance(kind.this, exp.DType) else ""
     sizes = ", ".join(size.sql() for size in kind.expressions)
@@ -369,7 +369,7 @@ def _is_literal(node: exp.Cast) -> bool:
 
 
 def _instant(node: exp.Expr) -> Literal:
-    """Return the day or the moment of now in UTC, or one that lies an interval from it."""
+    """Return the current date or time in UTC, with an interval added or subtracted."""
     now = dt.datetime.now(dt.UTC)
     match node:
         case exp.CurrentDate() if node.this is None:

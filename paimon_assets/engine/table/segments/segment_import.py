@@ -118,7 +118,7 @@ def plan_import(
     held: frozenset[str] = frozenset(),
     roots: segments.SegmentRoots | None = None,
 ) -> ImportPlan:
-    """Look at a folder that is to become segments; a broken rule 16 to 18 is kept, not raised.
+    """Plan the segments of a folder; a broken rule 16 to 18 is in the plan, others are raised.
 
     Args:
         store: The table.
@@ -262,7 +262,7 @@ def segment_files(
 def differences_of(
     store: FileStore, files: Sequence[segments.FolderFile], footers: Mapping[str, FileFooter]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the first files whose columns differ from the table's, and the differences."""
+    """Return the first files with other columns than the table → the differences."""
     schema = store.schema
     partitioned = bool(schema.partition_keys)
     by_columns: dict[tuple[seg.FileColumn, ...], tuple[str, ...]] = {}
@@ -300,7 +300,7 @@ def _checked_path(
     live: Sequence[seg.Segment],
     roots: segments.SegmentRoots | None,
 ) -> str:
-    """Return the one spelling of the path: rules 4 to 8."""
+    """Check rules 4 to 8, and return the canonical path."""
     if source.path is None or not source.path.strip():
         fault = "is mandatory" if source.path is None else "cannot be empty"
         raise errors.InvalidInputError(
@@ -326,7 +326,7 @@ def _checked_path(
 
 
 def _segment_root(store: FileStore, path: str) -> str:
-    """Return the one spelling of a folder that may be imported."""
+    """Check that no table owns a folder, and return its canonical path."""
     root = canonical_path(path)
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:

@@ -69,7 +69,7 @@ def all_now(store: FileStore, listed: SegmentList) -> list[seg.Segment | seg.Loa
 def refuse_taken(
     store: FileStore, segments: Iterable[seg.Segment], paths: AbstractSet[str], user: str
 ) -> None:
-    """Refuse files that the command of another user has added."""
+    """Refuse files that another command added meanwhile."""
     for segment in segments_now(store, segments):
         is_taken = segment.status is seg.SegmentStatus.SUCCESS and segment.commit_user != user
         if is_taken and not paths.isdisjoint(seg.paths_of([segment])):
@@ -193,7 +193,7 @@ SHOW_SEGMENTS = pa.schema({name: pa.string() for name in _COLUMNS.split(", ")})
 def show_segments(
     segments: Sequence[seg.Segment | seg.Load], *, limit: int | None = None, history: bool = False
 ) -> pa.Table:
-    """Return the words of SHOW [HISTORY] SEGMENTS, the newest id first; `limit` of them."""
+    """Return the rows of SHOW [HISTORY] SEGMENTS, newest id first, `limit` of them."""
     newest = sorted(segments, key=lambda segment: -segment.id)[:limit]
     schema, rows = SHOW_SEGMENTS, [_shown_row(segment) for segment in newest]
     if history:
@@ -203,7 +203,7 @@ def show_segments(
 
 
 def _shown_row(segment: seg.Segment | seg.Load) -> dict[str, Any]:
-    """Return the words of SHOW HISTORY SEGMENTS on one segment."""
+    """Return the row of SHOW HISTORY SEGMENTS for one segment."""
     taken, merged = _taken_ms(segment), _merged_to(segment)
     start = dt.datetime.fromtimestamp(segment.load_start_ms / 1000, dt.UTC)
     partition = f"{{{segment.partition_text}}}{_more_text(segment)}"

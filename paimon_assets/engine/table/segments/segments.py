@@ -362,7 +362,7 @@ class Segments:
         executor: Executor[Any],
         footers: dict[str, FileFooter],
     ) -> seg.Segment | None:
-        """Return a segment with the files that its folder holds, None if they are the same."""
+        """Return a segment with the files that are in its folder now; None if nothing changed."""
         of_other_segments = {
             seg.plain_path(other.path_of(file))
             for other in live
@@ -463,7 +463,7 @@ class Segments:
         return [item for item in self._change(finish) if item.commit_user == user]
 
     def _pin(self) -> list[seg.Segment | seg.Load]:
-        """Store the ids of loads, and return all segments and loads as `listed` does."""
+        """Store ids for the loads of all snapshots; return segments and loads as `listed` does."""
         if self.store.paths.branch != MAIN_BRANCH:
             raise UnsupportedFeatureError(
                 f"Segments of {self.store.label} are those of the main branch; open that to "

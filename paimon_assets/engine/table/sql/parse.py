@@ -70,7 +70,7 @@ _OWN_PROVIDERS = ("PAIMON", "PAIMON_ASSETS")
 
 
 def is_segment_statement(text: str) -> bool:
-    """Whether a text begins as a statement on segments does."""
+    """Whether a text begins like a statement on segments."""
     return _SEGMENTS.match(text) is not None
 
 
@@ -142,7 +142,7 @@ def _insert(words: Words, names: Names) -> st.Insert:
 
 
 def _partition(words: Words) -> tuple[PartitionTexts, tuple[str, ...]]:
-    """Go behind `(a = 1, b)`; return the columns with a value, and those without."""
+    """Parse `(a = 1, b)`; return the columns with a value, and those without."""
     fixed: list[tuple[str, Literal]] = []
     dynamic: list[str] = []
 
@@ -158,7 +158,7 @@ def _partition(words: Words) -> tuple[PartitionTexts, tuple[str, ...]]:
 
 
 def _fixed_partition(words: Words) -> PartitionTexts:
-    """Go behind `(a = 1, b = 2)`."""
+    """Parse `(a = 1, b = 2)`."""
     fixed, dynamic = _partition(words)
     if dynamic:
         words.refuse(f"a value of the partition column '{dynamic[0]}'")
@@ -359,7 +359,7 @@ def _table(words: Words, names: Names) -> st.CreateTable:
 
 
 def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """Read the clauses behind the columns; return properties, partition columns and the query."""
+    """Parse the clauses after the columns: properties, partition columns and the query."""
     options: dict[str, str] = {}
     partitions: tuple[str, ...] = ()
     while not words.at_end:
@@ -415,7 +415,7 @@ def _default(text: str) -> str:
 
 
 def _properties(words: Words) -> dict[str, str]:
-    """Go behind `('key' = 'value', ...)`."""
+    """Parse `('key' = 'value', ...)`."""
     properties: dict[str, str] = {}
 
     def one() -> None:

@@ -38,14 +38,14 @@ from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
 
 class _Arguments(SimpleNamespace):
-    """The arguments of one call by name, each in the type of its kind, and its catalog."""
+    """The arguments of one CALL, typed and by name, and the catalog."""
 
     catalog: SqlCatalog
     names: Names
     executor: CountingExecutor[Any]
 
     def open(self, more: Mapping[str, object] | None = None) -> Table:
-        """Open the table, with the call's options and others that are given."""
+        """Open the table, with the options of the call and these."""
         path = Words(text=self.table).path("a table")
         options = dict(vars(self).get("options", {}))
         options |= {key: str(value) for key, value in (more or {}).items() if value is not None}

@@ -88,7 +88,7 @@ class _Run:
 
     @contextmanager
     def _explain(self, duckdb: Any) -> Iterator[None]:
-        """Turn duckdb's errors into those of the scans, or of the query."""
+        """Convert duckdb's errors: to the error of a scan that caused it, else of the query."""
         try:
             yield
         except PaimonError:

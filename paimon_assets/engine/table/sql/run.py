@@ -1,4 +1,4 @@
-"""Statements that need no query engine, run: on this process, or on any executor.
+"""Runs statements that need no query engine, in this process or on an executor.
 
 Of a statement everything is parsed, named and opened before anything is changed.
 """
@@ -185,14 +185,14 @@ def plain_change(
 
 
 def qualifiers(table: Identifier, alias: str | None) -> list[tuple[str, ...]]:
-    """Return how the columns of a table may be qualified."""
+    """Return the names that may stand before a column of a table."""
     if alias is not None:
         return [(alias,)]
     return [(table.table,), (table.database, table.table)]
 
 
 def needs_spark(statement: st.Statement) -> UnsupportedFeatureError:
-    """Return the refusal of a statement that needs a query engine."""
+    """Return the error for a statement that needs a query engine."""
     what = type(statement).__name__
     return UnsupportedFeatureError(
         f"This statement ({what}) needs a query engine: run it by spark_sql, or on the command line"

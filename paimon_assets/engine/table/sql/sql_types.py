@@ -37,7 +37,7 @@ _SHOWN = {
 
 
 def take_type(words: Words) -> types.DataType:
-    """Read a type and return it; the words behind it, such as NOT NULL, stay."""
+    """Parse a type; the words after it, such as NOT NULL, are left."""
     text = _text(words)
     try:
         return parse_type(text)

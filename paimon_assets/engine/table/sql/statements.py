@@ -110,7 +110,7 @@ class Acts(StrEnum):
 
 
 class Meets(StrEnum):
-    """Which rows a WHEN is about."""
+    """The rows that a WHEN is for: matched, or of one side alone."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -347,7 +347,7 @@ _OUTCOME = columns(
 
 
 def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
-    """Return a small table, row by row; its columns are written as in CREATE TABLE."""
+    """Return rows as a small table; its columns are written as in CREATE TABLE."""
     schema = columns(names)
     dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(dicts, schema=schema)

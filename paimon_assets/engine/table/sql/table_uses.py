@@ -1,4 +1,4 @@
-"""The tables a query names: found, and replaced by other names. Pure; nothing is opened.
+"""The tables that a query names, and their replacement by other names. Nothing is opened.
 
     SELECT o.id FROM db.orders VERSION AS OF 3 AS o JOIN db.items ON db.items.id = o.item
                      ^ use 1                             ^ use 2     ^ qualifier of use 2
@@ -234,7 +234,7 @@ class _Reading:
         return len(self.tokens) - 1, ()
 
     def _behind_operand(self, start: int) -> int:
-        """Return the position behind the operand of AS OF: a literal or a call, with additions."""
+        """Return the position after the operand of AS OF: a literal or a call, with additions."""
         number = self.places.get(start, 0)
         while True:
             number = self._behind_term(number)
@@ -264,7 +264,7 @@ class _Reading:
         return self.tokens[number].token_type if number < len(self.tokens) else None
 
     def _behind_sample(self, end: int) -> int:
-        """Return where an alias goes: behind a TABLESAMPLE."""
+        """Return the position of an alias: after a TABLESAMPLE."""
         number = next((n for n, t in enumerate(self.tokens) if t.start >= end), len(self.tokens))
         if self._kind(number) is not TokenType.TABLE_SAMPLE:
             return end
@@ -274,13 +274,13 @@ class _Reading:
         return self.tokens[self._call(opened)[0]].end + 1
 
     def qualifier(self, node: exp.Column) -> tuple[tuple[str, int, int], ...]:
-        """Return the names of a column, if at least two stand before one."""
+        """Return the parts of a column's name if it is qualified by at least two."""
         names = self._names([part for part in node.parts if isinstance(part, exp.Identifier)])
         starred = isinstance(node.this, exp.Star)
         return tuple(names) if len(names) + starred > 2 else ()
 
     def _names(self, parts: Sequence[Any]) -> list[tuple[str, int, int]]:
-        """Return names with their places; none, if one of them has none."""
+        """Return names with their positions; empty if the position of one is unknown."""
         names = []
         for part in parts:
             if not isinstance(part, exp.Identifier) or "start" not in part.meta:
@@ -290,7 +290,7 @@ class _Reading:
 
 
 def _is_own(node: exp.Table) -> bool:
-    """Whether a name is one of a WITH around it, and declared before it."""
+    """Whether a name is that of a WITH around it, declared before it."""
     path: list[exp.Expr] = [node]
     while (outer := path[-1].parent) is not None:
         clause = outer.args.get("with_") or outer.args.get("with")

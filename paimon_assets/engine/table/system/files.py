@@ -167,7 +167,7 @@ def _group(
 
 
 def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
-    """Return partitions by name, as casts to text write them: directories may have older names."""
+    """Return (name, files) of each partition; casts to text write the names, not directories."""
     fields = store.partitions.fields
     types = [field.type for field in fields]
     of_null = store.schema.typed_options.get(PARTITION_DEFAULT_NAME)

@@ -67,7 +67,7 @@ _FIELDS_PREFIX = "fields"
 
 
 def snapshot_of(store: FileStore) -> Snapshot | None:
-    """Return the snapshot that is looked at: the one travelled to, else the newest."""
+    """Return the snapshot of the time-travel target, else the newest."""
     return travel_by_options(store) or store.snapshots.latest()
 
 
@@ -143,7 +143,7 @@ def segments(store: FileStore) -> Rows:
 
 
 def statistics(store: FileStore) -> Rows:
-    """Yield the statistics that the snapshot names, if it names some."""
+    """Yield the statistics of ANALYZE that the snapshot names, if any."""
     snapshot = snapshot_of(store)
     if snapshot is None or snapshot.statistics is None:
         return
@@ -206,5 +206,5 @@ def _number(value: Any) -> int | None:
 
 
 def _json_text(value: Any) -> str:
-    """Return JSON; ValueError for half a character, which no text can hold."""
+    """Return JSON; ValueError for half of a surrogate pair, which no text can hold."""
     return json.dumps(value, default=str, ensure_ascii=False).encode().decode()

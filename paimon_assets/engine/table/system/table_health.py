@@ -94,7 +94,7 @@ class TableShape:
 
     @property
     def deleted_rows(self) -> int:
-        """Rows that a full compaction would drop for being deleted or deleting."""
+        """Rows that a full compaction would drop: deleted ones, and deletes."""
         return sum(bucket.deleted_rows for bucket in self.buckets)
 
     @property
@@ -216,7 +216,7 @@ DUE_SCORE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDebt:
-    """From how much on a table is compacted; None never asks."""
+    """Limits from which a table is compacted; None is no limit."""
 
     level_0_runs: int | None = 5
     """Sorted runs on level 0 of one bucket, each of which every read merges."""
@@ -236,7 +236,7 @@ class FileDebt:
         return [text for load, text in self.loads(shape) if load >= 1]
 
     def loads(self, shape: TableShape) -> Iterable[tuple[float, str]]:
-        """Yield each debt as a part of its limit, 1 where a compaction is due, and in words."""
+        """Yield each number divided by its limit, so that 1 is due, and its reason in words."""
         runs, small, deleted = shape.level_0_runs, shape.small_files, shape.deleted_rows
         waiting, rows = shape.waiting_files, max(1, shape.row_count)
         if self.level_0_runs:
@@ -253,7 +253,7 @@ class FileDebt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLimits:
-    """From how much on a table needs upkeep."""
+    """Limits from which a table needs upkeep."""
 
     debt: FileDebt = FileDebt()
     """A compaction is due."""
@@ -385,7 +385,7 @@ def _lag_load(most: int, lag: int) -> Iterable[tuple[float, str]]:
 
 
 def newest_file_ms(files: Iterable[DataFileMeta]) -> int | None:
-    """Return the instant of the newest file, None if none says it."""
+    """Return the creation time of the newest file; None if no file has one."""
     made = [file.creation_time for file in files if file.creation_time is not None]
     if not made:
         return None

@@ -128,7 +128,7 @@ class CompactionProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it may still take, by the bytes done so far; None before the first task."""
+        """Estimate of the seconds left, by the bytes done so far; None before the first task."""
         if not self.bytes_done:
             return None
         return self.seconds * (self.total_bytes - self.bytes_done) / self.bytes_done
@@ -277,7 +277,7 @@ class CompactionBuilder(CommitBuilder):
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_partition_idle_time(self, idle: dt.timedelta | None) -> "CompactionBuilder":
-        """Compact only partitions that got no file for so long."""
+        """Compact only partitions whose newest file is older than this."""
         return replace(self, idle=idle)
 
     def with_buckets(self, buckets: str | Iterable[int] | None) -> "CompactionBuilder":
@@ -294,7 +294,7 @@ class CompactionBuilder(CommitBuilder):
         return replace(self, buckets=None if buckets is None else frozenset(buckets))
 
     def with_parallelism(self, parallelism: int | None) -> "CompactionBuilder":
-        """Run so many tasks at a time at most; None leaves it to the executor."""
+        """Limit the tasks that run at a time; None leaves it to the executor."""
         return replace(self, parallelism=parallelism)
 
     def plan(self) -> CompactionPlan:
@@ -478,7 +478,7 @@ class _Run:
         self.may_be_committed = False
 
     def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
-        """Drop the messages that no longer fit, and plan their buckets again."""
+        """Discard the messages whose files another commit removed, and plan their buckets again."""
         builder = self.builder
         conflicting = affected_messages(builder.store, self.messages)
         gone = list(compress(self.messages, conflicting))

@@ -267,7 +267,7 @@ class Maintenance:
         return report
 
     def _reason(self, task: MaintenanceTask) -> str:
-        """Return why a task has something to do: the rule of the table, or of the run."""
+        """Return the rule by which a task removes things, as its plan shows it."""
         if task is MaintenanceTask.CLEAN_ORPHANS:
             return f"nothing names them, and they are {_hours(self.orphans_older_than_ms)} old"
         if task is MaintenanceTask.DROP_REFUSED:
@@ -280,7 +280,7 @@ class Maintenance:
 
     @property
     def is_time_over(self) -> bool:
-        """Whether no further piece may begin."""
+        """Whether the run's time is over, so that no further piece begins."""
         return self.until_ms is not None and self.clock.now_millis() >= self.until_ms
 
     def _expire_partitions(self, report: _Report) -> MaintenanceReport:
@@ -362,7 +362,7 @@ class Maintenance:
 
 
 def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:
-    """Return (files, bytes of data files) that went with tags."""
+    """Return the number of files, and bytes of data files, deleted with tags."""
     files = sum(tag.data_files + tag.metadata_files for tag in tags)
     return files, sum(tag.data_bytes for tag in tags)
 

@@ -136,7 +136,7 @@ def _deletions(
 
 
 def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-    """Lift new files to the top level where they are one run: nothing is left to merge."""
+    """Give new files the top level where they are one sorted run, which needs no merge."""
     lifted = []
     for message in messages:
         entries = tuple(

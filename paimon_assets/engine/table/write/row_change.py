@@ -82,11 +82,11 @@ class WhenMatched(StrEnum):
 
 
 class MergeSource(Protocol):
-    """Source rows; each may match some rows of the table, each row matches one of them at most."""
+    """Source rows of a merge; a row of the table matches one of them at most."""
 
     @property
     def on(self) -> MergeOn:
-        """The columns that decide."""
+        """The columns that decide whether rows match."""
         ...
 
     @property
@@ -241,7 +241,7 @@ _FINAL = ("commit-retries", READ_CHANGED)
 
 
 def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
-    """Return a commit condition that refuses if others changed rows after a snapshot was read.
+    """Return a commit condition that fails if others changed rows since a snapshot was read.
 
     It raises a `CommitConflictError` of kind `READ_CHANGED`. Compactions change no row.
     """
@@ -451,7 +451,7 @@ class RowChangeBuilder(CommitBuilder):
         return self._run(merge, bound, None)
 
     def _on_newest(self) -> "RowChangeBuilder":
-        """Return the change of the table as its newest schema has it."""
+        """Return this change with the table's newest schema."""
         store = self.store.current()
         return self if store is self.store else replace(self, store=store)
 
@@ -529,7 +529,7 @@ class _Merge:
 
 @dataclass(kw_only=True)
 class _Run:
-    """One plan, and its commit."""
+    """One try: a plan, its tasks and its commit."""
 
     builder: RowChangeBuilder
     predicate: Predicate | None

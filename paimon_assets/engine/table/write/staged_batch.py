@@ -62,7 +62,7 @@ class StagedBatch:
 
 
 class BatchRefusedError(InvalidInputError):
-    """An audit kept a batch out; nothing was committed, and the batch stays readable.
+    """An audit rejected a batch; nothing was committed, and the batch stays readable.
 
     Args:
         message: Why, and where the batch is.
@@ -99,7 +99,7 @@ def batch_read(store: FileStore, snapshot: Snapshot) -> ReadBuilder:
 
 
 def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> StagedBatch:
-    """Show the rows of messages, which can still be committed, on a branch of their own.
+    """Make a branch that shows the rows of messages before they are committed.
 
     One of an earlier try is replaced.
 
@@ -127,7 +127,7 @@ def stage(store: FileStore, messages: Sequence[CommitMessage], branch: str) -> S
 
 
 def unstage(store: FileStore, batch: StagedBatch) -> None:
-    """Drop the branch of a batch and its own files; what cannot be deleted becomes orphans."""
+    """Drop the branch of a batch with its metadata; files that cannot be deleted become orphans."""
     manifests, snapshot = batch.store.manifests, batch.snapshot
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     try:

@@ -73,7 +73,7 @@ class CommitBuilder:
         return replace(self, commit_identifier=identifier)
 
     def with_properties(self, properties: Mapping[str, str]) -> Self:
-        """Keep these texts in the snapshot."""
+        """Store properties in the snapshot."""
         return replace(self, properties={**self.properties, **properties})
 
     def find_committed(self) -> Snapshot | None:
@@ -159,7 +159,7 @@ class WriteBuilder(CommitBuilder):
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=predicate))
 
     def with_dynamic_overwrite(self) -> "WriteBuilder":
-        """Let the rows take the place of the partitions they lie in; no rows change nothing."""
+        """Replace the partitions that the rows belong to; without rows nothing changes."""
         return replace(self, overwrites=Overwrite(is_dynamic=True))
 
     def with_overwrite_where(self, predicate: Predicate) -> "WriteBuilder":
@@ -176,7 +176,7 @@ class WriteBuilder(CommitBuilder):
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=bound))
 
     def with_values_hidden(self) -> "WriteBuilder":
-        """Show no value of a row in the errors of its check."""
+        """Leave values of rows out of error messages."""
         return replace(self, store=self.store.with_options({opt.WRITE_SHOW_VALUES.key: "false"}))
 
     def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
@@ -247,14 +247,14 @@ class WriteBuilder(CommitBuilder):
             return builder.write_as_is(rows, chosen)
 
     def _plan_again(self) -> "WriteBuilder":
-        """Return the write by the newest schema, where that would change the values."""
+        """Return the write with the newest schema, if that would change the values."""
         newest = self.store.current()
         if first_unkept(self.store.schema, newest.schema) is None:
             return self
         return replace(self, store=newest)
 
     def with_schema_of(self, rows: pa.Schema) -> "WriteBuilder":
-        """Add columns of rows that the table lacks, if `write.merge-schema` asks for it.
+        """Add columns that the table lacks, if `write.merge-schema` is set.
 
         `write` does so itself.
 
@@ -433,7 +433,7 @@ def drop_partitions(
 def empty(
     store: FileStore, predicate: Predicate | None = None, *, commit_user: str | None = None
 ) -> Snapshot:
-    """Empty the partitions a bound predicate is true for, the whole table for None.
+    """Empty the partitions for which a bound predicate is true; None empties the table.
 
     Emptying again under one name finds the first time.
     """
