@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution import schema_change as sc
+from paimon_assets.engine.spec.evolution.iceberg_rules import check_iceberg, with_ids_from_one
 from paimon_assets.engine.spec.evolution.option_rules import (
     check_option_removed,
     check_option_set,
@@ -42,9 +43,10 @@ from paimon_assets.engine.spec.types.literals import default_refusal
 
 def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
     """Return the schema, with id 0, of a new table; what no table may have is refused."""
-    first = first_table_schema(declared, time_millis=time_millis)
+    first = with_ids_from_one(first_table_schema(declared, time_millis=time_millis))
     check_options(first, {})
     validate_schema(first)
+    check_iceberg(first)
     return first
 
 
@@ -78,6 +80,7 @@ def apply_changes(
     check_options(new, old.options)
     _check_named_columns(old, new)
     validate_schema(new)
+    check_iceberg(new, old)
     for field in new.fields:
         if field.default_value is None or field == old.by_id.get(field.id):
             continue

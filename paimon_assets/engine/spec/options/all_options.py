@@ -11,6 +11,7 @@ Source: `org.apache.paimon.CoreOptions`.
 from paimon_assets.engine.spec.options.commit_options import *
 from paimon_assets.engine.spec.options.compaction_options import *
 from paimon_assets.engine.spec.options.file_options import *
+from paimon_assets.engine.spec.options.iceberg_options import *
 from paimon_assets.engine.spec.options.maintenance_options import *
 from paimon_assets.engine.spec.options.merge_options import *
 from paimon_assets.engine.spec.options.option import *

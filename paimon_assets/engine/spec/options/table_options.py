@@ -65,13 +65,6 @@ BLOB_VIEW_FIELD = names(
 QUERY_AUTH_ENABLED = Option(
     "query-auth.enabled", False, "The catalog says which rows may be seen.", use=Use.READ
 )
-ICEBERG_STORAGE = Option(
-    "metadata.iceberg.storage",
-    "disabled",
-    "Where every commit adds metadata of Iceberg; only disabled is written.",
-    use=Use.WRITE,
-    parse=str.lower,
-)
 MANIFEST_FORMAT = Option(
     "manifest.format",
     "avro",

@@ -1,0 +1,179 @@
+"""Paimon's types as Iceberg's, and which changes of a type both formats read alike.
+
+Ids inside lists and maps derive from the column's id, as data files have them.
+Source: `org.apache.paimon.iceberg.metadata.IcebergDataField`, `SpecialFields`;
+https://iceberg.apache.org/spec/#schemas-and-data-types
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    types_within,
+)
+from paimon_assets.engine.spec.types.type_text import Json
+
+_COLLECTION_ID_START = 536_870_911
+_IDS_A_COLUMN = 1024
+_PLAIN = {
+    TypeRoot.BOOLEAN: "boolean",
+    TypeRoot.TINYINT: "int",
+    TypeRoot.SMALLINT: "int",
+    TypeRoot.INT: "int",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
+    TypeRoot.DECIMAL: "decimal",
+    TypeRoot.DATE: "date",
+    TypeRoot.TIMESTAMP: "timestamp",
+    TypeRoot.TIMESTAMP_LTZ: "timestamptz",
+    **dict.fromkeys(CHARACTER_ROOTS, "string"),
+    **dict.fromkeys(BINARY_ROOTS, "binary"),
+}
+_NESTED = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW})
+_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+
+
+def iceberg_refusal(data_type: DataType) -> str | None:
+    """Return why Iceberg has no counterpart of a type, None if it has one.
+
+    >>> from paimon_assets.engine.spec.types.data_types import string, timestamp
+    >>> iceberg_refusal(string()), iceberg_refusal(timestamp(9))
+    (None, 'TIMESTAMP(9) is neither of milliseconds nor of microseconds')
+    """
+    for inner in types_within(data_type):
+        if inner.root not in _PLAIN and inner.root not in _NESTED:
+            return f"Iceberg's readers have no type for {inner.root}"
+        if isinstance(inner, AtomicType) and inner.root in TIMESTAMP_ROOTS:
+            precision = inner.precision or 0
+            if precision < 3 or precision > 6:
+                return f"{inner} is neither of milliseconds nor of microseconds"
+        if isinstance(inner, MapType) and inner.key.root in _NESTED:
+            return f"{inner} has keys of keys, whose ids Paimon gives to its values, too"
+    return None
+
+
+def iceberg_type(data_type: DataType, column_id: int, depth: int = 1) -> Json:
+    """Return a type as Iceberg's JSON has it; `iceberg_refusal` says which types it takes.
+
+    >>> from paimon_assets.engine.spec.types.data_types import decimal, string
+    >>> iceberg_type(decimal(10, 2), 1)
+    'decimal(10, 2)'
+    >>> iceberg_type(ArrayType(element=string()), 1)["element-id"]
+    536871936
+    """
+    up = _COLLECTION_ID_START + _IDS_A_COLUMN * column_id + depth
+    down = _COLLECTION_ID_START - _IDS_A_COLUMN * column_id - depth
+    match data_type:
+        case RowType(fields=fields):
+            return {"type": "struct", "fields": iceberg_fields(fields)}
+        case ArrayType(element=element):
+            return {
+                "type": "list",
+                "element-id": up,
+                "element-required": False,
+                "element": iceberg_type(element, column_id, depth + 1),
+            }
+        case MapType(key=key, value=value):
+            return {
+                "type": "map",
+                "key-id": down,
+                "key": iceberg_type(key, column_id, depth + 1),
+                "value-id": up,
+                "value-required": False,
+                "value": iceberg_type(value, column_id, depth + 1),
+            }
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return f"decimal({precision}, {scale})"
+        case _:
+            return _PLAIN[data_type.root]
+
+
+def iceberg_fields(fields: Iterable[DataField], required: Collection[int] = ()) -> list[Json]:
+    """Return columns as Iceberg's JSON has them; those of `required` ids hold no null."""
+    listed: list[Json] = []
+    for field in fields:
+        member: dict[str, Json] = {
+            "id": field.id,
+            "name": field.name,
+            "required": field.id in required,
+            "type": iceberg_type(field.type, field.id),
+        }
+        if field.description is not None:
+            member["doc"] = field.description
+        listed.append(member)
+    return listed
+
+
+def iceberg_ids(fields: Iterable[Json]) -> Iterator[int]:
+    """Yield all ids of columns, those inside their types included."""
+    for field in fields:
+        if isinstance(field, dict):
+            yield int(str(field["id"]))
+            yield from _inner_ids(field["type"])
+
+
+def _inner_ids(json: Json) -> Iterator[int]:
+    if not isinstance(json, dict):
+        return
+    if json["type"] == "struct":
+        yield from iceberg_ids(json["fields"])  # type: ignore[arg-type]
+    for part in ("element", "key", "value"):
+        if part in json:
+            yield int(str(json[f"{part}-id"]))
+            yield from _inner_ids(json[part])
+
+
+def is_read_alike(old: DataType, new: DataType) -> bool:
+    """Whether Iceberg's readers show values stored as `old` as Paimon shows them as `new`.
+
+    >>> from paimon_assets.engine.spec.types.data_types import bigint, integer, string
+    >>> is_read_alike(integer(), bigint()), is_read_alike(integer(), string())
+    (True, False)
+    """
+    match old, new:
+        case (ArrayType() | MapType() | RowType(), _) | (_, ArrayType() | MapType() | RowType()):
+            return _nested_alike(old, new)
+        case AtomicType(), AtomicType():
+            return _atoms_alike(old, new)
+        case _:
+            return False
+
+
+def _nested_alike(old: DataType, new: DataType) -> bool:
+    match old, new:
+        case ArrayType(element=before), ArrayType(element=after):
+            return is_read_alike(before, after)
+        case MapType(key=key, value=before), MapType(key=other, value=after):
+            return is_read_alike(key, other) and is_read_alike(before, after)
+        case RowType(fields=before), RowType(fields=after):
+            known = {field.id: field.type for field in before}
+            return all(
+                field.id not in known or is_read_alike(known[field.id], field.type)
+                for field in after
+            )
+        case _:
+            return False
+
+
+def _atoms_alike(old: AtomicType, new: AtomicType) -> bool:
+    if old.root in _INTEGERS and new.root in _INTEGERS:
+        return _INTEGERS.index(old.root) <= _INTEGERS.index(new.root)
+    if (old.root, new.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return True
+    if old.root in CHARACTER_ROOTS and new.root is TypeRoot.VARCHAR:
+        return (old.length or 0) <= (new.length or 0)
+    if old.root in BINARY_ROOTS and new.root is TypeRoot.VARBINARY:
+        return (old.length or 0) <= (new.length or 0)
+    if old.root is not new.root or old.scale != new.scale or old.length != new.length:
+        return False
+    return (old.precision or 0) <= (new.precision or 0)
