@@ -287,7 +287,7 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
 @pytest.mark.parametrize(
     ("declared", "options", "kind"),
     [
-        (PLAIN, {"metadata.iceberg.storage": "table-location"}, "unsupported-iceberg-metadata"),
+        (PLAIN, {"metadata.iceberg.storage": "rest-catalog"}, "unsupported-iceberg-catalog"),
         (PLAIN, {"manifest.format": "orc"}, "unsupported-manifest-format"),
     ],
 )
@@ -318,8 +318,9 @@ def test_what_only_a_writer_must_care_for_is_read(declared, options):
     check_readable("db.t", _schema(declared, **options))
 
 
-def test_iceberg_metadata_that_is_switched_off_and_avro_manifests_are_written():
-    options = {"metadata.iceberg.storage": "disabled", "manifest.format": "AVRO"}
+@pytest.mark.parametrize("storage", ["disabled", "table-location", "Hadoop-Catalog"])
+def test_iceberg_metadata_without_another_catalog_and_avro_manifests_are_written(storage):
+    options = {"metadata.iceberg.storage": storage, "manifest.format": "AVRO"}
     check_writable("db.t", _schema(PLAIN, **options))
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.interop.environment import ROOT, java_jar, peer_python
+from tests.interop.environment import ROOT, iceberg_python, java_jar, peer_python
 
 
 def main(arguments: list[str]) -> int:
@@ -17,6 +17,7 @@ def main(arguments: list[str]) -> int:
         java_jar()
         return int(pytest.main(["-m", "interop", str(folder / "java"), *arguments[1:]]))
     peer_python()
+    iceberg_python()
     return int(
         pytest.main(["-m", "interop", str(folder), f"--ignore={folder / 'java'}", *arguments])
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.environment import HOME, ROOT, peer_python
+from tests.interop.environment import HOME, ROOT, iceberg_home, iceberg_python, peer_python
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
 
@@ -40,4 +40,16 @@ def pypaimon(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def rust(shared_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     with _peer("pypaimon-rust", shared_warehouse, tmp_path_factory.mktemp("rust")) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    """Readers of Iceberg: pyiceberg and duckdb."""
+    if not iceberg_home().exists():
+        pytest.skip("the environment of Iceberg's readers is absent; `make interop` creates it")
+    exchange = tmp_path_factory.mktemp("iceberg")
+    serve = "tests.interop.peers.serve"
+    command = [str(iceberg_python()), "-m", serve, "iceberg", str(exchange)]
+    with Oracle(command, exchange=exchange, working_directory=ROOT) as oracle:
         yield oracle

@@ -18,15 +18,36 @@ ROCKSDB_ARTIFACT = "com.ververica:frocksdbjni:6.20.3-ververica-2.0"
 """What Java Paimon's index of keys that may change partition is made of."""
 
 
+ICEBERG_PINS = (
+    *("pyiceberg[pyarrow]==0.12.0", "pyarrow==26.0.1"),
+    *("duckdb==1.5.5", "duckdb-extension-iceberg==1.5.5", "duckdb-extension-avro==1.5.5", "pytz"),
+)
+"""Iceberg's readers; duckdb takes extensions of its own version only."""
+
+
 def peer_python() -> Path:
     """Return the interpreter of the environment, creating it if it is absent or has other pins."""
-    python = HOME / "bin" / "python"
-    stamp = HOME / "pins.json"
-    if stamp.exists() and json.loads(stamp.read_text()) == list(PINS):
+    return _python(HOME, PINS)
+
+
+def iceberg_home() -> Path:
+    """Return the environment of Iceberg's readers, beside that of the others."""
+    return HOME.with_name(f"{HOME.name}-iceberg")
+
+
+def iceberg_python() -> Path:
+    """Return the interpreter that has Iceberg's readers, creating it as `peer_python` does."""
+    return _python(iceberg_home(), ICEBERG_PINS)
+
+
+def _python(home: Path, pins: tuple[str, ...]) -> Path:
+    python = home / "bin" / "python"
+    stamp = home / "pins.json"
+    if stamp.exists() and json.loads(stamp.read_text()) == list(pins):
         return python
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True)
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PINS], check=True)
-    stamp.write_text(json.dumps(PINS))
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *pins], check=True)
+    stamp.write_text(json.dumps(pins))
     return python
 
 

@@ -21,6 +21,8 @@ from paimon_assets import (
     SegmentSource,
     TableCatalog,
     open_catalog,
+    set_option,
+    update_column_type,
 )
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
 from paimon_assets.engine.codec.rest.documents import AlterTableRequest
@@ -30,6 +32,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_split
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg.follow import repair
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions
 from paimon_assets.engine.data.cdc.formats import cdc_format
@@ -112,6 +115,19 @@ def write(**options):
 
 def compact(**options):
     return lambda at: at.table(options=options).compact()
+
+
+_ICEBERG = {"metadata.iceberg.storage": "table-location"}
+
+
+def _iceberg(columns, **options):
+    return lambda at: at.table(columns, options={**_ICEBERG, **options})
+
+
+def _repaired_with_orc(at):
+    table = at.written(options={"file.format": "orc"})
+    changes = {**_ICEBERG, "file.format": "parquet"}
+    return repair(table.alter([set_option(*item) for item in changes.items()])._store)
 
 
 def _file(path, **more):
@@ -398,9 +414,17 @@ REFUSALS: dict[str, Provocation] = {
     "changes of rows, compactions and segments of a table with `data-evolution": compact(
         **EVOLVING
     ),
-    "write to a table with `metadata.iceberg": write(
-        **{"metadata.iceberg.storage": "table-location"}
+    "write to a table with `metadata.iceberg": lambda at: at.table(
+        options={"metadata.iceberg.storage": "rest-catalog"}
     ),
+    "Iceberg metadata of columns": _iceberg({"id": "INT", "t": "TIME(3)"}),
+    "Iceberg metadata of a column that": lambda at: at.table(options=_ICEBERG).alter(
+        [update_column_type("v", "STRING")]
+    ),
+    "Iceberg metadata of `file.format`": _iceberg(PLAIN, **{"file.format": "orc"}),
+    "Iceberg metadata, `deletion": _iceberg(PLAIN, **{"deletion-vectors.enabled": "true"}),
+    "Iceberg metadata with": _iceberg(PLAIN, **EVOLVING),
+    "Iceberg metadata of a table": _repaired_with_orc,
     "write to a table with `pk-vector": write(**{"pk-vector.index.columns": "v"}),
     "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
     "write of `file.format`": write(**{"file.format": "csv"}),

@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.types.data_types import TypeRoot, nested_fields
 
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
+_TOLD_CATALOGS = (opt.IcebergStorage.HIVE_CATALOG, opt.IcebergStorage.REST_CATALOG)
 _STORAGE_LAYOUT_SUFFIX = ".map.storage-layout"
 
 
@@ -110,12 +111,12 @@ def check_writable(table: str, schema: TableSchema) -> None:
     """Refuse tables this engine would damage, or leave unreadable, by writing."""
     check_readable(table, schema)
     options = schema.typed_options
-    iceberg, manifests = options.get(opt.ICEBERG_STORAGE), options.get(opt.MANIFEST_FORMAT)
-    if iceberg != opt.ICEBERG_STORAGE.default:
+    manifests = options.get(opt.MANIFEST_FORMAT)
+    if options.get(opt.ICEBERG_STORAGE) in _TOLD_CATALOGS:
         _refuse(
-            table, "write", "iceberg-metadata", "its readers through Iceberg would not see the"
-            f" commit: metadata of Iceberg is not written ('{opt.ICEBERG_STORAGE.key}' ="
-            f" {iceberg}). Write it by Java, or set the option to disabled."
+            table, "write", "iceberg-catalog", "its readers through Iceberg would not see the"
+            f" commit: no other catalog is told of it ('{opt.ICEBERG_STORAGE.key}' ="
+            f" {options.get(opt.ICEBERG_STORAGE)}). Write it by Java, or set table-location."
         )  # fmt: skip
     for option in opt.PRIMARY_KEY_INDEXES:
         if options.get(option):

@@ -14,6 +14,7 @@ import pyarrow.feather as feather
 PEERS = {
     "pypaimon": "tests.interop.peers.pypaimon_peer",
     "pypaimon-rust": "tests.interop.peers.rust_peer",
+    "iceberg": "tests.interop.peers.iceberg_peer",
 }
 
 

@@ -11,7 +11,7 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -269,10 +269,12 @@ def write_container(schema: RecordSchema, records: Sequence[Record]) -> bytes:
     return b"".join((header, *(part for block in blocks for part in (block, sync))))
 
 
-def encode_header(schema: RecordSchema, codec: str, sync: bytes) -> bytes:
+def encode_header(
+    schema: RecordSchema, codec: str, sync: bytes, members: Mapping[str, bytes] | None = None
+) -> bytes:
     """Return the header of a container; `sync` (16 bytes) ends it, and every block after it."""
     metadata = io.BytesIO()
-    header = {"avro.schema": schema.text, "avro.codec": codec.encode()}
+    header = {"avro.schema": schema.text, "avro.codec": codec.encode(), **(members or {})}
     fastavro.schemaless_writer(metadata, _METADATA, header)
     return b"".join((MAGIC, metadata.getvalue(), sync))
 

@@ -1,0 +1,19 @@
+"""Iceberg metadata of a table, so that Iceberg's readers read its Parquet files as they lie.
+
+    Paimon's snapshot N ─▶ manifests of what came ─▶ manifest list ─▶ v<N>.metadata.json ─▶ hint
+                           and went since M            of N             only if there is none
+
+One snapshot of Paimon is one of Iceberg, of the same id. A crash leaves Iceberg behind; the next
+commit adds what is missing, or begins anew where that cannot be known.
+
+Concept → modules:
+    where it lies, the newest metadata, how far it is behind      state
+    table → schemas, partition spec                               table_schema
+    data file → record of a manifest                              data_files
+    manifests and lists ⇄ Avro                                    manifest_files
+    live files and what changed                                   changes
+    the document, its snapshots, tags and retention               document
+    making it follow a snapshot                                   follow
+
+Source: `org.apache.paimon.iceberg` of Paimon 2.1; https://iceberg.apache.org/spec/
+"""

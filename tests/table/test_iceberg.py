@@ -1,0 +1,236 @@
+"""Iceberg metadata beside Paimon's: what a commit adds, what follows, what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paimon_assets import (
+    InvalidInputError,
+    Schema,
+    UnsupportedFeatureError,
+    add_column,
+    rename_column,
+    set_option,
+    update_column_nullability,
+    update_column_type,
+)
+from paimon_assets.engine.control.iceberg.follow import repair
+from paimon_assets.engine.control.iceberg.state import iceberg_state, newest_metadata
+from tests.testkit import iceberg_reader as reader
+from tests.testkit.errors import refused
+from tests.testkit.tables import arrow
+
+STORAGE = {"metadata.iceberg.storage": "table-location"}
+COLUMNS = {"id": "BIGINT", "v": "STRING"}
+
+
+def create(catalog, columns=COLUMNS, name="db.t", *, options=(), **declared):
+    return catalog.create_table(
+        name, Schema.of(columns, options={**STORAGE, **dict(options)}, **declared)
+    )
+
+
+def folder(table):
+    return Path(table._store.table_path) / "metadata"
+
+
+def is_followed(table):
+    """Whether a reader of Iceberg sees our rows, by a true document."""
+    document = reader.newest(folder(table))
+    newest = table.latest_snapshot()
+    assert document["current-snapshot-id"] == newest.id == document["last-sequence-number"]
+    assert reader.rows(document) == reader.ours(table.to_arrow())
+    return str(iceberg_state(table._store)) == "up to date"
+
+
+def test_ids_of_columns_begin_at_one(catalog):
+    columns = {"a": "INT", "r": "ROW<x INT, y ARRAY<ROW<z INT>>>"}
+    table = create(catalog, columns)
+    plain = catalog.create_table("db.plain", Schema.of(columns))
+    assert [field.id for field in table.schema.fields] == [1, 2]
+    assert table.schema.highest_field_id == plain.schema.highest_field_id + 1
+    assert [field.id for field in plain.schema.fields] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["TIME(3)", "MULTISET<INT>", "VARIANT", "TIMESTAMP(9)", "TIMESTAMP(0)", "ARRAY<TIME(0)>",
+     "MAP<ARRAY<INT>, INT>"],
+)  # fmt: skip
+def test_types_without_a_counterpart_are_refused_when_the_option_is_set(catalog, text):
+    with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
+        create(catalog, {"id": "INT", "v": text})
+    table = catalog.create_table("db.t", Schema.of({"id": "INT", "v": text}))
+    with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
+        table.alter([set_option("metadata.iceberg.storage", "table-location")])
+    table = create(catalog, {"id": "INT"}, "db.u")
+    with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
+        table.alter([add_column("v", text)])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("INT", "STRING"), ("BIGINT", "INT"), ("DECIMAL(5, 2)", "DECIMAL(6, 3)"), ("DATE", "STRING"),
+     ("VARCHAR(5)", "VARCHAR(4)"), ("DOUBLE", "FLOAT"), ("TIMESTAMP(6)", "TIMESTAMP(3)")],
+)  # fmt: skip
+def test_changes_that_iceberg_reads_otherwise_are_refused(catalog, old, new):
+    table = create(catalog, {"v": old})
+    with refused(UnsupportedFeatureError, kind="unsupported-iceberg-change"):
+        table.alter([update_column_type("v", new)])
+    table.alter([set_option("metadata.iceberg.storage", "disabled")])
+    table.alter([update_column_type("v", new)])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("format-version", "1"), ("manifest-compression", "lzo"), ("storage", "everywhere"),
+     ("previous-versions-max", "-1"), ("compaction.min.file-num", "1")],
+)  # fmt: skip
+def test_values_of_options_are_checked(catalog, key, value):
+    with refused(InvalidInputError, f"metadata.iceberg.{key}", kind="option-value"):
+        create(catalog, options={f"metadata.iceberg.{key}": value})
+
+
+@pytest.mark.parametrize("keys", [[], ["v"]])
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_each_commit_is_followed(catalog, keys, version):
+    table = create(
+        catalog, partition_keys=keys, options={"metadata.iceberg.format-version": version}
+    )
+    for n in range(4):
+        table.append(arrow(COLUMNS, (n, "x"), (n + 10, None), (n + 20, "y")))
+        assert is_followed(table)
+    table.compact(full=True)
+    assert is_followed(table)
+    table.overwrite(arrow(COLUMNS, (7, "x")))
+    assert is_followed(table)
+    table.delete("id = 10")
+    assert is_followed(table)
+    table.truncate()
+    assert is_followed(table)
+    document = reader.newest(folder(table))
+    operations = [each["summary"]["operation"] for each in document["snapshots"]]
+    assert operations[:5] == ["append"] * 4 + ["replace"]
+    assert [each.get("parent-snapshot-id") for each in document["snapshots"]] == [
+        None,
+        *(each["snapshot-id"] for each in document["snapshots"][:-1]),
+    ]
+
+
+def test_a_commit_adds_manifests_and_rewrites_none(catalog):
+    table = create(catalog)
+    for n in range(5):
+        table.append(arrow(COLUMNS, (n, "x")))
+    document = reader.newest(folder(table))
+    for number in range(2, 6):
+        before = {each["manifest_path"] for each in reader.manifests(document, number - 1)}
+        after = {each["manifest_path"] for each in reader.manifests(document, number)}
+        assert before < after
+        assert len(after - before) == 1
+
+
+def test_many_small_manifests_become_one(catalog):
+    table = create(catalog, options={"metadata.iceberg.compaction.max.file-num": "5"})
+    for n in range(23):
+        table.append(arrow(COLUMNS, (n, "x")))
+        assert is_followed(table)
+        assert len(reader.manifests(reader.newest(folder(table)))) < 6
+
+
+def test_rows_of_version_3_have_ids_of_their_own(catalog):
+    table = create(catalog, options={"metadata.iceberg.format-version": "3",
+                                     "metadata.iceberg.compaction.max.file-num": "4"})  # fmt: skip
+    for n in range(9):
+        table.append(arrow(COLUMNS, (n, "x"), (n + 10, "y")))
+    table.delete("id = 3")
+    document = reader.newest(folder(table))
+    used = set()
+    for manifest in reader.manifests(document):
+        number = manifest["first_row_id"]
+        for entry in reader.records(manifest["manifest_path"]):
+            file = entry["data_file"]
+            if entry["status"] == 2:
+                continue
+            first = file["first_row_id"]
+            if first is None:
+                first, number = number, number + file["record_count"]
+            ids = set(range(first, first + file["record_count"]))
+            assert used.isdisjoint(ids)
+            used |= ids
+    assert len(used) == 17
+    assert max(used) < document["next-row-id"]
+    firsts = [each["first-row-id"] for each in document["snapshots"]]
+    ends = [each["first-row-id"] + each["added-rows"] for each in document["snapshots"]]
+    assert firsts == [0, *ends[:-1]]
+
+
+def test_columns_evolve_by_their_ids(catalog):
+    table = create(catalog, {"a": "INT NOT NULL", "b": "STRING"})
+    table.append(arrow({"a": "INT", "b": "STRING"}, (1, "x")))
+    table = table.alter([rename_column("b", "c"), add_column("b", "INT", first=True),
+                         update_column_type("a", "BIGINT"),
+                         update_column_nullability("a", nullable=True)])  # fmt: skip
+    table.append(arrow(table.schema, (5, None, "y")))
+    assert is_followed(table)
+    document = reader.newest(folder(table))
+    shown = {each["name"]: each for each in document["schemas"][-1]["fields"]}
+    assert {name: each["id"] for name, each in shown.items()} == {"b": 3, "a": 1, "c": 2}
+    assert not shown["a"]["required"]
+    # Files of before may hold nulls, so it is never required again.
+    table = table.alter([set_option("alter-column-null-to-not-null.disabled", "false")])
+    table = table.alter([update_column_nullability("c", nullable=False)])
+    table.append(arrow(table.schema, (5, None, "y")))
+    document = reader.newest(folder(table))
+    assert not any(each["required"] for each in document["schemas"][-1]["fields"])
+    assert [each["schema-id"] for each in document["schemas"]] == [0, 1, 3]
+
+
+def test_what_a_crash_left_out_is_added_by_the_next_commit_or_a_repair(catalog):
+    table = create(catalog)
+    for n in range(6):
+        table.append(arrow(COLUMNS, (n, "x")))
+    for version in (4, 5, 6):
+        folder(table).joinpath(f"v{version}.metadata.json").unlink()
+    folder(table).joinpath("version-hint.text").write_text("3", encoding="utf-8")
+    assert iceberg_state(table._store).behind == 3
+    repair(table._store)
+    assert is_followed(table)
+    for path in (*folder(table).glob("v*.json"), folder(table) / "version-hint.text"):
+        path.unlink()
+    assert iceberg_state(table._store).behind == 6
+    table.append(arrow(COLUMNS, (9, "x")))
+    assert is_followed(table)
+    document = reader.newest(folder(table))
+    assert [each["snapshot-id"] for each in document["snapshots"]] == [7]
+
+
+def test_a_damaged_document_is_replaced(catalog):
+    table = create(catalog)
+    table.append(arrow(COLUMNS, (1, "x")))
+    uuid = reader.newest(folder(table))["table-uuid"]
+    folder(table).joinpath("v1.metadata.json").write_text("{}", encoding="utf-8")
+    table.append(arrow(COLUMNS, (2, "x")))
+    assert is_followed(table)
+    assert reader.newest(folder(table))["table-uuid"] != uuid
+
+
+def test_a_document_of_another_writer_is_not_gone_on_with(catalog):
+    table = create(catalog)
+    table.append(arrow(COLUMNS, (1, "x")))
+    path = folder(table) / "v1.metadata.json"
+    document = json.loads(path.read_bytes())
+    del document["properties"]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    table.append(arrow(COLUMNS, (2, "x")))
+    assert is_followed(table)
+    assert len(reader.newest(folder(table))["snapshots"]) == 1
+
+
+def test_without_the_option_nothing_is_written(catalog):
+    table = catalog.create_table("db.t", Schema.of(COLUMNS))
+    table.append(arrow(COLUMNS, (1, "x")))
+    assert not folder(table).exists()
+    assert newest_metadata(table._store) is None
+    assert iceberg_state(table._store) is None
+    assert repair(table._store) is None
