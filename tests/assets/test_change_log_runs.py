@@ -59,6 +59,18 @@ def history(draw: random.Random, changes: int) -> tuple[list[str], Rows]:
     for lsn in range(100, 100 + changes):
         key = (draw.choice(["eu", "us"]), draw.randrange(4))
         values = (draw.choice([None, "new", "paid"]), draw.choice([None, "long", "longer"]))
+        free = [(shop, number) for shop in ("eu", "us") for number in range(4)]
+        free = [other for other in free if other not in rows]
+        if key in rows and free and draw.random() < 0.3:
+            to = draw.choice(free)
+            state, note = (draw.choice([GONE, value]) for value in rows[key])
+            rows[to] = rows.pop(key)
+            halves = (
+                debezium("d", lsn, shop=key[0], id=key[1]),
+                debezium("c", lsn, shop=to[0], id=to[1], state=state, note=note),
+            )
+            log.append("\n".join(halves))  # the two come in one file
+            continue
         if key not in rows:
             op, sent = draw.choice("cr"), values
         elif draw.random() < 0.25:

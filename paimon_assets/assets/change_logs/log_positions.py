@@ -106,7 +106,7 @@ def positions_of(
     if not has_positions:
         head = head.with_log(table, arrival, accepted=accepted)
         epoch = head.logs.index(arrival)
-        rows = 2 * np.arange(len(changes), dtype=np.int64) + 1
+        rows = 2 * _first_of_record(origin) + 1
         starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
         return Positions(
             head=head,
@@ -149,6 +149,16 @@ def positions_of(
             for each in events
         ),
     )
+
+
+def _first_of_record(origin: pa.Table) -> Any:
+    """Return, of each image, the number of the first image of its record."""
+    numbers = np.arange(len(origin), dtype=np.int64)
+    files = origin["file"].combine_chunks().dictionary_encode().indices.to_numpy()
+    lines = origin["line"].to_numpy()
+    is_first = np.diff(lines, prepend=-1) != 0
+    is_first |= np.diff(files, prepend=-1) != 0
+    return np.maximum.accumulate(np.where(is_first, numbers, 0))
 
 
 def _filled(numbers: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,9 @@
                                                    ─────────
         the last image, filled from those before    4      e
 
+A row whose key changed is deleted and inserted at one position; the values that did not arrive with
+the insert are those of the row that was deleted.
+
 Rows that the table holds are images too, at the position they were written with: `settle` looks up
 those it needs. Everything here is pure and works on whole columns.
 """
@@ -93,10 +96,9 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
     """
     rows = images.rows.combine_chunks()
     positions = _plain(rows, position).fill_null("")
-    by_key = sort_keys([_plain(rows, name) for name in keys])
-    order = order_within_groups(by_key, [positions]).astype(np.int64)
+    order, starts = _by_key(rows, keys, positions)
     count, places = len(order), np.arange(len(order))
-    firsts = np.flatnonzero(by_key.starts)
+    firsts = np.flatnonzero(starts)
     lasts = np.append(firsts[1:], count) - 1
     kinds, stored = images.kinds[order], images.stored[order]
     deletes = np.maximum.accumulate(np.where(kinds == RowKind.DELETE, places, -1))
@@ -147,6 +149,74 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
         first_positions=positions.take(from_numpy(order[firsts])),
         contradicts=contradicts,
     )
+
+
+def _by_key(rows: pa.Table, keys: Sequence[str], positions: Any) -> tuple[Places, Flags]:
+    """Return the order of images by key and position, and where the keys begin in it."""
+    by_key = sort_keys([_plain(rows, name) for name in keys])
+    order = order_within_groups(by_key, [positions]).astype(np.int64)
+    return order, by_key.starts
+
+
+def _with_moved_values(
+    images: Images, moves: tuple[Places, Places], keys: Sequence[str], position: str
+) -> tuple[Images, Places]:
+    """Fill the values that did not arrive with a changed key by those of the row that it was.
+
+    Also returned are the deletes of rows whose values are not among the images.
+    """
+    inserts, deletes = moves
+    if not len(inserts):
+        return images, deletes
+    rows, missing = images.rows, dict(images.missing)
+    order, starts = _by_key(rows, keys, _plain(rows, position).fill_null(""))
+    places = np.arange(len(order))
+    at = np.argsort(order)[deletes]
+    before = np.maximum(at - 1, 0)
+    ended = np.maximum.accumulate(np.where(images.kinds[order] == RowKind.DELETE, places, -1))
+    floor = np.maximum.accumulate(np.where(starts, places, 0))[at]
+    floor = np.where(at > floor, np.maximum(floor, ended[before] + 1), at)
+    is_open = np.zeros(len(inserts), dtype=np.bool_)
+    for name, flags in images.missing.items():
+        gaps, values = flags.copy(), places.copy()
+        while True:  # a row may move several times
+            latest = np.maximum.accumulate(np.where(gaps[order], -1, places))[before]
+            found = gaps[inserts] & (at > floor) & (latest >= floor)
+            if not found.any():
+                break
+            values[inserts[found]] = values[order[latest[found]]]
+            gaps[inserts[found]] = False
+        is_open |= gaps[inserts]
+        column = _plain(rows, name).take(from_numpy(values))
+        rows = rows.set_column(rows.column_names.index(name), name, column)
+        missing[name] = gaps
+    return replace(images, rows=rows, missing=missing), deletes[is_open]
+
+
+def _moves(images: Images, position: str, marks: str) -> tuple[Places, Places]:
+    """Return the inserts of rows whose key changed, and the deletes of these rows.
+
+    Both have one position. None are looked for where all values of inserts arrived.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    count = len(images.kinds)
+    is_new = (images.kinds == RowKind.INSERT) & ~images.stored
+    if not (is_new & _any(images.missing, count)).any():
+        return none, none
+    is_gone = images.kinds == RowKind.DELETE
+    if marks:
+        is_gone |= to_numpy(_plain(images.rows, marks).fill_null(False))  # noqa: FBT003
+    texts = _plain(images.rows, position).fill_null("")
+    order = to_numpy(pc.sort_indices(texts)).astype(np.int64)
+    texts = texts.take(from_numpy(order))
+    same = np.zeros(count + 2, dtype=np.bool_)  # as the one before
+    same[1:count] = to_numpy(pc.equal(texts[1:], texts[:-1]))
+    new, gone = is_new[order], is_gone[order]
+    after = np.flatnonzero(new[1:] & gone[:-1] & same[1:count]) + 1
+    swapped = new[:-1] & gone[1:] & same[1:count] & ~same[: count - 1] & ~same[2 : count + 1]
+    first = np.flatnonzero(swapped)
+    pairs = np.concatenate([after, first]), np.concatenate([after - 1, first + 1])
+    return order[pairs[0]], order[pairs[1]]
 
 
 def _plain(rows: pa.Table, name: str) -> Any:
@@ -226,19 +296,26 @@ def settle(
     """
     if not len(images.kinds):
         return Settled(rows=images.rows, kinds=images.kinds, doubts={}, state=state)
+    moves = _moves(images, position, marks)
+    images, moved = _with_moved_values(images, moves, keys, position)
     folded = fold(images, keys, position)
     is_late = to_numpy(pc.less(folded.first_positions, pa.scalar(state.high)))
     asked = is_late.copy()
     for flags in folded.missing.values():
         asked |= flags
-    if asked.any():
+    if asked.any() or len(moved):
         names = images.rows.column_names
-        rest = [name for name in names if is_late.any() or name in folded.missing]
+        wanted = {name for name, flags in images.missing.items() if len(moved) and flags.any()}
+        rest = [n for n in names if is_late.any() or n in folded.missing or n in wanted]
+        keys_of = folded.rows.select(list(keys)).filter(from_numpy(asked))
+        before = images.rows.select(list(keys)).take(from_numpy(moved))
         found = look_up(
-            folded.rows.select(list(keys)).filter(from_numpy(asked)),
+            pa.concat_tables([keys_of, before]),
             [name for name in rest if name not in keys and name != position],
         )
-        folded = fold(_with_stored(images, found), keys, position, filled_to=state.filled)
+        of_every = (moves[0] + len(found), moves[1] + len(found))
+        every, _ = _with_moved_values(_with_stored(images, found), of_every, keys, position)
+        folded = fold(every, keys, position, filled_to=state.filled)
     positions: Any = _plain(folded.rows, position)
     adds = folded.kinds != RowKind.DELETE
     unborn = is_late & ~folded.has_stored & adds
@@ -265,7 +342,10 @@ def settle(
         state=replace(
             state,
             high=_highest(state.high, images.rows.column(position)),
-            filled=_highest(state.filled, positions.filter(from_numpy(writes & folded.is_filled))),
+            filled=max(
+                _highest(state.filled, positions.filter(from_numpy(writes & folded.is_filled))),
+                _highest("", images.rows.column(position).take(from_numpy(moves[0]))),
+            ),
             deleted=_highest(state.deleted, positions.filter(from_numpy(~adds))),
         ),
         looked_up=int(asked.sum()),
