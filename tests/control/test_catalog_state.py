@@ -297,6 +297,43 @@ def test_a_change_stands_though_a_late_writer_takes_its_number(document, tmp_pat
     assert set(document.read()) == {"a", "mine", *(f"n{number}" for number in range(10))}
 
 
+def _beside_a_late_writer(document, tmp_path):
+    """Return the document as one sees it who stops between listing and reading, once."""
+    document.change(added("a"))
+    first = tmp_path / "names-1.json"
+    stops = []
+
+    def others(_number, method, path):
+        if method == "read_bytes" and path == str(first) and not stops:
+            stops.append(path)
+            for number in range(10):
+                document.change(added(f"n{number}"))
+            first.write_text('{"changes": ["late"], "members": {"late": 1}}')
+
+    return NumberedDocument(FaultyFileIO(LocalFileIO(), before=others), str(tmp_path), "names")
+
+
+CHANGED = {"a", *(f"n{number}" for number in range(10))}
+
+
+def test_a_reader_sees_nothing_of_a_late_writer(document, tmp_path):
+    assert set(_beside_a_late_writer(document, tmp_path).read()) == CHANGED
+
+
+def test_that_nothing_is_to_be_changed_is_not_said_by_a_late_writer(document, tmp_path):
+    assert set(_beside_a_late_writer(document, tmp_path).change(added("late"))) == CHANGED | {"late"}
+    assert set(document.read()) == CHANGED | {"late"}
+
+
+def test_a_change_is_not_refused_for_what_a_late_writer_says(document, tmp_path):
+    def once(members):
+        if "late" in members:
+            raise AlreadyExistsError("late")
+        return {**members, "once": 1}
+
+    assert set(_beside_a_late_writer(document, tmp_path).change(once)) == CHANGED | {"once"}
+
+
 def test_what_a_change_raises_ends_it(document, tmp_path):
     def refused(members):
         raise InvalidInputError("no")

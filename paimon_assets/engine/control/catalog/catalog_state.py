@@ -12,7 +12,8 @@ created again has another id and nothing of the old one's state.
 Of a document the highest number counts. Of two changes at once one loses, and changes the result of
 the other: so several processes or servers change one document without loss. A few old numbers stay
 for readers that listed before. Deleted names are free again for a writer that slept through many
-changes, so after its publish it looks whether the highest number remembers its change. To rename a
+changes, so after its publish it looks whether the highest number remembers its change, and who
+answers by a document without a publish lists once more. To rename a
 view from one database to another is two changes; after a crash between them the same rename
 completes it.
 Source: `org.apache.paimon.view.ViewChange`.
@@ -75,8 +76,8 @@ class NumberedDocument:
         self._prefix = f"{name}-"
 
     def read(self) -> Members:
-        """Return the newest members, or none. Cost: one listing and one read."""
-        return self._newest().members
+        """Return the newest members, or none. Cost: two listings and one read."""
+        return self._newest_since(0, "").members
 
     def change(self, changed: Callable[[Members], Members]) -> Members:
         """Publish the result of a function of the newest members, and return it.
@@ -85,9 +86,16 @@ class NumberedDocument:
         Nothing is published if it changes nothing.
         """
         for _ in range(_MOST_TRIES):
-            newest = self._newest()
-            after = changed(dict(newest.members))
+            newest, refusal = self._newest(), None
+            try:
+                after = changed(dict(newest.members))
+            except errors.PaimonError as error:
+                after, refusal = newest.members, error
             if after == newest.members:
+                if not self._ends_with(newest.number):
+                    continue
+                if refusal is not None:
+                    raise refusal
                 return after
             own = uuid4().hex[:16]
             file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
@@ -128,9 +136,13 @@ class NumberedDocument:
             newest = self._newest()
             if newest.number < number:
                 continue  # a listing without the number is no answer
-            if change in newest.history or self._numbers()[-1:] == [newest.number]:
+            if change in newest.history or self._ends_with(newest.number):
                 return newest
         raise self._ghosts()
+
+    def _ends_with(self, number: int) -> bool:
+        """Whether a number, 0 for none, is the highest now."""
+        return max(self._numbers(), default=0) == number
 
     def _stands(self, number: int, change: str) -> bool:
         """Whether a published number counts; it is taken back if it came too late."""
