@@ -8,6 +8,8 @@ with s3_faults(options) as (faults, through):
 
 import contextlib
 import re
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,13 @@ ENDED = -400
 """Status in a plan: 400, of a token that has ended; S3 has no more to say to a HEAD."""
 KEPT = -200
 """Status in a plan: 200, of a deletion of many that says in its body what it kept, and why."""
+CUT = -1
+"""No status in a plan: the answer breaks off in its midst."""
+RESET = -2
+"""No status in a plan: the connection is reset before the answer."""
+SLOW = -3
+"""No status in a plan: the answer comes after those to the next requests."""
+_SLOW_SECONDS = 0.3
 _CODES = {
     KEPT: "AccessDenied",
     ENDED: "ExpiredToken",
@@ -119,7 +128,15 @@ class _Proxy(LocalServer):
         if plan is None or plan.after:
             ignored = frozenset({"if-none-match"} if self.faults.ignores_conditions else ())
             status, headers, data = handler.forward(self._upstream, body, without=ignored)
-        if plan is not None:
+        if plan is not None and plan.status == RESET:
+            handler.close_connection = True
+            never = struct.pack("ii", 1, 0)  # linger: what was not sent yet is dropped
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, never)
+            return
+        if plan is not None and plan.status in (CUT, SLOW):
+            status, headers, data = handler.forward(self._upstream, body)
+            self.closing.wait(_SLOW_SECONDS if plan.status == SLOW else 0)
+        elif plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
             if plan.status == KEPT:
@@ -128,4 +145,4 @@ class _Proxy(LocalServer):
                 text = b"<DeleteResult>%s</DeleteResult>" % b"".join(errors)
             status, headers = abs(plan.status), [("Content-Length", str(len(text)))]
             data = b"" if handler.command == "HEAD" else text
-        handler.reply(status, headers, data)
+        handler.reply(status, headers, data, cut=plan is not None and plan.status == CUT)
