@@ -7,13 +7,12 @@ import datetime as dt
 import errno
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import fsspec  # type: ignore[import-untyped]  # because it ships no types
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 
@@ -92,7 +91,7 @@ def client_of(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
 def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Any:
     stores = import_module("obstore.store")
     settings: dict[str, Any] = {}
-    configured = fsspec.config.conf.get(scheme) or {}
+    configured = _configured(scheme)
     everything = {**configured, **configured.get("client_kwargs", {}), **dict(options)}
     for option, value in everything.items():
         if not isinstance(value, Mapping):
@@ -119,6 +118,14 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
     endpoint = str(settings.get("endpoint") or settings.get("base_url") or "")
     arguments["client_options"] = {"timeout": "300s", "allow_http": endpoint.startswith("http:")}
     return opened(authority, config=settings, **arguments)
+
+
+def _configured(scheme: str) -> dict[str, Any]:
+    """Return fsspec's own settings, and import it only if there may be some."""
+    is_used = "fsspec" in sys.modules or any(name.startswith("FSSPEC_") for name in os.environ)
+    if not (is_used or Path("~/.config/fsspec").expanduser().exists()):
+        return {}
+    return import_module("fsspec.config").conf.get(scheme) or {}
 
 
 Provider = Callable[[], dict[str, Any]]

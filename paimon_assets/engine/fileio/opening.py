@@ -9,11 +9,11 @@ its spec.
 
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pyarrow.fs as pafs
 
 from paimon_assets.engine import errors
@@ -105,7 +105,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
     arguments = {"use_listings_cache": False} | {
         key.partition(".")[2].replace("-", "_"): value for key, value in spec.options.items()
     }
-    backend = _guard(spec, lambda: fsspec.filesystem(spec.scheme, **arguments))
+    backend = _guard(spec, lambda: import_module("fsspec").filesystem(spec.scheme, **arguments))
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
