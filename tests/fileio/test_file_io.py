@@ -1,4 +1,4 @@
-"""Behaviour every FileIO shares, on the local disk, on an fsspec filesystem and on S3."""
+"""Behaviour every FileIO shares, on the local disk, on an fsspec filesystem, on S3 and Azure."""
 
 import itertools
 import time
@@ -19,6 +19,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import current_spec, file_io_for, open_file_io
 from paimon_assets.engine.fileio.renewed import RenewedFileIO
+from tests.testkit.azure_server import AZURITE, CONTAINER, azure_server
 from tests.testkit.s3_server import BUCKET, s3_server
 
 
@@ -28,10 +29,19 @@ def s3() -> Iterator[dict[str, str]]:
         yield options
 
 
-@pytest.fixture(params=["plain", "file:", "file://", "memory://", "s3://"])
+@pytest.fixture(scope="module")
+def az() -> Iterator[dict[str, str]]:
+    if AZURITE is None:
+        pytest.skip("no azurite-blob on the path")
+    with azure_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["plain", "file:", "file://", "memory://", "s3://", "az://"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "s3://":
-        yield f"s3://{BUCKET}/{uuid4().hex}"
+    if request.param in ("s3://", "az://"):
+        bucket = BUCKET if request.param == "s3://" else CONTAINER
+        yield f"{request.param}{bucket}/{uuid4().hex}"
         return
     if request.param != "memory://":
         prefix = "" if request.param == "plain" else request.param
@@ -44,8 +54,8 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def file_io(root: str, request: pytest.FixtureRequest) -> FileIO:
-    is_s3 = root.startswith("s3://")
-    return file_io_for(root, request.getfixturevalue("s3") if is_s3 else None)
+    scheme = root.partition("://")[0]
+    return file_io_for(root, request.getfixturevalue(scheme) if scheme in ("s3", "az") else None)
 
 
 def test_reads_what_was_written_below_a_directory_that_was_not_there(file_io, root):

@@ -18,8 +18,8 @@ from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 _GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
-_AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
-OBJECT_SCHEMES = S3_SCHEMES | _GOOGLE_SCHEMES | _AZURE_SCHEMES
+AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
+OBJECT_SCHEMES = S3_SCHEMES | _GOOGLE_SCHEMES | AZURE_SCHEMES
 _ATTEMPTS = 6
 """Of a request, if AWS_MAX_ATTEMPTS does not say."""
 _RENEWAL = dt.timedelta(minutes=5)
@@ -238,7 +238,7 @@ def os_error(error: BaseException) -> OSError:
         number = errno.EACCES
     if status == "409" and code != "BlobAlreadyExists":
         number = errno.EIO  # S3: another put is under way
-    if code in _BUCKET_MISSING or "bucket does not exist" in text:
+    if code in _BUCKET_MISSING or re.search("(bucket|container) does not exist", text):
         return OSError(BUCKET_MISSING, "the bucket does not exist")
     if code in _CREDENTIALS_ENDED and status == "400":
         number = errno.EACCES
