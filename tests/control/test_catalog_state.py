@@ -321,7 +321,9 @@ def test_a_reader_sees_nothing_of_a_late_writer(document, tmp_path):
 
 
 def test_that_nothing_is_to_be_changed_is_not_said_by_a_late_writer(document, tmp_path):
-    assert set(_beside_a_late_writer(document, tmp_path).change(added("late"))) == CHANGED | {"late"}
+    assert set(_beside_a_late_writer(document, tmp_path).change(added("late"))) == CHANGED | {
+        "late"
+    }
     assert set(document.read()) == CHANGED | {"late"}
 
 

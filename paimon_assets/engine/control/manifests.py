@@ -18,6 +18,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -35,6 +36,7 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
     write_manifest_list,
 )
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
+from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
@@ -159,6 +161,8 @@ _LARGE_MANIFEST_ENTRIES = 20_000
 """Larger manifests are filtered before objects are built, if the caller has a filter."""
 _FETCHES_AT_ONCE = 8
 """Manifests fetched at once: what a plan waits for on an object store."""
+_LISTS_AT_ONCE = 100
+"""Snapshots whose lists are fetched at once: of what is fetched, all is held."""
 
 
 class ManifestCache:
@@ -241,6 +245,15 @@ class ManifestStore:
             if self._cache.get(self._key(name)) is None
         }
         return [self._paths.manifest(name) for name in sorted(names)]
+
+    def fetch_lists(self, snapshots: Sequence[Snapshot]) -> None:
+        """Read the lists of snapshots side by side into the cache, but for those that are gone."""
+        for start in range(0, len(snapshots), _LISTS_AT_ONCE):
+            some = snapshots[start : start + _LISTS_AT_ONCE]
+            with self._file_io.ahead(reads=self.unread_lists(some)):
+                for snapshot in some:
+                    with suppress(NotFoundError):
+                        self.manifests_of(snapshot)
 
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Return the manifests of a snapshot: its base list, then its delta list."""

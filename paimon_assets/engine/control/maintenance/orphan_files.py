@@ -196,6 +196,7 @@ def _needed_by_all(
 def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:
     """Yield the names of the files a branch needs, but for those that seen manifests name."""
     snapshots = references.existing_snapshots(store)
+    store.manifests.fetch_lists(snapshots)
     is_whole = True
     for snapshot in reversed(snapshots):
         try:

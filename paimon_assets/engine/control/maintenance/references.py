@@ -152,8 +152,9 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
         newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
         if newest is None and not ids:
             return []
-        read = (store.snapshots.snapshot_or_none(number) for number in reversed(ids))
-        snapshots = [snapshot for snapshot in read if snapshot is not None]
+        with store.file_io.ahead(reads=map(store.paths.snapshot, reversed(ids))):
+            read = map(store.snapshots.snapshot_or_none, reversed(ids))
+            snapshots = [snapshot for snapshot in read if snapshot is not None]
         if snapshots and newest is not None and newest.id <= snapshots[0].id == ids[-1]:
             return snapshots[::-1]
     raise CommitConflictError(
