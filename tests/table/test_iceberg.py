@@ -15,10 +15,14 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.control.iceberg.follow import repair
+from paimon_assets.engine.control.iceberg import document
+from paimon_assets.engine.control.iceberg.follow import follow_commit, repair
 from paimon_assets.engine.control.iceberg.state import iceberg_state, newest_metadata
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from tests.testkit import iceberg_reader as reader
 from tests.testkit.errors import refused
+from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.tables import arrow
 
 STORAGE = {"metadata.iceberg.storage": "table-location"}
@@ -234,3 +238,193 @@ def test_without_the_option_nothing_is_written(catalog):
     assert newest_metadata(table._store) is None
     assert iceberg_state(table._store) is None
     assert repair(table._store) is None
+
+
+def written(catalog, count=5, **declared):
+    table = create(catalog, **declared)
+    for n in range(count):
+        table.append(arrow(COLUMNS, (n, "x")))
+    return table
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("kept", ["10", "0"])
+def test_a_rollback_is_followed_at_once(catalog, version, kept):
+    table = written(
+        catalog,
+        options={
+            "metadata.iceberg.format-version": version,
+            "metadata.iceberg.previous-versions-max": kept,
+        },
+    )
+    before = reader.newest(folder(table))
+    table.rollback_to(3)
+    assert is_followed(table)
+    after = reader.newest(folder(table))
+    assert after["table-uuid"] == before["table-uuid"]
+    assert after.get("next-row-id", 0) >= before.get("next-row-id", 0)
+    names = {path.name for path in folder(table).glob("v*")}
+    assert names.isdisjoint({"v4.metadata.json", "v5.metadata.json"})
+    table.append(arrow(COLUMNS, (9, "y")))
+    assert is_followed(table)
+
+
+def test_a_rollback_of_others_is_followed_by_the_next_commit(catalog):
+    table = written(catalog)
+    for number in (5, 4):
+        Path(table._store.paths.snapshot(number)).unlink()
+    table._store.snapshots.write_latest_hint(3)
+    assert iceberg_state(table._store).behind == 1
+    table.append(arrow(COLUMNS, (9, "y")))
+    assert is_followed(table)
+    assert not folder(table).joinpath("v5.metadata.json").exists()
+
+
+def test_tags_are_tags_of_iceberg(catalog):
+    table = written(catalog)
+    table.tags.create("first", 1)
+    table.tags.create("third", 3)
+    assert is_followed(table)
+    table.append(arrow(COLUMNS, (7, "x")))
+
+    def tags():
+        refs = reader.newest(folder(table))["refs"]
+        return {name: ref["snapshot-id"] for name, ref in refs.items() if ref["type"] == "tag"}
+
+    assert tags() == {"first": 1, "third": 3}
+    table.tags.replace("third", 4)
+    table.tags.rename("first", "oldest")
+    assert tags() == {"oldest": 1, "third": 4}
+    table._store.tags.create("of-others", table.snapshot(2))
+    table._store.tags.delete("third")
+    table.append(arrow(COLUMNS, (8, "x")))
+    assert tags() == {"oldest": 1, "of-others": 2}
+    table.tags.delete("oldest")
+    assert tags() == {"of-others": 2}
+
+
+def test_expired_snapshots_go_and_those_of_tags_stay(catalog):
+    table = written(catalog, 9)
+    table.tags.create("kept", 2)
+    lists = {each["snapshot-id"]: each["manifest-list"]
+             for each in reader.newest(folder(table))["snapshots"]}  # fmt: skip
+    maintenance = Maintenance(store=table._store, expire_before=7)
+    maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+    document = reader.newest(folder(table))
+    assert [each["snapshot-id"] for each in document["snapshots"]] == [2, 7, 8, 9]
+    assert is_followed(table)
+    assert len(reader.rows(document, 2)) == 2
+    there = {number for number, path in lists.items() if Path(path).exists()}
+    assert there == {2, 7, 8, 9}
+
+
+def test_old_documents_are_deleted_and_some_are_kept(catalog):
+    table = written(catalog, 7, options={"metadata.iceberg.previous-versions-max": "2"})
+    names = sorted(path.name for path in folder(table).glob("v*.json"))
+    assert names == [f"v{n}.metadata.json" for n in (5, 6, 7)]
+    log = reader.newest(folder(table))["metadata-log"]
+    assert [Path(each["metadata-file"]).name for each in log] == names[:2]
+
+
+def test_history_and_files_stay_few(catalog, monkeypatch):
+    monkeypatch.setattr(document, "_MOST_SNAPSHOTS", 4)
+    table = written(
+        catalog, 30, options={"metadata.iceberg.previous-versions-max": "1",
+                              "metadata.iceberg.compaction.max.file-num": "5"})  # fmt: skip
+    newest = reader.newest(folder(table))
+    assert [each["snapshot-id"] for each in newest["snapshots"]] == [27, 28, 29, 30]
+    assert is_followed(table)
+    named = {manifest["manifest_path"] for number in range(27, 31)
+             for manifest in reader.manifests(newest, number)}  # fmt: skip
+    assert {str(path) for path in folder(table).glob("*-m0.avro")} == named
+    assert len(list(folder(table).glob("snap-*"))) == 4
+
+
+def test_a_commit_that_another_process_showed_first_leaves_nothing(catalog):
+    table = written(catalog, 3)
+    before = sorted(folder(table).iterdir())
+    follow_commit(table._store, table.latest_snapshot(), table.snapshot(2))
+    assert sorted(folder(table).iterdir()) == before
+    follow_commit(table._store, table.snapshot(2), table.snapshot(1))
+    assert sorted(folder(table).iterdir()) == before
+    assert is_followed(table)
+
+
+@pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
+def test_rename_and_drop(catalog, tmp_path, storage):
+    table = written(catalog, 3, options={"metadata.iceberg.storage": storage})
+    uuid = newest_metadata(table._store).document["table-uuid"]
+    catalog.rename_table("db.t", "db.u")
+    table = catalog.get_table("db.u")
+    found = newest_metadata(table._store)
+    assert found.document["location"] == table._store.table_path
+    assert (found.document["table-uuid"] == uuid) == (storage == "table-location")
+    assert reader.rows(found.document) == reader.ours(table.to_arrow())
+    table.append(arrow(COLUMNS, (8, "x")))
+    place = Path(newest_metadata(table._store).location).parent
+    assert not Path(str(place).replace("/u/", "/t/")).exists()
+    catalog.drop_table("db.u")
+    assert not place.exists()
+    again = written(catalog, 1, name="db.u", options={"metadata.iceberg.storage": storage})
+    assert newest_metadata(again._store).document["table-uuid"] != uuid
+
+
+def test_branches_have_none_and_fast_forward_is_followed(catalog):
+    table = written(catalog, 3)
+    table.branches.create("b", snapshot_id=2)
+    branch = table.at_branch("b")
+    branch.append(arrow(COLUMNS, (50, "b")))
+    assert reader.newest(folder(table))["current-snapshot-id"] == 3
+    table.branches.fast_forward("b")
+    table = catalog.get_table("db.t")
+    assert iceberg_state(table._store).behind == 1
+    table.maintenance().run(MaintenanceTask.ICEBERG)
+    assert is_followed(table)
+
+
+def test_orphans_of_iceberg_are_cleaned_and_nothing_else(catalog):
+    table = written(catalog, 4)
+    table.rollback_to(2)
+    table.append(arrow(COLUMNS, (8, "x")))
+    stray = folder(table) / "mine.txt"
+    stray.write_text("x", encoding="utf-8")
+    cleaned = clean_orphan_files(
+        table._store, dry_run=False, clock=FixedClock(now=4_000_000_000_000)
+    )
+    names = {Path(status.path).name for status in cleaned.files if "/metadata/" in status.path}
+    assert len([name for name in names if name.startswith("snap-")]) == 2
+    assert len(names) == 4
+    assert stray.exists()
+    assert is_followed(table)
+    assert not clean_orphan_files(table._store, clock=FixedClock(now=4_000_000_000_000)).files
+
+
+def test_a_changed_schema_is_shown_at_once(catalog):
+    table = written(catalog, 2)
+    table = table.alter([add_column("n", "INT"), rename_column("v", "w")])
+    document = reader.newest(folder(table))
+    assert document["current-schema-id"] == table.schema.id
+    assert [each["name"] for each in document["schemas"][-1]["fields"]] == ["id", "w", "n"]
+    table = table.alter([set_option("metadata.iceberg.storage", "disabled")])
+    table.append(arrow(table.schema, (7, "x", 1)))
+    table = table.alter([set_option("metadata.iceberg.storage", "table-location")])
+    assert is_followed(table)
+    assert len(reader.newest(folder(table))["snapshots"]) == 3
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1", "-2"])
+def test_keyed_tables_show_what_is_compacted(catalog, bucket):
+    table = create(catalog, primary_keys=["id"], options={"bucket": bucket})
+    for n in range(3):
+        table.upsert(arrow(COLUMNS, (n, "x"), (n + 1, "y")))
+        assert iceberg_state(table._store).behind == n + 1
+        assert reader.rows(reader.newest(folder(table))) == []
+    table.compact(full=True)
+    assert is_followed(table)
+    shown = reader.rows(reader.newest(folder(table)))
+    table.upsert(arrow(COLUMNS, (0, "new"), (9, "z")))
+    assert reader.rows(reader.newest(folder(table))) == shown
+    table.delete("id = 1")
+    assert iceberg_state(table._store).behind == 2
+    table.compact(full=True)
+    assert is_followed(table)

@@ -65,6 +65,7 @@ class MaintenanceChoice(Enum):
     expire_changelogs = MaintenanceTask.EXPIRE_CHANGELOGS
     drop_rejected = MaintenanceTask.DROP_REFUSED
     clean_orphans = MaintenanceTask.CLEAN_ORPHANS
+    iceberg = MaintenanceTask.ICEBERG
 
 
 class MaintenanceConfig(dg.Config):

@@ -462,7 +462,13 @@ class TableCatalog:
             InvalidInputError: The name is not `database.table`, or its database is `sys`.
             StorageError: The storage failed; some files may be gone.
         """
-        self._catalog.drop_table(_user_identifier(identifier), ignore_if_missing=ignore_if_missing)
+        from paimon_assets.engine.control.iceberg import cleanup
+
+        table = _user_identifier(identifier)
+        before = cleanup.with_metadata(self._catalog, table)
+        self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing)
+        if before is not None:
+            cleanup.forget(before)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
         """Give a table another name, perhaps in another database.
@@ -472,7 +478,16 @@ class TableCatalog:
             AlreadyExistsError: There is a table `target`.
             InvalidInputError: A name is not `database.table`, or its database is `sys`.
         """
-        self._catalog.rename_table(_user_identifier(source), _user_identifier(target))
+        from paimon_assets.engine.control.file_store import FileStore
+        from paimon_assets.engine.control.iceberg import cleanup
+        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+
+        table, renamed = _user_identifier(source), _user_identifier(target)
+        before = cleanup.with_metadata(self._catalog, table)
+        self._catalog.rename_table(table, renamed)
+        if before is not None:
+            cleanup.forget(before)
+            follow_quietly(FileStore.load(self._catalog, renamed))
 
 
 def _identifier(name: str | Identifier) -> Identifier:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
-from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.options.all_options import BRANCH, ICEBERG_STORAGE
 from paimon_assets.engine.table.table_state import TableState, Tags
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ class Table:
         new = evolved(self._store, changes)
         self._store.schemas.commit_changes(changes, time_millis=new.time_millis)
         with after("changed", self._store.label):
-            return Table(self._store.reopened())
+            return Table(_followed(self._store.reopened()))
 
     def plan_alter(
         self,
@@ -513,3 +513,12 @@ class Table:
         return rescale(
             self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
         )
+
+
+def _followed(store: FileStore) -> FileStore:
+    """Return a store whose Iceberg metadata, if it has some, shows its schema."""
+    if ICEBERG_STORAGE.key in store.schema.options:
+        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+
+        follow_quietly(store)
+    return store

@@ -54,12 +54,13 @@ class Tags:
             InvalidInputError: The name or the time is not valid.
             CommitUnknownError: The storage's answer was lost; look whether the tag is there.
         """
-        return self._store.tags.create(
+        tag = self._store.tags.create(
             name,
             self._snapshot(snapshot),
             time_retained=time_retained,
             ignore_if_exists=ignore_if_exists,
         )
+        return self._followed(tag)
 
     def replace(
         self,
@@ -74,7 +75,9 @@ class Tags:
             NotFoundError: There is no such tag or snapshot.
             InvalidInputError: The time is not above zero.
         """
-        return self._store.tags.replace(name, self._snapshot(snapshot), time_retained=time_retained)
+        to = self._snapshot(snapshot)
+        tag = self._store.tags.replace(name, to, time_retained=time_retained)
+        return self._followed(tag)
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name; after a crash it may have both.
@@ -84,7 +87,8 @@ class Tags:
             AlreadyExistsError: There is a tag of the new name.
             InvalidInputError: The new name is not valid.
         """
-        return self._store.tags.rename(name, new_name)
+        tag = self._store.tags.rename(name, new_name)
+        return self._followed(tag)
 
     def delete(self, name: str) -> DeletedTag:
         """Delete a tag, with the files that only it kept.
@@ -96,6 +100,13 @@ class Tags:
         from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 
         return delete_tag(self._store, name)
+
+    def _followed(self, tag: Tag) -> Tag:
+        """Return a tag that is a tag of Iceberg's, too, if the table has such metadata."""
+        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+
+        follow_quietly(self._store)
+        return tag
 
     def get(self, name: str) -> Tag:
         """Return a tag.

@@ -14,6 +14,7 @@ Concept → modules:
     live files and what changed                                   changes
     the document, its snapshots, tags and retention               document
     making it follow a snapshot                                   follow
+    what nothing needs any more                                   cleanup
 
 Source: `org.apache.paimon.iceberg` of Paimon 2.1; https://iceberg.apache.org/spec/
 """

@@ -157,19 +157,22 @@ class DocumentDraft:
         return log
 
     def _metadata_log(self, version: int) -> list[JsonObject]:
-        if self.replaced is None:
+        last = self.replaced
+        if last is None or last.version > version:  # what a rollback undid is deleted
+            last = self.base
+        if last is None:
             return []
-        before = self.replaced.document
-        log = list(before.get("metadata-log") or ())
-        if self.replaced.version != version:
-            log.append(
-                {
-                    "timestamp-ms": before.get("last-updated-ms", 0),
-                    "metadata-file": self.replaced.location,
-                }
-            )
-        own = metadata_path(self.table.metadata_directory, version)
-        log = [each for each in log if each["metadata-file"] != own]
+        log = list(last.document.get("metadata-log") or ())
+        if last.version != version:
+            time_ms = last.document.get("last-updated-ms", 0)
+            log.append({"timestamp-ms": time_ms, "metadata-file": last.location})
+        directory = self.table.metadata_directory
+        own = metadata_path(directory, version)
+        log = [
+            each
+            for each in log
+            if each["metadata-file"] != own and each["metadata-file"].startswith(f"{directory}/")
+        ]
         most = self.table.schema.typed_options.get(opt.ICEBERG_PREVIOUS_VERSIONS_MAX)
         return log[len(log) - min(most, len(log)) :]
 

@@ -90,6 +90,8 @@ def repair(store: FileStore, *, anew: bool = False) -> IcebergMetadata | None:
 
 def follow_quietly(store: FileStore) -> None:
     """Repair after an operation that is done whatever happens here."""
+    if not writes_iceberg(store):
+        return
     try:
         repair(store)
     except PaimonError as error:
@@ -150,7 +152,8 @@ class _Follower:
             return base
         try:
             made = self._made(base, newest)
-            done = self._publish(made)
+            is_there = base is not None and base.document == made
+            done = base if base is not None and is_there else self._publish(made)
         except PaimonError:
             self._delete(self.written)
             raise
@@ -383,7 +386,11 @@ class _Follower:
                 elif entry["snapshot_id"] == snapshot.id:
                     entries.append(entry)
         large = [each for each in manifests if each["manifest_length"] >= target * 2 // 3]
-        return large + self._write(entries, snapshot)
+        joined = large + self._write(entries, snapshot)
+        self._delete(
+            each["manifest_path"] for each in small if each["added_snapshot_id"] == snapshot.id
+        )
+        return joined
 
     def _publish(self, made: JsonObject) -> IcebergMetadata:
         path = metadata_path(self.directory, self.snapshot.id)
@@ -416,10 +423,9 @@ class _Follower:
         ):
             return
         kept = {each["metadata-file"] for each in done.document["metadata-log"]}
-        old = [each["metadata-file"] for each in before.document.get("metadata-log") or ()]
-        if before.version != done.version:
-            old.append(before.location)
-        self._delete(path for path in old if path not in kept)
+        log = before.document.get("metadata-log") or ()
+        old = [*(each["metadata-file"] for each in log), before.location]
+        self._delete(path for path in old if path not in kept and path != done.location)
         kept_lists = _lists(done, done.version)
         went = {
             number: path
@@ -453,7 +459,9 @@ class _Follower:
             self._delete([*(each for each in named if each not in needed), path])
 
     def _delete(self, paths: Iterable[str]) -> None:
-        delete_owned(self.store.file_io, (self.directory,), list(paths))
+        # After a rename, a document names files where they were.
+        own = [path for path in paths if path.startswith(f"{self.directory}/")]
+        delete_owned(self.store.file_io, (self.directory,), own)
 
 
 def _lists(metadata: IcebergMetadata, most: int) -> dict[int, str]:

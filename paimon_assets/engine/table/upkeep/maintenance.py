@@ -19,6 +19,8 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg.follow import repair
+from paimon_assets.engine.control.iceberg.state import iceberg_state
 from paimon_assets.engine.control.maintenance.expire_partitions import (
     compact_manifests,
     expire_partitions,
@@ -160,6 +162,8 @@ class MaintenanceTask(StrEnum):
     DROP_REFUSED = "drop_rejected"
     """Delete old batches that an audit rejected, with their files."""
     CLEAN_ORPHANS = "clean_orphans"
+    ICEBERG = "iceberg"
+    """Write Iceberg metadata of the newest snapshot, if the table has such and it is behind."""
 
 
 CHEAP_TASKS = tuple(task for task in MaintenanceTask if task is not MaintenanceTask.ANALYZE)
@@ -257,6 +261,7 @@ class Maintenance:
             MaintenanceTask.EXPIRE_CHANGELOGS: partial(self._in_pieces, expire_changelogs),
             MaintenanceTask.DROP_REFUSED: self._drop_rejected,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
+            MaintenanceTask.ICEBERG: self._iceberg,
         }
         report = tasks[task](partial(MaintenanceReport, task))
         if self.dry_run and report.count:
@@ -359,6 +364,16 @@ class Maintenance:
         )
         count = len(orphans.files)
         return report(count, count, orphans.total_bytes)
+
+    def _iceberg(self, report: _Report) -> MaintenanceReport:
+        before = iceberg_state(self.store)
+        if before is None:
+            return report()
+        if not self.dry_run:
+            repair(self.store)
+        after = iceberg_state(self.store)
+        behind = 0 if after is None else after.behind
+        return report(before.behind - (0 if self.dry_run else behind), note=str(after))
 
 
 def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:
