@@ -1,9 +1,10 @@
-"""A REST catalog over a warehouse: `paimon-assets serve`. It keeps no state of its own.
+"""REST catalogs over a warehouse, Paimon's and Iceberg's: `paimon-assets serve`. No state is kept.
 
 Concept → modules:
     HTTP                                     app, serve
     which operation a request is, refusals   routes, request
     operations                               operations/, service
+    Iceberg's catalog, for its readers       iceberg_form, operations/iceberg
     who asks, and what they may              authentication, principals
     data tokens                              issued_tokens
     audit lines                              audit_log

@@ -32,6 +32,7 @@ from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication, Head, Nonces
+from paimon_assets.server.iceberg_form import DELEGATION, error_body
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.request import Refusal, Request, bad_request, forbidden, refusal_of
@@ -132,7 +133,7 @@ class App:
             refusal = bad_request(
                 "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length."
             )
-            response = _json(refusal.status, refusal.body())
+            response = _json(refusal.status, error_body(refusal, scope["path"]))
             response.headers["connection"] = "close"
         else:
             response = await self._answer(http, request_id)
@@ -156,6 +157,7 @@ class App:
                 return PlainTextResponse(text)
             match = self._routes.find(head.method, head.path)
             operation = match.route.operation
+            match.route.refuse_everybody()
             is_audited = match.route.changes or match.route.is_audited
             principal = await run_in_threadpool(self._authentication.principal, head)
             request = Request(
@@ -165,6 +167,7 @@ class App:
                 body=b"",
                 principal=principal,
                 id=request_id,
+                delegation=head.header(DELEGATION),
             )
             self._check_asker(http, request, match)
             with self._bodies.of(principal.name) as take:
@@ -174,21 +177,21 @@ class App:
                 take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
                 request = replace(request, body=body)
                 answer = await run_in_threadpool(self._run, match, head, request)
-            status = int(HTTPStatus.OK)
+            status = int(HTTPStatus.NO_CONTENT if head.method == "HEAD" else HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
             status = refusal.status
             if status == HTTPStatus.UNAUTHORIZED:
                 client = http.client.host if http.client else "unknown"
                 self._strangers.write(client, operation, request_id)
-            return _json(status, refusal.body())
+            return _json(status, error_body(refusal, http.scope["path"]))
         except ClientDisconnect:
             status = 499  # as others count it; nobody reads the answer
             return Response(status_code=int(HTTPStatus.BAD_REQUEST))
         except Exception:
             logger.exception("request %s: %s failed", request_id, operation)
             failure = Refusal(status, f"Internal error; request {request_id}.")
-            return _json(status, failure.body())
+            return _json(status, error_body(failure, http.scope["path"]))
         finally:
             self._metrics.count(operation, status, time.perf_counter() - began)
             if is_audited and request is not None:

@@ -122,6 +122,8 @@ class Request:
     """What its audit line says besides: a snapshot, a new name."""
     opened: list[str] = field(default_factory=list)
     """Id of the table that it works on, empty if that has none."""
+    delegation: str = ""
+    """The ways to the files of tables that a client of Iceberg can take, separated by commas."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
         try:
@@ -145,11 +147,11 @@ class Request:
             if self.principal.may(action, target.database, target.table):
                 self.require(action, source.database, source.table, noun=noun)
 
-    def page(self, pattern_name: str = "") -> "Page":
+    def page(self, pattern_name: str = "", *, size_name: str = "maxResults") -> "Page":
         """Return which part of a list is asked for."""
-        text = self.query.get("maxResults", "")
+        text = self.query.get(size_name, "")
         if text and not (text.isascii() and text.isdecimal()):
-            raise bad_request(f"maxResults {text!r} is no number of results.")
+            raise bad_request(f"{size_name} {text!r} is no number of results.")
         pattern = self.query.get(pattern_name, "") if pattern_name else ""
         try:
             token = self.query.get("pageToken", "").encode("ascii")

@@ -1,4 +1,4 @@
-"""Every operation of the specification, with its method and path; and how they are found."""
+"""Every operation of both specifications, with its method and path; and how they are found."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from functools import partial
 from http import HTTPStatus
 
 from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.server.iceberg_form import PATH as ICEBERG
+from paimon_assets.server.operations import iceberg
 from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import tables as t
 from paimon_assets.server.operations import versions as v
@@ -29,12 +31,19 @@ class Route:
     """Whether it changes something."""
     is_audited: bool = False
     """Whether it leaves an audit line though it changes nothing."""
+    refusal: Callable[[], Refusal] | None = None
+    """What is answered at once, whoever asks."""
 
     @property
     def segments(self) -> tuple[str, ...]:
         """The parts of the whole path."""
         whole = self.path if self.path.startswith("/") else f"/v1/{PREFIX}/{self.path}"
         return tuple(whole.strip("/").split("/"))
+
+    def refuse_everybody(self) -> None:
+        """Refuse what is served to nobody, before it is asked who that is."""
+        if self.refusal is not None:
+            raise self.refusal()
 
     def answer(self, service: Service, request: Request) -> Answer:
         """Run a request's operation; files that a drop deletes meanwhile are no storage error."""
@@ -175,3 +184,63 @@ OPERATIONS = (
     _post("permissions/grant", "grantPermission", _not_served("permissions; see its file")),
     _post("permissions/revoke", "revokePermission", _not_served("permissions; see its file")),
 )
+
+_NAMESPACES = f"{ICEBERG}/v1/namespaces"
+_NAMESPACE = f"{_NAMESPACES}/{{database}}"
+_ICEBERG_TABLE = f"{_NAMESPACE}/tables/{{table}}"
+_head = partial(Route, "HEAD")
+_read_only = iceberg.refused(
+    "changes by Iceberg's clients: it is read only to them. Write the table by a client of Paimon; "
+    "each commit adds Iceberg metadata"
+)
+_no_views = iceberg.refused("views to Iceberg's clients; ask for them by a client of Paimon")
+_no_plans = iceberg.refused("plans of scans; clients plan by the manifests")
+_no_reports = iceberg.refused("reports of metrics; it keeps none")
+
+ICEBERG_OPERATIONS = (
+    _get(f"{ICEBERG}/v1/config", "icebergGetConfig", iceberg.get_config),
+    Route(
+        *("POST", f"{ICEBERG}/v1/oauth/tokens", "icebergGetToken", _read_only),
+        refusal=iceberg.refuse_oauth,
+    ),
+    _get(_NAMESPACES, "icebergListNamespaces", iceberg.list_namespaces),
+    _get(_NAMESPACE, "icebergLoadNamespace", iceberg.load_namespace),
+    _head(_NAMESPACE, "icebergNamespaceExists", iceberg.has_namespace),
+    _get(f"{_NAMESPACE}/tables", "icebergListTables", iceberg.list_tables),
+    _get(_ICEBERG_TABLE, "icebergLoadTable", iceberg.load_table, is_audited=True),
+    _head(_ICEBERG_TABLE, "icebergTableExists", iceberg.has_table),
+    _get(
+        f"{_ICEBERG_TABLE}/credentials",
+        "icebergLoadCredentials",
+        iceberg.load_credentials,
+        is_audited=True,
+    ),
+    _post(_NAMESPACES, "icebergCreateNamespace", _read_only),
+    _delete(_NAMESPACE, "icebergDropNamespace", _read_only),
+    _post(f"{_NAMESPACE}/properties", "icebergUpdateProperties", _read_only),
+    _post(f"{_NAMESPACE}/tables", "icebergCreateTable", _read_only),
+    _post(f"{_NAMESPACE}/register", "icebergRegisterTable", _read_only),
+    _post(_ICEBERG_TABLE, "icebergUpdateTable", _read_only),
+    _delete(_ICEBERG_TABLE, "icebergDropTable", _read_only),
+    _post(f"{_ICEBERG_TABLE}/unregister", "icebergUnregisterTable", _read_only),
+    _post(f"{ICEBERG}/v1/tables/rename", "icebergRenameTable", _read_only),
+    _post(f"{ICEBERG}/v1/transactions/commit", "icebergCommitTransaction", _read_only),
+    _ask(f"{_ICEBERG_TABLE}/metrics", "icebergReportMetrics", _no_reports),
+    _ask(f"{_ICEBERG_TABLE}/sign", "icebergSignRequest", iceberg.refused("signed requests")),
+    _ask(f"{_ICEBERG_TABLE}/plan", "icebergPlanTableScan", _no_plans),
+    _ask(f"{_ICEBERG_TABLE}/tasks", "icebergFetchScanTasks", _no_plans),
+    _get(f"{_NAMESPACE}/views", "icebergListViews", _no_views),
+    _post(f"{_NAMESPACE}/views", "icebergCreateView", _no_views),
+    _post(f"{_NAMESPACE}/register-view", "icebergRegisterView", _no_views),
+    _get(f"{_NAMESPACE}/views/{{view}}", "icebergLoadView", _no_views),
+    _head(f"{_NAMESPACE}/views/{{view}}", "icebergViewExists", _no_views),
+    _post(f"{_NAMESPACE}/views/{{view}}", "icebergReplaceView", _no_views),
+    _delete(f"{_NAMESPACE}/views/{{view}}", "icebergDropView", _no_views),
+    _post(f"{ICEBERG}/v1/views/rename", "icebergRenameView", _no_views),
+    _get(
+        f"{_NAMESPACE}/functions",
+        "icebergListFunctions",
+        iceberg.refused("functions to Iceberg's clients"),
+    ),
+)
+"""Iceberg's own catalog, for its readers."""

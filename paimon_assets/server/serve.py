@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.routes import OPERATIONS, Routes
+from paimon_assets.server.routes import ICEBERG_OPERATIONS, OPERATIONS, Routes
 from paimon_assets.server.service import Service
 
 logger = logging.getLogger(__name__)
@@ -269,7 +269,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
     service.file_io.list_directory(service.catalog.warehouse)
     return App(
         service,
-        Routes(OPERATIONS),
+        Routes((*OPERATIONS, *ICEBERG_OPERATIONS)),
         principals=_principals(settings),
         health_seconds=settings.table_health,
     )

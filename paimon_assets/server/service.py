@@ -370,6 +370,13 @@ class Service:
 
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
         """Yield the names of a database's tables, also outside the warehouse, sorted."""
+        outside = self.state.read(database, TABLES)
+        for name in self.possible_names(database, after=after):
+            if name.startswith(prefix) and self._is_table(database, name, outside):
+                yield name
+
+    def possible_names(self, database: str, *, after: str = "") -> Iterator[str]:
+        """As `table_names`, with folders that are no tables."""
         until, inside = self._listings.get(database, (0.0, []))
         if not after or time.monotonic() >= until:
             inside = self.catalog.directory_names(database)
@@ -377,9 +384,8 @@ class Service:
                 self._listings.clear()
             self._listings[database] = (time.monotonic() + _LISTING_SECONDS, inside)
         outside = self.state.read(database, TABLES)
-        for name in sorted({*inside, *outside}) if outside else inside:
-            if name > after and name.startswith(prefix) and self._is_table(database, name, outside):
-                yield name
+        names = sorted({*inside, *outside}) if outside else inside
+        return (name for name in names if name > after)
 
     def has_table(self, identifier: Identifier) -> bool:
         """Whether there is a table of this name, be it outside the warehouse."""

@@ -27,6 +27,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import (
@@ -309,14 +310,23 @@ def get_table_token(service: Service, request: Request) -> Answer:
     table = service.table(request, action)
     if table.is_external:
         raise not_implemented("data tokens of external tables: clients need credentials")
+    token = issued_token(service.data_tokens, service, request, action)
+    if token is None:
+        raise forbidden("TABLE", name.table)
+    return token.to_json()
+
+
+def issued_token(
+    tokens: DataTokens, service: Service, request: Request, action: Action
+) -> documents.TokenResponse | None:
+    """Return the storage token for a right, and note it for the audit line."""
     try:
-        token = service.data_tokens.issue(action, service.clock.now_millis())
+        token = tokens.issue(action, service.clock.now_millis())
     except InvalidInputError as error:
         logger.error("request %s: %s", request.id, error.message)  # noqa: TRY400 - no stack
         raise Refusal(
             HTTPStatus.INTERNAL_SERVER_ERROR, f"No token can be issued; request {request.id}."
         ) from error
-    if token is None:
-        raise forbidden("TABLE", name.table)
-    request.noted["token"] = action.value
-    return token.to_json()
+    if token is not None:
+        request.noted["token"] = action.value
+    return token
