@@ -6,7 +6,7 @@ import pytest
 from paimon_assets import Schema
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
-from tests.testkit.tables import read, write
+from tests.testkit.tables import compact, read, write
 
 pytestmark = pytest.mark.interop
 
@@ -23,7 +23,7 @@ def of_peer(oracle, table, names=NAMES):
 
 @pytest.mark.parametrize("options", [TRACKED, EVOLVING], ids=["tracked", "evolving"])
 def test_both_append_and_ids_go_on(options, pypaimon: Oracle, ours: OurSide):
-    name = f"ids.appended_{len(options)}"
+    name = f"python_ids.appended_{len(options)}"
     table = ours.create(name, Schema.of(COLUMNS, options=options))
     write(table, (1, "a"), (2, "b"))
     pypaimon.write(name, pa.table({"k": pa.array([3, 4], pa.int32()), "v": ["c", "d"]}))
@@ -33,3 +33,21 @@ def test_both_append_and_ids_go_on(options, pypaimon: Oracle, ours: OurSide):
     ]  # fmt: skip
     assert sorted(read(table, NAMES)) == expected
     assert of_peer(pypaimon, name) == expected
+
+
+VECTORS = {**TRACKED, "deletion-vectors.enabled": "true"}
+
+
+@pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
+def test_pypaimon_reads_changed_rows(options, pypaimon: Oracle, ours: OurSide):
+    """It knows no ids that a file stores."""
+    name, names = f"python_ids.changed_{len(options)}", NAMES[:2]
+    table = ours.create(name, Schema.of(COLUMNS, options=options))
+    write(table, *[(n, "a") for n in range(5)])
+    write(table, (5, "b"))
+    table.new_row_change_builder().update({"v": "x"}, "k = 1")
+    table.delete("k = 2")
+    assert of_peer(pypaimon, name, names) == sorted(read(table, names))
+    compact(table)
+    assert [row[2] for row in sorted(read(table, NAMES))] == [0, 1, 3, 4, 5]
+    assert of_peer(pypaimon, name, names) == sorted(read(table, names))

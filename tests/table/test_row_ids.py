@@ -4,7 +4,7 @@ import pytest
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.tables import EXECUTOR, arrow, new_table, read, write
+from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
 ROW_ID, SEQUENCE = "_ROW_ID", "_SEQUENCE_NUMBER"
 TRACKED = {"row-tracking.enabled": "true"}
@@ -107,9 +107,59 @@ def test_folded_manifests_know_the_ids_of_their_files(tmp_path):
     assert len(manifests(table)) < 7
 
 
-@pytest.mark.parametrize("options", [TRACKED, EVOLVING])
-def test_what_would_lose_ids_is_refused(tmp_path, options):
-    table = tracked(tmp_path, (1, "a"), (2, "b"), options=options)
+VECTORS = {**TRACKED, "deletion-vectors.enabled": "true"}
+
+
+@pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
+def test_changed_rows_keep_their_ids_and_only_they_are_new(tmp_path, options):
+    table = tracked(tmp_path, (1, "a"), (2, "b"), (3, "c"), (4, "d"), options=options)
+    table.new_row_change_builder().update({"v": "x"}, "k = 2")
+    assert ids(table, "k", "v") == [
+        (1, "a", 0, 1), (2, "x", 1, 2), (3, "c", 2, 1), (4, "d", 3, 1),
+    ]  # fmt: skip
+    table.delete("k = 3")
+    assert ids(table) == [(1, 0, 1), (2, 1, 2), (4, 3, 1)]
+    source = arrow(COLUMNS, (1, "m"), (9, "n"))
+    table.new_row_change_builder().merge(source, on=["k"])
+    expected = [(1, "m", 0, 4), (2, "x", 1, 2), (4, "d", 3, 1), (9, "n", 4, 4)]
+    assert ids(table, "k", "v") == expected
+    assert table.latest_snapshot().next_row_id == 5
+    compact(table)
+    assert all(not split.deletion_files for split in table.new_read_builder().plan().splits)
+    assert ids(table, "k", "v") == expected
+    write(table, (10, "z"))
+    assert ids(table)[-1] == (10, 5, 6)
+    table.new_row_change_builder().update({"v": "y"}, None)
+    assert [each[1] for each in ids(table)] == [0, 1, 3, 4, 5]
+    assert {each[2] for each in ids(table)} == {7}
+    assert sorted(read(table, ["k"], "v = 'y'")) == [(1,), (2,), (4,), (9,), (10,)]
+
+
+def test_rows_of_a_rewritten_file_are_found_by_its_statistics(tmp_path):
+    table = tracked(tmp_path, (1, "a"), (2, "b"))
+    table.new_row_change_builder().update({"v": "x"}, "k = 2")
+    assert table.new_read_builder().with_filter("k > 5").plan().splits == ()
+    assert read(table, ["k", ROW_ID], "k = 2") == [(2, 1)]
+
+
+@pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
+def test_rows_are_found_and_changed_by_their_ids(tmp_path, options):
+    table = tracked(tmp_path, *[(n, "a") for n in range(10)], options=options)
+    write(table, *[(n, "b") for n in range(10, 20)])
+    assert read(table, ["k"], "_ROW_ID = 13") == [(13,)]
+    (split,) = table.new_read_builder().with_filter("_ROW_ID > 13").plan().splits
+    assert len(split.data_files) == 1
+    assert read(table, ["k"], "_SEQUENCE_NUMBER = 2 AND _ROW_ID < 12") == [(10,), (11,)]
+    table.new_row_change_builder().update({"v": "x"}, "_ROW_ID IN (3, 13)")
+    assert sorted(read(table, ["k"], "v = 'x'")) == [(3,), (13,)]
+    assert sorted(read(table, ["k"], "_SEQUENCE_NUMBER > 2")) == [(3,), (13,)]
+    assert sorted(read(table, ["k"], "_SEQUENCE_NUMBER < 2")) == [(n,) for n in range(10) if n != 3]
+    table.delete("_ROW_ID BETWEEN 3 AND 12")
+    assert [each[1] for each in ids(table)] == [0, 1, 2, *range(13, 20)]
+
+
+def test_what_would_lose_ids_is_refused(tmp_path):
+    table = tracked(tmp_path, (1, "a"), (2, "b"), options=EVOLVING)
     for change in (
         lambda: table.new_row_change_builder().update({"v": "x"}, "k = 1"),
         lambda: table.delete("k = 1"),

@@ -410,10 +410,14 @@ REFUSALS: dict[str, Provocation] = {
         table_schema(PLAIN, **KEYED, options={"bucket": "1"}),
         is_streaming=True,
     ),
-    "changes of rows, compactions and segments of a table with `row-tracking": compact(**TRACKED),
-    "changes of rows, compactions and segments of a table with `data-evolution": compact(
-        **EVOLVING
+    "sorting a table with `row-tracking": lambda at: (
+        at.table(options=TRACKED)
+        .new_compaction_builder()
+        .with_strategy("sort")
+        .with_order(["k"], "order")
+        .run()
     ),
+    "changes of rows and compactions of a table with `data-evolution": compact(**EVOLVING),
     "write to a table with `metadata.iceberg": lambda at: at.table(
         options={"metadata.iceberg.storage": "rest-catalog"}
     ),

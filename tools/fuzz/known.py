@@ -32,6 +32,7 @@ LEFT_OUT: Mapping[str, str] = {
     "ORC: a filter on DATE": "tables.in_orc",
     "data evolution: a filter": "game.Game._retyped",
     "Avro with row tracking": "known.refused_by_java",
+    "row tracking with deletion vectors": "tables._append",
     "Avro with `file.compression`": "tables._CODECS",
     "a segment's DECIMAL": "deeds.add_segment",
     "fast-forward to a branch": "moments._can_forward",

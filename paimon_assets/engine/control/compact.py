@@ -30,7 +30,7 @@ from paimon_assets.engine.control.commit.changes import changes_of
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.request import CommitRequest
-from paimon_assets.engine.control.features import check_rewritable
+from paimon_assets.engine.control.features import check_rewritable, check_sortable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
@@ -487,6 +487,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     """Plan a compaction of the newest snapshot. Cost: the manifests of the chosen partitions."""
     check_rewritable(store.label, store.schema, "compact")
     if scope.strategy is CompactStrategy.SORT:
+        check_sortable(store.label, store.schema)
         check_order(store.label, store.schema, scope.order)
     snapshot = store.newest()
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)

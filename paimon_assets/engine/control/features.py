@@ -132,11 +132,14 @@ def check_writable(table: str, schema: TableSchema) -> None:
 
 
 def check_rewritable(table: str, schema: TableSchema, verb: str) -> None:
-    """Refuse to write stored rows again where they would lose their row ids."""
+    """Refuse to write stored rows again where their files may hold some of the columns each."""
     check_writable(table, schema)
-    options = schema.typed_options
-    if options.get(opt.DATA_EVOLUTION_ENABLED):
+    if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = "its files may hold some of the columns each ('data-evolution.enabled')."
         _refuse(table, verb, "data-evolution", reason)
-    if options.get(opt.ROW_TRACKING_ENABLED):
-        _refuse(table, verb, "row-tracking", "its rows carry row ids ('row-tracking.enabled').")
+
+
+def check_sortable(table: str, schema: TableSchema) -> None:
+    """Refuse to sort rows that have ids: the sort does not carry them along."""
+    if schema.typed_options.get(opt.ROW_TRACKING_ENABLED):
+        _refuse(table, "sort", "row-tracking", "its rows carry row ids ('row-tracking.enabled').")

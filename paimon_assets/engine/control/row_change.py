@@ -39,7 +39,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate import predicate as pred
-from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema, with_tracking
 from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 
@@ -210,7 +210,11 @@ def plan_row_change(
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     check_unchanged(store, entries)
     whole = set[str]()  # files whose statistics say that the predicate is true for every row
-    others = complement(predicate, store.schema) if deletes and predicate is not None else None
+    others = (
+        complement(predicate, with_tracking(store.schema))
+        if deletes and predicate is not None
+        else None
+    )
     if others is not None:
         pruning = FilePruning(store.schema, others, store.schemas.schema)
         whole = {entry.file.file_name for entry in entries}

@@ -42,8 +42,9 @@ from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck, with_kinds
-from paimon_assets.engine.data.write.rolling_file import delete_unfinished
+from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
+from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
@@ -51,6 +52,7 @@ from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate import predicate as pred
+from paimon_assets.engine.spec.schema.schema import ROW_ID, SEQUENCE_NUMBER, with_tracking
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 Longs = npt.NDArray[np.int64]
@@ -113,7 +115,8 @@ class _Matcher:
         if predicate is not None:
             schema = self._change.read.schema
             casts = CastSettings.of(schema.typed_options)
-            mask = to_numpy(passing_rows(predicate, rows.column, schema.by_name, casts))
+            fields = with_tracking(schema).by_name
+            mask = to_numpy(passing_rows(predicate, rows.column, fields, casts))
         if source is None:
             return mask, None
         if not rows.num_rows or not source.num_rows:
@@ -375,6 +378,8 @@ class _AppendChange:
         self._matcher = _Matcher(change)
         self._vectors = BucketVectors(task, change.read.schema, file_io)
         self._names = list(change.read.schema.field_names)
+        self._tracked = tracked_columns(change.read.schema)
+        """Columns of the files that are written, with those of row tracking if rows have ids."""
         self._deleted: list[DataFileMeta] = []
         self._new: list[DataFileMeta] = []
 
@@ -459,19 +464,30 @@ class _AppendChange:
         self, file: DataFileMeta, positions: Longs, numbers: Longs | None
     ) -> Iterator[pa.RecordBatch]:
         update = _update_of(self._change)
+        names = list(self._tracked or self._names)
         yield _no_rows(self._change)
         for rows in self._read(self._names, pruned=False).rows([file]):
             mask, source = self._match(rows, positions, numbers)
-            plain = rows.select(self._names)
+            plain = rows.select(names)
             if update is None:
                 yield plain.filter(from_numpy(~mask))
             elif not mask.any():
                 yield plain
             else:
-                new = update.apply(plain.filter(from_numpy(mask)), source)
+                new = self._updated(update, rows.filter(from_numpy(mask)), source)
                 stays = np.ones(plain.num_rows, dtype=np.bool_)
                 stays[mask] = ~self._matcher.deletes(source, new.num_rows)
                 yield _replace_rows(plain, new, mask).filter(from_numpy(stays))
+
+    def _updated(
+        self, update: _Update, rows: pa.RecordBatch, source: pa.RecordBatch | None
+    ) -> pa.RecordBatch:
+        """Return rows with their new values; they keep their row ids, and get new numbers."""
+        new = update.apply(rows.select(self._names), source)
+        if self._tracked is None:
+            return new
+        new = new.append_column(ROW_ID.name, rows.column(ROW_ID.name))
+        return new.append_column(SEQUENCE_NUMBER.name, pa.nulls(new.num_rows, pa.int64()))
 
     def _new_rows(
         self, files: Iterable[tuple[DataFileMeta, Longs, Longs | None]]
@@ -483,8 +499,7 @@ class _AppendChange:
             for rows in self._read(self._names, pruned=True).rows([file]):
                 mask, source = self._match(rows, positions, numbers)
                 if update is not None and mask.any():
-                    matching = rows.select(self._names).filter(from_numpy(mask))
-                    new = update.apply(matching, source)
+                    new = self._updated(update, rows.filter(from_numpy(mask)), source)
                     deleted = self._matcher.deletes(source, new.num_rows)
                     yield new.filter(from_numpy(~deleted))
 
@@ -512,6 +527,7 @@ class _AppendChange:
             runs=1,
             numbers={file.file_name: 0 for file in self._split.data_files},
             predicate=self._change.read.predicate if pruned else None,
+            tracked=self._tracked is not None,
             threads=self._threads,
         )
 
@@ -527,6 +543,17 @@ class _AppendChange:
     def _write(
         self, context: WriteContext, rows: Iterator[pa.RecordBatch]
     ) -> tuple[DataFileMeta, ...]:
+        if self._tracked is not None:
+            factory = FileFactory(
+                schema=context.schema, file_io=self._file_io, write_cols=self._tracked
+            )
+            path = self._split.bucket_path
+            next(rows)  # for its schema
+            try:
+                return write_stored(rows, factory, path, self._threads, first_number=None)
+            except BaseException:
+                delete_unfinished(self._file_io, factory.paths, context.table)
+                raise
         target = (self._split.partition, self._split.bucket)
         written = write_rows(context, rows, self._file_io, target=target, threads=self._threads)
         return tuple(f for message in written.messages for f in message.data_increment.new_files)

@@ -21,6 +21,7 @@ Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
@@ -39,7 +40,7 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import ROW_ID, TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
@@ -70,6 +71,7 @@ class FilePruning:
         self._partitions = PartitionValues(schema)
         self._predicate = predicate
         self._key_predicate = pred.only_on(predicate, schema.trimmed_primary_keys)
+        self._id_predicate = pred.only_on(predicate, (ROW_ID.name,))
         self._looks_at_indexes = schema.typed_options.get(FILE_INDEX_READ_ENABLED)
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[Any, ...], _StatsLayout] = {}
@@ -81,12 +83,15 @@ class FilePruning:
         if not self._schema.has_primary_key:
             # Files that hold some columns of rows of which other files hold the rest.
             tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
-            groups = (group for group in group_by_row_range(tracked) if len(group) > 1)
-            joined = {file.file_name for group in groups for file in group}
+            groups = list(group_by_row_range(tracked))
+            joined = {file.file_name for group in groups if len(group) > 1 for file in group}
+            others = filterfalse(self._ids_may_match, groups)
+            unneeded = {file.file_name for group in others for file in group}
             return [
                 entry
                 for entry in entries
-                if entry.file.file_name in joined or self._value_may_match(entry)
+                if entry.file.file_name not in unneeded
+                and (entry.file.file_name in joined or self._value_may_match(entry))
             ]
         entries = [entry for entry in entries if self._key_may_match(entry.file)]
         if not pred.fields_of(self._predicate) - set(self._schema.trimmed_primary_keys):
@@ -94,6 +99,13 @@ class FilePruning:
         buckets = by_bucket(entries).values()
         needed = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
         return [entry for entry in entries if entry.identifier in needed]
+
+    def _ids_may_match(self, group: Sequence[DataFileMeta]) -> bool:
+        """Whether a row of one range of row ids may pass the filter on them."""
+        ends = [(file.first_row_id or 0, file.row_count) for file in group]
+        last = max(first + count for first, count in ends) - 1
+        bounds = Bounds(minimum=min(ends)[0], maximum=last, null_count=0, row_count=ends[0][1])
+        return may_match(self._id_predicate, lambda _: bounds)
 
     def _needed_of_bucket(self, entries: list[ManifestEntry]) -> Iterable[ManifestEntry]:
         levels = {entry.file.level for entry in entries}
@@ -226,7 +238,8 @@ def _columns_where_nan_passes(
         case (
             pred.Comparison(field=field, op=pred.CompareOp.NE) | pred.In(field=field, negated=True)
         ):
-            is_float = schema.column(field).type.root in _HAS_NAN
+            column = schema.by_name.get(field)  # None is one of row tracking
+            is_float = column is not None and column.type.root in _HAS_NAN
             return frozenset({field}) if is_float else frozenset()
         case _:
             return frozenset()

@@ -17,7 +17,7 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -54,6 +54,7 @@ from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.input_check import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
+from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.errors import PaimonError
@@ -341,10 +342,15 @@ def _compact_append(
 ) -> WriteResult:
     """Write the rows of a task's files, in their order, to new files."""
     schema, split = context.schema, task.split
-    factory = FileFactory(schema=schema, file_io=file_io, file_source=FileOrigin.COMPACT)
+    factory = FileFactory(
+        schema=schema,
+        file_io=file_io,
+        file_source=FileOrigin.COMPACT,
+        write_cols=tracked_columns(schema),
+    )
     vectors = BucketVectors(task, schema, file_io)
     try:
-        after = _copy_rows(context, task, factory, threads)
+        after = _copied(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -362,7 +368,7 @@ def _compact_append(
     return WriteResult(messages=(_message(split, increment),), report=report)
 
 
-def _copy_rows(
+def _copied(
     context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
 ) -> tuple[DataFileMeta, ...]:
     split = task.split
@@ -372,45 +378,9 @@ def _copy_rows(
         file_io=factory.file_io,
         names=context.schema.field_names,
         runs=1,
+        tracked=factory.write_cols is not None,
         threads=threads,
     )
-    files = RollingFile(factory=factory, bucket_path=split.bucket_path)
-    first_number = split.data_files[0].min_sequence_number
-    encoding: Work[None] | None = None
-    try:
-        with closing(read_ahead(read.rows(split.data_files), threads)) as batches:
-            for rows in _row_groups(batches, factory):
-                if encoding is not None:
-                    encoding.result()
-                encoding = threads.submit(files.write_rows, rows, first_number)
-                first_number += rows.num_rows
-        if encoding is not None:
-            encoding.result()
-        return files.finish()
-    except BaseException:
-        if encoding is not None:
-            encoding.stop()
-        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
-            files.abort()
-        raise
-
-
-def _row_groups(batches: Iterator[pa.RecordBatch], factory: FileFactory) -> Iterator[pa.Table]:
-    """Collect batches to the rows that are encoded at once."""
-    names = factory.schema.field_names
-    buffered: list[pa.RecordBatch] = []
-    rows, size = 0, 0
-    for batch in batches:
-        buffered.append(batch.select(list(names)))
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= factory.rows_at_once(rows, size):
-            step = factory.rows_at_once(rows, size)
-            table = pa.Table.from_batches(buffered)
-            whole = rows - rows % step
-            for start in range(0, whole, step):
-                yield table.slice(start, step)
-            rest = table.slice(whole)
-            buffered = rest.to_batches()
-            rows, size = rest.num_rows, rest.nbytes
-    if rows:
-        yield pa.Table.from_batches(buffered)
+    first_number = None if read.tracked else split.data_files[0].min_sequence_number
+    with closing(read_ahead(read.rows(split.data_files), threads)) as batches:
+        return write_stored(batches, factory, split.bucket_path, threads, first_number=first_number)

@@ -77,6 +77,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
 from paimon_assets.engine.data.read.data_files import POSITION, FileRead
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
+from paimon_assets.engine.data.read.split_read import read_tracked
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section
@@ -85,7 +86,12 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_assets.engine.spec.schema.schema import (
+    SEQUENCE_NUMBER,
+    TRACKING_FIELDS,
+    VALUE_KIND,
+    TableSchema,
+)
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 
@@ -184,6 +190,8 @@ class RecordRead:
     """Rules out stretches of a file."""
     expired: Predicate | None = None
     """Rules out rows."""
+    tracked: bool = False
+    """Adds the columns of row tracking."""
     threads: Threads = CALLER_ONLY
 
     @cached_property
@@ -211,10 +219,15 @@ class RecordRead:
         """See `FileRead`."""
         self._read.prepare(files)
 
+    def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+        if self.tracked:
+            return read_tracked(self._read, [file], [field.name for field in TRACKING_FIELDS])
+        return self._read.batches(file, with_positions=self.numbers is not None)
+
     def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
         """Yield the records of a run, file by file."""
         for file in self._read.following(run):
-            for batch in self._read.batches(file, with_positions=self.numbers is not None):
+            for batch in self._batches(file):
                 count = batch.num_rows
                 columns = {name: batch.column(name) for name in batch.schema.names}
                 for name, constant in self._constants.items():

@@ -48,7 +48,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     fields_of,
     result_type,
 )
-from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND
+from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, with_tracking
 from paimon_assets.engine.spec.types.data_types import (
     INTEGER_ROOTS,
     SHORT_TEXTS,
@@ -125,7 +125,7 @@ class RowStage:
     def _mask(self, batch: pa.RecordBatch, predicate: Predicate | None) -> Any:
         if predicate is None:
             return None
-        schema = self.context.schema
+        schema = with_tracking(self.context.schema)
         casts = CastSettings.of(schema.typed_options)
         mask = passing_rows(
             predicate, lambda name: self._column(batch, name), schema.by_name, casts

@@ -387,14 +387,19 @@ def _misaligned(read: FileRead, files: Sequence[DataFileMeta]) -> NoReturn:
 def read_tracked(
     read: FileRead, files: Sequence[DataFileMeta], columns: Collection[str]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of one range of row ids, with tracking columns behind the others."""
+    """Yield the rows of one range of row ids, with tracking columns and `POSITION` at the end."""
     newest = max(files, key=lambda file: file.max_sequence_number)
     if len(files) > 1:
         batches = read_joined(read, files, with_positions=True)
     else:
         stored = [field for field in TRACKING_FIELDS if field.name in (newest.write_cols or ())]
         system_fields = tuple(field for field in stored if field.name in columns)
-        physical = replace(read, system_fields=(*read.system_fields, *system_fields))
+        physical = replace(
+            read,
+            system_fields=(*read.system_fields, *system_fields),
+            # The file's nulls stand for values that only the metadata has.
+            predicate=only_on(read.predicate, read.context.schema.field_names),
+        )
         batches = physical.batches(newest, with_positions=True)
     first_row_id = min((file.first_row_id or 0 for file in files), default=0)
     for batch in batches:
@@ -403,7 +408,7 @@ def read_tracked(
             ids = pc.add(batch.column(POSITION), pa.scalar(first_row_id, pa.int64()))
         number: Any = pa.scalar(newest.max_sequence_number, pa.int64())
         numbers = pa.repeat(number, batch.num_rows)
-        rows = batch.drop_columns([POSITION])
+        rows = batch
         for name, default in ((ROW_ID.name, ids), (SEQUENCE_NUMBER.name, numbers)):
             if (
                 name in columns and name in rows.schema.names
@@ -435,7 +440,8 @@ def read_raw(
         batch_rows=context.schema.typed_options.get(READ_BATCH_SIZE),
         threads=threads,
     )
-    tracking = {field.name for field in TRACKING_FIELDS} & set(context.columns)
+    asked = {*context.columns, *fields_of(context.predicate)}
+    tracking = {field.name for field in TRACKING_FIELDS} & asked
     tracking -= set(context.schema.field_names)
     decoded = _batches(read, split, tracking)
     # A hand-over between threads costs more than to decode a small file.
@@ -457,7 +463,8 @@ def _batches(
             open_ahead(split, read.file_io, split.data_files[opened : opened + len(files)])
             opened += len(files)
         if tracking:
-            yield from read_tracked(read, files, tracking)
+            for rows in read_tracked(read, files, tracking):
+                yield rows.drop_columns([POSITION])
             continue
         if are_single:
             read.prepare(split.data_files[number : number + PREPARED])

@@ -61,7 +61,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
 )
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, TRACKING_FIELDS, TableSchema
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     ArrayType,
@@ -396,10 +396,14 @@ class FileFactory:
     level: int = 0
     """Level of the files; it may have a format, a codec and statistics of its own."""
     file_source: FileOrigin = FileOrigin.APPEND
+    write_cols: tuple[str, ...] | None = None
+    """Columns that the files hold, those of row tracking too; None is all of the table's."""
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
     columns: tuple[DataField, ...] = field(init=False)
     """Columns of the files, in order."""
+    value_fields: tuple[DataField, ...] = field(init=False)
+    """The table's columns among them."""
     arrow_schema: pa.Schema = field(init=False)
     target_bytes: int = field(init=False)
     file_format: str = field(init=False)
@@ -407,11 +411,18 @@ class FileFactory:
 
     def __post_init__(self) -> None:
         schema, options = self.schema, self.schema.typed_options
+        self.value_fields = schema.fields
         self.columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
+        if self.write_cols is not None:
+            by_name = {**{each.name: each for each in TRACKING_FIELDS}, **schema.by_name}
+            self.columns = tuple(by_name[name] for name in self.write_cols)
+            self.value_fields = tuple(each for each in self.columns if each.id in schema.by_id)
         self.arrow_schema = file_schema(self.columns)
         per_level = options.get(opt.FILE_FORMAT_PER_LEVEL)
         self.file_format = per_level.get(self.level, options.get(opt.FILE_FORMAT))
-        self.indexes = _index_builders(schema)
+        names = {each.name for each in self.value_fields}
+        builders = _index_builders(schema)
+        self.indexes = {key: new for key, new in builders.items() if key[0] in names}
         default = _TARGET_WITH_KEY if schema.has_primary_key else _TARGET_WITHOUT_KEY
         self.target_bytes = options.get(opt.TARGET_FILE_SIZE) or default
 
@@ -446,10 +457,17 @@ class RollingFile:
     _current: "_OpenFile | None" = None
     _finished: list[DataFileMeta] = field(default_factory=list)
 
-    def write_rows(self, rows: pa.Table, first_number: int) -> None:
-        """Append rows of a table without primary key, numbered from `first_number` on."""
+    def write_rows(self, rows: pa.Table, first_number: int | None) -> None:
+        """Append rows of a table without primary key, numbered from `first_number` on.
+
+        None has the commit number rows that have no number of their own (`control.commit.row_ids`).
+        """
         table = pa.Table.from_arrays(rows.columns, schema=self.factory.arrow_schema)
-        self._write(table, first_number, first_number + rows.num_rows - 1, 0)
+        if first_number is not None:
+            lowest, highest = first_number, first_number + rows.num_rows - 1
+        else:
+            lowest, highest = _stored_numbers(table)
+        self._write(table, lowest, highest, 0)
 
     def write_records(self, rows: pa.Table, numbers: npt.NDArray[np.int64], kinds: Kinds) -> None:
         """Append rows of a primary-key table, with their sequence numbers and kinds."""
@@ -490,6 +508,20 @@ class RollingFile:
             self._current = None
 
 
+_UNNUMBERED = 2**63 - 1
+
+
+def _stored_numbers(rows: pa.Table) -> tuple[int, int]:
+    """Return the smallest and largest sequence number; the largest is unknown if one is null."""
+    if SEQUENCE_NUMBER.name not in rows.column_names:
+        return _UNNUMBERED, _UNNUMBERED
+    numbers = rows.column(SEQUENCE_NUMBER.name)
+    bounds: Any = pc.min_max(numbers)
+    lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
+    lowest = _UNNUMBERED if lowest is None else lowest
+    return lowest, _UNNUMBERED if numbers.null_count else highest
+
+
 class _OpenFile:
     """One file being written, with its future metadata."""
 
@@ -498,11 +530,12 @@ class _OpenFile:
         self._factory, self._path = factory, path
         self._keys = factory.columns[: len(schema.key_fields)]
         self._key_stats = StatsCollector(self._keys, (FULL,) * len(self._keys))
-        modes = stats_modes(schema.fields, schema.typed_options, factory.level)
-        self._value_stats = StatsCollector(schema.fields, modes)
+        fields = factory.value_fields
+        modes = stats_modes(fields, schema.typed_options, factory.level)
+        self._value_stats = StatsCollector(fields, modes)
         self._builders = {key: new() for key, new in factory.indexes.items()}
         self._row_count = self._deletes = 0
-        self._lowest, self._highest = 2**63 - 1, -(2**63)
+        self._lowest, self._highest = _UNNUMBERED, -(2**63)
         self._first_key: list[Any] = []
         self._last_key: list[Any] = []
         self.writer = factory.open(path)
@@ -537,6 +570,8 @@ class _OpenFile:
         value_stats, stats_columns = self._value_stats.finish_dense(
             dense=options.get(opt.STATS_DENSE_STORE)
         )
+        if factory.write_cols is not None and stats_columns is None:
+            stats_columns = tuple(each.name for each in factory.value_fields)
         meta = DataFileMeta(
             file_name=self._path.rpartition("/")[2],
             file_size=file_bytes,
@@ -544,13 +579,14 @@ class _OpenFile:
             value_stats=value_stats,
             value_stats_cols=stats_columns,
             key_stats=self._key_stats.finish(),
-            min_sequence_number=self._lowest,
-            max_sequence_number=self._highest,
+            min_sequence_number=0 if self._lowest == _UNNUMBERED else self._lowest,
+            max_sequence_number=0 if self._highest == _UNNUMBERED else self._highest,
             schema_id=factory.schema.id,
             level=factory.level,
             creation_time=wall_clock_ms(time.time_ns() // 1_000_000),
             delete_row_count=self._deletes,
             file_source=factory.file_source,
+            write_cols=factory.write_cols,
         )
         if self._builders:
             indexes: dict[str, dict[str, bytes]] = {}

@@ -364,6 +364,14 @@ TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=bigint()))
 """What a read of a table with row tracking may ask for; files may store them, with gaps."""
 
 
+def with_tracking(schema: TableSchema) -> TableSchema:
+    """Return the schema to bind a filter with: rows that have ids are found by them, too."""
+    if not schema.typed_options.get(opt.ROW_TRACKING_ENABLED):
+        return schema
+    own = (field for field in TRACKING_FIELDS if field.name not in schema.by_name)
+    return replace(schema, fields=(*schema.fields, *own))
+
+
 def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[DataField, ...]:
     """Return the columns of a read, in order: the table's own, or else system columns."""
     tracked = TRACKING_FIELDS if schema.typed_options.get(opt.ROW_TRACKING_ENABLED) else ()

@@ -40,7 +40,12 @@ from paimon_assets.engine.spec.options.all_options import (
     IncrementalMode,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind, fields_of
-from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
+from paimon_assets.engine.spec.schema.schema import (
+    ROW_KIND,
+    TableSchema,
+    read_fields,
+    with_tracking,
+)
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
@@ -423,7 +428,7 @@ class ReadBuilder(FrameReads):
         return tuple(names)
 
     def _bound(self, schema: TableSchema) -> Predicate | None:
-        return None if self.predicate is None else bind(self.predicate, schema)
+        return None if self.predicate is None else bind(self.predicate, with_tracking(schema))
 
     def read(self, plan: Plan, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:
         """Read a plan of this builder in bounded memory.

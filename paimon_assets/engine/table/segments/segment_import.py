@@ -24,7 +24,7 @@ from paimon_assets.engine.contract.report_tasks import (
 )
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
-from paimon_assets.engine.control.features import check_rewritable
+from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.opening import scheme_of
@@ -131,14 +131,15 @@ def plan_import(
     Cost:
         One listing a folder and one footer a file; of text formats every row is read.
     """
-    if store.paths.branch != MAIN_BRANCH or not segments.may_have_segments(store):
+    tracked = store.schema.typed_options.get(opt.ROW_TRACKING_ENABLED)
+    if store.paths.branch != MAIN_BRANCH or tracked or not segments.may_have_segments(store):
         raise errors.UnsupportedFeatureError(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
-            "branch of append tables without primary key and buckets ('bucket' = -1).",
+            "branch of append tables without primary key, buckets ('bucket' = -1) and row ids.",
             kind="segment-table",
             details={"table": store.label},
         )
-    check_rewritable(store.label, store.schema, "add segments to")
+    check_writable(store.label, store.schema)
     root = _checked_path(store, source, live, roots)
     segments.check_exists(store.file_io, root)
     name = source.format.strip().lower()

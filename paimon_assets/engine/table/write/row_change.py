@@ -62,7 +62,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     decided_by,
     fields_of,
 )
-from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.schema.schema import TableSchema, with_tracking
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
@@ -456,7 +456,7 @@ class RowChangeBuilder(CommitBuilder):
         return self if store is self.store else replace(self, store=store)
 
     def _bound(self, where: Predicate | str) -> Predicate:
-        return bind(as_predicate(where), self.store.schema)
+        return bind(as_predicate(where), with_tracking(self.store.schema))
 
     def _committed(self) -> RowChangeOutcome | None:
         snapshot = None if self.dry_run else self.find_committed()
