@@ -10,9 +10,9 @@ the values of texts. Null and absent are one: empty lists and objects, 0, false.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, replace
 from enum import Enum
-from inspect import get_annotations
+from threading import RLock
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform
 
 from paimon_assets.engine.codec.json.metadata_json import (
@@ -64,6 +64,7 @@ class _Member:
         return replace(self, name=name, dlf=name if self.dlf == _SAME else self.dlf)
 
 
+_MAKING = RLock()
 _KEY = "member"
 _SAME = "="
 NEVER = object()
@@ -88,16 +89,29 @@ def member(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(member,))
 class Structure:
-    """Base of all structures: frozen dataclasses whose attributes are members."""
+    """Base of all structures: frozen dataclasses whose attributes are members.
 
-    MEMBERS: ClassVar[Mapping[str, _Member]]
+    They become dataclasses with their first object: most processes need few of them.
+    """
+
+    MEMBERS: ClassVar[Mapping[str, _Member]] = {}
     """Attribute → member, in the order of the document."""
 
     def __init_subclass__(cls) -> None:
-        made: type[Any] = dataclass(frozen=True, kw_only=True)(cls)
-        declared = {each.name: each.metadata[_KEY] for each in fields(made)}
-        order = (name for base in cls.__mro__ for name in get_annotations(base))
-        cls.MEMBERS = {name: declared[name].named(name) for name in order if name in declared}
+        declared = ((name, each) for name, each in vars(cls).items() if isinstance(each, Field))
+        members = {name: each.metadata[_KEY].named(name) for name, each in declared}
+        for base in cls.__mro__[1:]:
+            others = vars(base).get("MEMBERS", {}).items()
+            members |= {name: each for name, each in others if name not in members}
+        cls.MEMBERS = members
+
+    def __new__(cls, **_: Any) -> Self:
+        with _MAKING:
+            for base in reversed(cls.__mro__):
+                is_made = base is Structure or "__dataclass_fields__" in vars(base)
+                if issubclass(base, Structure) and not is_made:
+                    dataclass(frozen=True, kw_only=True)(base)
+        return super().__new__(cls)
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
