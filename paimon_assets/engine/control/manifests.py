@@ -257,8 +257,9 @@ class ManifestStore:
 
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Return the manifests of a snapshot: its base list, then its delta list."""
-        base = self.read_list(snapshot.base_manifest_list)
-        return base + self.read_list(snapshot.delta_manifest_list)
+        with self._file_io.ahead(reads=self.unread_lists([snapshot])):
+            base = self.read_list(snapshot.base_manifest_list)
+            return base + self.read_list(snapshot.delta_manifest_list)
 
     def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
         """Read a manifest list, or take it from the cache."""
@@ -299,8 +300,11 @@ class ManifestStore:
         """Yield the entries of many manifests, in order; the next ones are fetched meanwhile."""
         missing = [meta for meta in metas if self._cache.get(self._key(meta.file_name)) is None]
         if len(missing) < _FETCHES_AT_ONCE:
+            paths = {meta.file_name: self._paths.manifest(meta.file_name) for meta in missing}
+            with self._file_io.ahead(reads=paths.values()):
+                few = {name: self._file_io.read_bytes(path) for name, path in paths.items()}
             for meta in metas:
-                yield from self.read(meta, keep)
+                yield from self.read(meta, keep, data=few.pop(meta.file_name, None))
             return
         with ThreadPoolExecutor(_FETCHES_AT_ONCE, thread_name_prefix="manifest") as pool:
             names = iter([meta.file_name for meta in missing])
