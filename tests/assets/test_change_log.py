@@ -1,5 +1,6 @@
 """Change logs of databases, from files that land, as tables."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -406,8 +407,10 @@ def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
         build_file_ingestion_asset("shop.orders", ORDERS, source=log)
     with pytest.raises(InvalidInputError, match="no change log"):
         build_change_log_asset("shop.orders", ORDERS, source=FileSource(folder=str(landing)))
-    with pytest.raises(InvalidInputError, match="'sync'"):
-        orders(landing, schema_policy="sync")
+    with pytest.raises(InvalidInputError, match="computes no column"):
+        ChangeLog(computed={"y": "century(made)"})
+    with pytest.raises(InvalidInputError, match="arguments are wrong"):
+        ChangeLog(computed={"y": "date_format(made, EEE)"})
     with pytest.raises(InvalidInputError, match="primary_keys"):
         orders(landing, Schema.of({"id": "BIGINT"}))
     with pytest.raises(InvalidInputError, match="partial-update"):
@@ -420,6 +423,77 @@ def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
         FileSource(folder=str(landing), format=cast("Any", "ogg-json"))
     with pytest.raises(InvalidInputError, match="on_truncate"):
         ChangeLog(on_truncate="maybe")
+
+
+def test_columns_are_left_out_renamed_hashed_and_computed(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    choices = ChangeLog(
+        omitted=["card"],
+        renamed={"mail": "email"},
+        hashed=["email"],
+        salt="s",
+        computed={
+            "year": "year(made, millis)",
+            "month": "date_format(made, yyyy-MM, millis)",
+            "begin": "substring(note, 0, 2)",
+            "tens": "truncate(price, 10)",
+        },
+        metadata={"source": "table"},
+    )
+    types = {"id": "int64", "mail": "string", "made": "int64", "card": "string", "price": "int32"}
+    asset = orders(
+        landing, Schema.of({"id": "BIGINT"}, primary_keys=["id"]), log=choices, schema_policy="add"
+    )
+    row: dict[str, Any] = {
+        "id": 1,
+        "mail": "a@b",
+        "made": HOUR,
+        "card": "4111",
+        "price": -7,
+        "note": "abc",
+    }
+    land(landing, "1", typed(debezium("c", 10, **row), **types, note="string"))
+    applied(asset, paimon)
+    hashed = hashlib.sha256(b"sa@b").hexdigest()
+    names = ("id", "email", "year", "month", "begin", "tens", "source")
+    assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", -10, "orders")]
+    assert "card" not in table_of(paimon).schema.by_name
+    land(
+        landing, "2",
+        typed(debezium("u", 20, **{**row, "note": GONE, "mail": GONE, "price": 8}), **types,
+              note="string"),
+    )  # fmt: skip
+    applied(asset, paimon)
+    assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", 0, "orders")]
+
+
+def test_a_computed_key_moves_rows_and_needs_them_whole(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of(
+        {"id": "BIGINT", "day": "STRING", "state": "STRING"},
+        primary_keys=["id", "day"],
+        partition_keys=["day"],
+    )
+    asset = orders(
+        landing, schema, log=ChangeLog(computed={"day": "substring(at, 0, 10)"}),
+        schema_policy="add",
+    )  # fmt: skip
+    images: list[Any] = [{"id": 1, "at": f"2024-01-0{day}T00"} for day in (1, 2)]
+    first, second = images
+    update = json.loads(debezium("u", 20, **second, state="b"))
+    update["before"] = {**first, "state": "a"}
+    land(landing, "1", debezium("c", 10, **first, state="a"), json.dumps(update))
+    applied(asset, paimon)
+    assert rows_of(paimon, "day", "state") == [("2024-01-02", "b")]
+    land(landing, "2", debezium("u", 30, **second, state="c"))
+    assert "REPLICA IDENTITY FULL" in refused(asset, paimon)
+    land(landing, "2", debezium("d", 40, id=1))
+    assert "did not arrive" in refused(asset, paimon)
+    land(landing, "2", debezium("d", 40, **second))
+    applied(asset, paimon)
+    assert rows_of(paimon, "day", "state") == []
 
 
 CANAL = [

@@ -340,12 +340,14 @@ def _no_atomic_publish(at):
     file_io.publish(f"sftp://{at.path}/snapshot-1", b"{}")
 
 
-def _synchronized_change_log(at):
+def _merging_change_log(at):
     from paimon_assets.assets import FileSource, build_change_log_asset
 
-    source = FileSource(folder=str(at.path), format="canal-json")
-    schema = Schema.of({"k": "INT"}, **KEYED)
-    build_change_log_asset("db.t", schema, source=source, schema_policy="sync")
+    schema = Schema.of(
+        {"id": "INT"}, primary_keys=["id"], options={"merge-engine": "partial-update"}
+    )
+    source = FileSource(folder=str(at), format="debezium-json")
+    build_change_log_asset("db.t", schema, source=source)
 
 
 REFUSALS: dict[str, Provocation] = {
@@ -495,7 +497,7 @@ REFUSALS: dict[str, Provocation] = {
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
     '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
     "change records as": lambda at: cdc_format("ogg-json"),
-    "change log into": _synchronized_change_log,
+    "change log into": _merging_change_log,
     "column of a change log": lambda at: mysql_type("SPHERE", CdcOptions()),
     "TIME column on": spark_refusals.time,
     "TIMESTAMP on Spark": spark_refusals.nanoseconds,

@@ -4,7 +4,7 @@ ChangeBatch, ChangeBatch, … ─▶ one table of images ─▶ columns that the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,19 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.cdc.change_batch import LOG, ORIGIN_SCHEMA, ChangeBatch, EventKind
+from paimon_assets.engine.data.cdc.change_batch import LOG, ChangeBatch, EventKind
 from paimon_assets.engine.data.change_fold import Flags, Images
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    SchemaChange,
-    UpdateColumnType,
-)
-from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, DataField, RowKind
+from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
 from paimon_assets.engine.spec.words import shorten
-from paimon_assets.engine.table.schema_merging import is_wider
 
 OP, POSITION = "_op", "_position"
 """Columns that a table fed by a log has beside its own: the row kind, and the position."""
@@ -47,10 +40,10 @@ class ReadChanges:
     """The changes of one source table that a run has read, in the order of files and lines."""
 
     batches: Sequence[ChangeBatch]
-    omitted: frozenset[str] = frozenset()
-    """Columns that are not taken."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Column of the table → what of the record it holds."""
+    metadata: frozenset[str] = frozenset()
+    """Columns that say something of the record."""
+    gone: frozenset[str] = frozenset()
+    """Columns that the source has no more, and that are not taken."""
     expected: Mapping[str, Any] = field(default_factory=dict)
     """Column → Arrow type, of those whose values are missing where a record has no such member: all
     that are not inserted whole."""
@@ -65,12 +58,15 @@ class ReadChanges:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """The columns taken, and those of metadata.
+        """The columns taken.
 
         Raises:
             InvalidInputError: Kind `cdc-types`: a column has types that no type holds both of.
         """
-        tables = [self._columns(batch) for batch in self.batches]
+        tables = [
+            batch.rows.drop_columns([n for n in batch.rows.column_names if n in self.gone])
+            for batch in self.batches
+        ]
         names = {name for table in tables for name in table.column_names}
         lacking = {name: self.expected[name] for name in self.missing if name not in names}
         tables.append(pa.schema(lacking).empty_table())
@@ -84,12 +80,6 @@ class ReadChanges:
                 details={"table": self.name},
             ) from error
 
-    def _columns(self, batch: ChangeBatch) -> pa.Table:
-        rows = batch.rows.drop_columns([n for n in batch.rows.column_names if n in self.omitted])
-        for column, what in self.metadata.items():
-            rows = rows.append_column(column, _metadata(batch, what))
-        return rows
-
     @cached_property
     def kinds(self) -> Kinds:
         """The row kind of each image."""
@@ -98,7 +88,7 @@ class ReadChanges:
     @cached_property
     def missing(self) -> dict[str, Flags]:
         """Column → images whose value did not arrive."""
-        names = {*self.expected}.union(*(batch.missing for batch in self.batches)) - self.omitted
+        names = {*self.expected}.union(*(batch.missing for batch in self.batches)) - self.gone
         found = {
             name: np.concatenate([self._missing(batch, name) for batch in self.batches])
             for name in sorted(names)
@@ -116,40 +106,6 @@ class ReadChanges:
     def origin(self) -> pa.Table:
         """Where the images come from."""
         return pa.concat_tables([batch.origin for batch in self.batches])
-
-    def schema_changes(self, schema: TableSchema, *, widens: bool) -> list[SchemaChange]:
-        """Return the changes by which a table gets the columns and types of the records.
-
-        Columns in other types that are no wider stay; the writer checks every value.
-        """
-        fixed = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
-        known = {name: column.type for name, column in schema.by_name.items()}
-        changes: list[SchemaChange] = []
-        for column in self._fields():
-            if column.name in self.omitted:
-                continue
-            have, wanted = known.get(column.name), replace(column.type, nullable=True)
-            if have is None:
-                changes.append(AddColumn(field_names=(column.name,), data_type=wanted))
-            elif widens and column.name not in fixed and is_wider(have, wanted):
-                changes.append(
-                    UpdateColumnType(
-                        field_names=(column.name,), new_data_type=wanted, keep_nullability=True
-                    )
-                )
-            else:
-                continue
-            known[column.name] = wanted
-        return changes
-
-    def _fields(self) -> list[DataField]:
-        """Return the columns of the records and of DDL events, in the order of the log."""
-        columns: list[DataField] = []
-        for batch in self.batches:
-            for event in batch.events:
-                columns += event.fields or ()
-            columns += batch.fields
-        return columns
 
     def truncates(self) -> "list[tuple[int, Mapping[str, Any]]]":
         """Return the truncates: (images before it, its origin)."""
@@ -192,17 +148,6 @@ def _inserted_whole(batch: ChangeBatch) -> Flags:
     follows = (batch.kinds[:-1] == RowKind.DELETE) & (np.diff(lines) == 0)
     inserts[1:] &= ~follows
     return inserts
-
-
-def _metadata(batch: ChangeBatch, what: str) -> Any:
-    if what in _SOURCE:
-        value = getattr(batch, what)
-        return pa.repeat(pa.scalar(value, pa.string()), len(batch))
-    if what in ORIGIN_SCHEMA.names:
-        return batch.origin[what]
-    if what in batch.metadata.column_names:
-        return batch.metadata[what]
-    return pa.nulls(len(batch), pa.string())
 
 
 def images_of(

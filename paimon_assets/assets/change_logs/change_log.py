@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.change_logs.change_images import METADATA_TYPES, MISSING, OP, POSITION
 from paimon_assets.assets.files.landing import IngestConfig
 from paimon_assets.assets.translator import identifier_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceName
+from paimon_assets.engine.data.cdc.computed import computation_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
@@ -37,6 +39,16 @@ class ChangeLog:
     """The way records are written: modes of the connector, mappings of types."""
     omitted: Sequence[str] = ()
     """Columns of the source that are not stored."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Column of the source → its name in the table. The schema policy `sync` renames a column that
+    the table has; an empty name says that the source dropped the column."""
+    hashed: Sequence[str] = ()
+    """Columns of the table that hold SHA-256 of the source's value, as hexadecimal text."""
+    salt: str | dg.EnvVar = field(default="", repr=False)
+    """A secret before each hashed value, so that values cannot be tried."""
+    computed: Mapping[str, str] = field(default_factory=dict)
+    """Column of the table → call of `year`, `month`, `day`, `hour`, `minute`, `second`,
+    `date_format`, `substring` or `truncate`, such as `date_format(made, yyyy-MM)`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Column of the table → what it tells of the last change: `database`, `schema`, `table`,
     `op_time`, `log`, `file`, `line`, or what the format has beside that."""
@@ -49,6 +61,9 @@ class ChangeLog:
     """What becomes of the table when the source is emptied: `refuse`, `empty`."""
     on_drop: str = "refuse"
     """Whether a dropped or renamed source table fails the run: `refuse`, `ignore`."""
+    on_default: str = "refuse"
+    """Whether a new column with a default fails the run, as rows that no record names again have
+    the default in the source and null here: `refuse`, `null`."""
     dead_letters: str | None = None
     """A table (`database.table`) for records that cannot be read, with the reason; made if it is
     not there. By default the first such record fails the run."""
@@ -62,6 +77,7 @@ class ChangeLog:
         choices = (
             ("on_truncate", self.on_truncate, tuple(OnTruncate)),
             ("on_drop", self.on_drop, ("refuse", "ignore")),
+            ("on_default", self.on_default, ("refuse", "null")),
         )
         for name, value, allowed in choices:
             if value not in allowed:
@@ -70,6 +86,8 @@ class ChangeLog:
             raise invalid_choice(
                 "A history keeps every change; leave soft_deletes and on_truncate out."
             )
+        for text in self.computed.values():
+            computation_of(text)
         if self.dead_letters is not None:
             identifier_of(self.dead_letters)
 
@@ -115,6 +133,27 @@ class ChangeLog:
                 "arrived apart from a value that did not; leave it out."
             )
         return full
+
+    @property
+    def own_names(self) -> Mapping[str, str]:
+        """Column of the table → its name in the source, of those that are renamed."""
+        return {new: old for old, new in self.renamed.items() if new}
+
+    def salt_text(self) -> str:
+        """Return what comes before each hashed value.
+
+        Raises:
+            InvalidInputError: Kind `cdc-option`: its environment variable is not set.
+        """
+        if not isinstance(self.salt, dg.EnvVar):  # which is a text, too
+            return self.salt
+        value = self.salt.get_value()
+        if not value:
+            raise invalid_choice(
+                f"The salt is taken from the environment variable '{self.salt.env_var_name}', "
+                "which is not set."
+            )
+        return value
 
     def takes(self, name: SourceName) -> bool:
         """Whether the records of a source table are taken."""

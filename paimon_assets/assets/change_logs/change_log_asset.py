@@ -5,15 +5,40 @@ from typing import Unpack
 
 import dagster as dg
 
+from paimon_assets.assets.change_logs.change_images import OP
 from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
 from paimon_assets.assets.files.ingestion import FILES_HAVE_NOT, ingest
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.resource import ExecutorKind
-from paimon_assets.assets.tables.declared_table import SchemaPolicy
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
+from paimon_assets.assets.tables.declared_table import EnsuredTable, SchemaPolicy
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+
+
+class FollowedTable(TableTarget):
+    """The table of a change log: with the schema policy `sync` the log says what its columns are.
+
+    The declaration then only makes the table.
+    """
+
+    def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
+        """Return the table; see `TableTarget.ensure`."""
+        stored = None
+        if self.schema_policy is SchemaPolicy.SYNC:
+            stored = table_or_none(paimon, self.identifier)
+        if stored is None:
+            return super().ensure(paimon)
+        declared, schema = first_table_schema(self.schema, time_millis=0), stored.schema
+        if declared.primary_keys != schema.primary_keys or OP not in schema.by_name:
+            raise invalid_choice(
+                f"Table {self.identifier} is not one of this log: its primary key is "
+                f"({', '.join(schema.primary_keys)}), or it has no column {OP}."
+            )
+        filled = stored.copy({opt.WRITE_FILL_MISSING.key: "true"})
+        return EnsuredTable(table=filled, schema_before=schema.id)
 
 
 def build_change_log_asset(
@@ -34,7 +59,8 @@ def build_change_log_asset(
     Args:
         table: `database.table`.
         schema: The declared table, with the primary key of the source table. Columns that are not
-            declared are added by `schema_policy` `add`, and types made wider by `widen`.
+            declared are added by `schema_policy` `add`, and types made wider by `widen`; `sync`
+            follows drops, renames (`ChangeLog.renamed`) and other types, too.
         source: The folder; its format is one of `debezium-json`, `canal-json`, `maxwell-json`, ….
         log: Choices; those of `ChangeLog()` by default.
         executor: `spark` or `embedded`, which reads stored rows and writes; the resource's choice
@@ -52,12 +78,7 @@ def build_change_log_asset(
             f"Files of format '{source.format}' are no change log; build_file_ingestion_asset "
             "takes them."
         )
-    if options.get("schema_policy") == SchemaPolicy.SYNC:
-        raise invalid_choice(
-            f"Table {table}: the schema policy 'sync' would drop columns that a log does not "
-            "name; use 'error', 'add' or 'widen'."
-        )
-    target = TableTarget.of(
+    target = FollowedTable.of(
         table, log.table_schema(schema), options, executor=executor, warehouse=warehouse
     )
     return define_intake(

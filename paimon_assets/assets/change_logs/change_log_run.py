@@ -36,10 +36,11 @@ from paimon_assets.assets.change_logs.change_log import (
 )
 from paimon_assets.assets.change_logs.dead_letters import DeadLetters
 from paimon_assets.assets.change_logs.log_positions import LogHead, Positions, positions_of
+from paimon_assets.assets.change_logs.log_schema import followed_schema
+from paimon_assets.assets.change_logs.record_columns import as_stored
 from paimon_assets.assets.change_logs.stored_rows import StoredRows, no_rows
 from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.assets.tables.declared_table import SchemaPolicy
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.cdc.change_batch import (
     ORIGIN_SCHEMA,
@@ -99,9 +100,7 @@ class ChangeLogRun(IngestionRun):
         if not batches:
             described = _described(None, empties=self.config.reload)
             return self.commit(self._no_rows(), ledger.log, described)
-        changes = ReadChanges(
-            batches=batches, omitted=frozenset(self.log.omitted), metadata=self.log.metadata
-        )
+        changes = ReadChanges(batches=batches, metadata=frozenset(self.log.metadata))
         self.changes = changes
         if self.log.on_drop == "refuse":
             changes.refuse_lost_tables(self.table.name)
@@ -113,18 +112,19 @@ class ChangeLogRun(IngestionRun):
             arrival=self.intake.arrival,
             accepted=self.config.new_log,
         )
-        self._evolve(changes)
+        changes = self._evolve(changes, self.positions)
         changes = self.changes = replace(changes, expected=self._expected(changes))
+        positions = self.positions
         if self.log.history:
-            return self._append(changes, self.positions)
+            return self._append(changes, positions)
         for _ in range(_MOST_TRIES - 1):
             try:
-                return self._apply(changes, self.positions)
+                return self._apply(changes, positions)
             except CommitConflictError as conflict:
                 if conflict.kind != READ_CHANGED:
                     raise
                 self.step.log.info("Stored rows are looked up again: %s", conflict.message)
-        return self._apply(changes, self.positions)
+        return self._apply(changes, positions)
 
     def check_table(self) -> None:
         """Refuse a table whose stored rows cannot be looked up."""
@@ -140,9 +140,10 @@ class ChangeLogRun(IngestionRun):
     def _read(self) -> list[ChangeBatch] | None:
         """Return the batches with changes; None if something was left out."""
         schema = self.table.schema
+        own = self.log.own_names
         known = SourceTable(
-            keys=tuple(schema.primary_keys),
-            columns={each.name: each.type for each in schema.fields},
+            keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.log.computed),
+            columns={own.get(each.name, each.name): each.type for each in schema.fields},
         )
         options = replace(
             self.log.records,
@@ -159,26 +160,29 @@ class ChangeLogRun(IngestionRun):
                 f"'{self.intake.place}' has changes of several tables ({shorten(names)}); say "
                 f"which one feeds table '{self.table.name}': ChangeLog(source_table=…)."
             )
-        return used
+        return [as_stored(batch, self.log, schema.primary_keys) for batch in used]
 
-    def _evolve(self, changes: ReadChanges) -> None:
-        policy = self.target.schema_policy
-        if policy is SchemaPolicy.ERROR:
-            return
-        widens = policy is SchemaPolicy.WIDEN
-        planned = changes.schema_changes(self.table.schema, widens=widens)
-        if planned:
-            names = [name for change in planned for name in getattr(change, "field_names", ())]
-            self.step.log.info("%s gets columns of its log: %s.", self.table.name, shorten(names))
+    def _evolve(self, changes: ReadChanges, positions: Positions) -> ReadChanges:
+        """Bring the table to the source's schema; return the changes that go with it."""
+        followed = followed_schema(
+            changes, positions, self.table.schema, self.log, self.target.schema_policy
+        )
+        head = replace(positions.head, columns=followed.columns)
+        self.positions = replace(positions, head=head)
+        if followed.changes:
+            names = [name for each in followed.changes for name in getattr(each, "field_names", ())]
+            self.step.log.info("%s follows its source: %s.", self.table.name, shorten(names))
             executor = self.paimon.new_executor(self.target.executor)
-            self.table.alter_checked(planned, executor=executor)
+            self.table.alter_checked(followed.changes, executor=executor)
             self.table.refresh()
+        return replace(changes, gone=followed.gone)
 
     def _expected(self, changes: ReadChanges) -> Mapping[str, pa.DataType]:
         """Return the columns of the table that records should have."""
         if self.log.records.absent is AbsentValue.NULL:
             return {}
-        own = {OP, POSITION, MISSING, self.log.soft_deletes, *changes.metadata, *changes.omitted}
+        own = {OP, POSITION, MISSING, self.log.soft_deletes, *changes.metadata, *changes.gone}
+        own |= {*self.log.omitted}
         schema = to_arrow_schema(self.table.schema.fields)
         keys = self.table.schema.primary_keys
         return {each.name: each.type for each in schema if each.name not in own | {*keys}}

@@ -27,18 +27,24 @@ class LogHead:
     state: LogState = field(default_factory=LogState)
     truncated: str = ""
     """Position of the last truncate that emptied the table."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column → type, of the newest record that told all columns of the source."""
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "LogHead":
         """Parse what a ledger has."""
         state = LogState(**{key: str(text) for key, text in members.get("state", {}).items()})
         logs = tuple(map(str, members.get("logs", ())))
-        return cls(logs=logs, state=state, truncated=str(members.get("truncated", "")))
+        truncated = str(members.get("truncated", ""))
+        return cls(
+            logs=logs, state=state, truncated=truncated, columns=dict(members.get("columns", {}))
+        )
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
         state = {name: getattr(self.state, name) for name in ("high", "filled", "deleted")}
-        return {"logs": [*self.logs], "state": state, "truncated": self.truncated}
+        columns = {"columns": dict(self.columns)} if self.columns else {}
+        return {"logs": [*self.logs], "state": state, "truncated": self.truncated, **columns}
 
     def with_log(self, table: str, name: str, *, accepted: bool) -> "LogHead":
         """Return the head that knows a log, too.

@@ -84,8 +84,9 @@ STEPS: list[tuple[str, str, str]] = [
      "WHERE id = 4;" + orders(4) + "UPDATE orders SET flag = false WHERE id = 4;"),
     ("rename", "live", "ALTER TABLE orders RENAME ratio TO share; UPDATE orders SET share = 0.5 WHERE "
      "id = 2; UPDATE orders SET state = 'y' WHERE id = 6;"),
-    ("drop and narrow", "live", "ALTER TABLE orders DROP mood; ALTER TABLE orders ALTER extra TYPE int "
-     "USING 1; UPDATE orders SET state = 'z' WHERE id = 6;" + EMPTY.format(11)),
+    ("smaller", "live", "UPDATE orders SET extra = 5 WHERE id = 2;"),
+    ("drop and narrow", "live", "ALTER TABLE orders DROP mood; "
+     "ALTER TABLE orders ALTER extra TYPE int; UPDATE orders SET state = 'z' WHERE id = 6;" + EMPTY.format(11)),
     ("repeated", "repeat", "UPDATE orders SET state = 'last' WHERE id IN (2, 6); DELETE FROM orders "
      "WHERE id = 10; INSERT INTO orders (id, state) VALUES (10, 'again');"),
     ("whole rows", "live", "ALTER TABLE orders REPLICA IDENTITY FULL; UPDATE orders SET state = 'full', "

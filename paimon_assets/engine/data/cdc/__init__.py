@@ -6,5 +6,6 @@ Concept → modules:
     each format                            debezium, mysql_logs
     row images → batches of a table        assembling
     types and values                       values, connect, mysql
+    computed columns                       computed
     JSON in columns                        json_columns, json_records
 """

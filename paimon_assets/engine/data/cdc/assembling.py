@@ -62,6 +62,8 @@ class Block:
     """Schema → encodings of its columns; None: the records do not say."""
     keys: Callable[[int], tuple[str, ...]] = lambda _: ()
     """Table → key columns that its records tell."""
+    has_all_columns: bool = False
+    """Whether a schema names all columns of the source."""
     events: Sequence[tuple[int, TableEvent]] = ()
     """Record → event; its place and origin are filled in."""
 
@@ -201,6 +203,8 @@ def _batch(
         origin=block.origin.take(wanted),
         metadata=block.metadata.take(wanted) if has_metadata else no_columns(len(owners)),
         is_typed=told is not None,
+        defaults=frozenset(column for column, each in encodings.items() if each.has_default),
+        has_all_columns=told is not None and block.has_all_columns,
     )
 
 

@@ -110,6 +110,10 @@ class ChangeBatch:
     events: tuple[TableEvent, ...] = ()
     is_typed: bool = True
     """Whether types come from the source. If not, undeclared columns are texts."""
+    defaults: frozenset[str] = frozenset()
+    """Columns that have a default in the source."""
+    has_all_columns: bool = False
+    """Whether `fields` are all columns of the source, with its types."""
 
     @property
     def name(self) -> str:

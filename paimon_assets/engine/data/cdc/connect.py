@@ -109,7 +109,8 @@ def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
         form = _as_source(_form(column, options), column, options)
         if TypeMapping.TO_STRING in options.type_mapping:
             form = _as_text(form)
-        found[str(column["field"])] = replace(form, unavailable=texts)
+        has_default = column.get("default") is not None
+        found[str(column["field"])] = replace(form, unavailable=texts, has_default=has_default)
     return found
 
 

@@ -251,6 +251,7 @@ def _rows(
         shapes=shapes,
         encodings=encodings,
         keys=keys,
+        has_all_columns=True,
         events=events,
     )
     yield from batches_of(block, source)

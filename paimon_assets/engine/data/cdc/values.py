@@ -61,6 +61,8 @@ class Encoding:
     """Values → a column of the type; raises `pa.ArrowInvalid` or `PaimonError`."""
     unavailable: tuple[str, ...] = ()
     """Source texts that stand for a value that did not arrive."""
+    has_default: bool = False
+    """Whether the source gives rows a value that their statement does not name."""
 
     def values(self, spans: Spans) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for what cannot be read: row → why."""
