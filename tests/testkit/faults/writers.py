@@ -40,7 +40,14 @@ SURVIVED = 3
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
 """How a process ends that was to die at some moment."""
 
-_SERVED = ("writers", "materializing", "table_changes", "rest_servers", "dagster_homes")
+_SERVED = (
+    "writers",
+    "materializing",
+    "following",
+    "table_changes",
+    "rest_servers",
+    "dagster_homes",
+)
 
 
 def fork_server() -> ForkServerContext:

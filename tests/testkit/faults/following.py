@@ -1,0 +1,55 @@
+"""Runs of the asset of a change log in processes of their own, which may be killed."""
+
+import os
+import warnings
+from pathlib import Path
+
+import dagster as dg
+
+from paimon_assets.assets import (
+    ChangeLog,
+    FileSource,
+    PaimonCatalogResource,
+    build_change_log_asset,
+)
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.faults.killing_file_io import Countdown
+from tests.testkit.faults.writers import SURVIVED
+
+TABLE = "d.orders"
+SCHEMA = Schema.of(
+    {"id": "BIGINT", "state": "STRING", "note": "STRING"},
+    primary_keys=["id"],
+    options={"bucket": "2"},
+)
+
+
+def follow(home: str) -> bool:
+    """Apply what landed; True if the run succeeded."""
+    asset = build_change_log_asset(
+        TABLE,
+        SCHEMA,
+        source=FileSource(folder=f"{home}/landing", format="debezium-json"),
+        log=ChangeLog(dead_letters="d.letters", on_truncate="empty"),
+        schema_policy="add",
+    )
+    paimon = PaimonCatalogResource(warehouse=f"{home}/lake", executor="embedded")
+    instance_home = Path(f"{home}-dagster-{os.getpid()}")
+    instance_home.mkdir(exist_ok=True)
+    with (
+        warnings.catch_warnings(),
+        dg.DagsterInstance.ephemeral(tempdir=str(instance_home)) as instance,
+    ):
+        warnings.simplefilter("ignore")
+        resources = {"paimon": paimon}
+        result = dg.materialize(
+            [asset], resources=resources, instance=instance, raise_on_error=False
+        )
+        return result.success
+
+
+def follow_until_killed(home: str, steps: int) -> None:
+    """Apply what landed; die at the n-th thing done to a file of the warehouse."""
+    Countdown(steps).watch(f"{home}/lake")
+    if follow(home):
+        os._exit(SURVIVED)
