@@ -66,6 +66,7 @@ from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import (
     ArrowMap,
     PythonRows,
+    map_in_arrow,
     python_rows,
     remembering,
     split_rows,
@@ -298,7 +299,7 @@ class SparkExecutor:
             source.is_columns and is_small_batch(frame, tasks=tasks)
         ):
             write = partial(write_unrouted, context_bytes, source)
-            answers = frame.mapInArrow(write, ddl(ANSWER_SCHEMA))
+            answers = map_in_arrow(frame, write, ddl(ANSWER_SCHEMA))
         else:
             answers = self._routed(frame, source, context, context_bytes)
         check_workers(self.session, context.file_io, context.table_path)
@@ -383,7 +384,7 @@ class SparkExecutor:
             context=context_bytes, source=source, buckets=groups, slots=partition_slots(tasks)
         )
         route = partial(route_rows, routing)
-        routed = _distribute(frame.mapInArrow(route, ddl(ROUTED_SCHEMA)), tasks)
+        routed = _distribute(map_in_arrow(frame, route, ddl(ROUTED_SCHEMA)), tasks)
         if assigned:
             # How many buckets there will be is only known then: all cores get some.
             tasks = write_tasks(1, parallelism=cores, partitioned=True)

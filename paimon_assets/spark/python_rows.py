@@ -48,6 +48,13 @@ class PythonRows:
         return self.tasks.mapInArrow(self.read, schema)
 
 
+def map_in_arrow(frame: DataFrame, work: ArrowMap, schema: str) -> DataFrame:
+    """Return `frame.mapInArrow(…)`, which takes a column's name for SQL: `a.b` for a field."""
+    if any(sign in name for name in frame.columns for sign in ".`"):
+        frame = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    return frame.mapInArrow(work, schema)
+
+
 _made: WeakKeyDictionary[DataFrame, PythonRows] = WeakKeyDictionary()
 
 

@@ -3,6 +3,8 @@
 import datetime as dt
 import decimal
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,9 +20,11 @@ from tests.testkit.spark_settings import session_with
 types_module = pytest.importorskip("paimon_assets.spark.types")
 native = pytest.importorskip("paimon_assets.spark.shortcuts.native_write")
 tables = pytest.importorskip("paimon_assets.spark.dataframes.tables")
+merge = pytest.importorskip("paimon_assets.spark.dataframes.merge")
 errors = pytest.importorskip("pyspark.errors")
 fn = pytest.importorskip("pyspark.sql.functions")
 types = pytest.importorskip("pyspark.sql.types")
+sql = pytest.importorskip("pyspark.sql")
 
 pytestmark = pytest.mark.spark
 
@@ -194,12 +198,128 @@ def test_an_overwrite_replaces_the_rows(spark, new_catalog):
     assert all(map(is_of_spark, files_of(table)))
 
 
-def test_partitions_are_written_by_tasks(spark, new_catalog):
-    schema = Schema.of({"n": "BIGINT", "p": "INT"}, partition_keys=["p"])
+PARTS = {
+    "INT": "if(n % 5 = 0, null, cast(n % 5 - 2 as int))",
+    "BOOLEAN": "if(n % 5 = 0, null, n % 5 = 1)",
+    "BIGINT": "(n % 3 - 1) * 9223372036854775807",
+    "STRING": "element_at(array(null, 'a/b=c%', 'é', ' a', '__NO_NAME__'), cast(n % 5 + 1 as int))",
+    "VARCHAR(2)": "if(n % 2 = 0, 'a', 'éé')",
+    "DATE": "if(n % 5 = 0, null, date_add(date'1969-12-31', cast(n % 5 as int)))",
+    "DECIMAL(9, 2)": "cast(if(n % 5 = 0, null, (n % 5 - 2) / 4) as decimal(9, 2))",
+    "DECIMAL(30, 2)": "cast(if(n % 5 = 0, null, (n % 5 - 2) / 4) as decimal(30, 2))",
+    "TIMESTAMP(6)": "timestamp_ntz'1969-12-31 23:59:59.999999' + make_dt_interval(0, n % 3)",
+    "TIMESTAMP_LTZ(6)": "timestamp'1969-12-31 23:59:59.999999' + make_dt_interval(0, n % 3)",
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_partitions_hold_the_same_rows(spark, new_catalog, kind):
+    frame = spark.range(30).selectExpr("id AS n").withColumn("p", fn.expr(PARTS[kind])).coalesce(1)
+    columns = {"n": "BIGINT", "p": kind}
+    by_spark, by_tasks = both_ways(spark, new_catalog, frame, columns, partition_keys=["p"])
+    assert rows_in(by_spark) == rows_in(by_tasks)
+    assert entries_of(by_spark) == entries_of(by_tasks)
+
+
+def test_partitions_of_two_columns_and_nulls(spark, new_catalog):
+    parts = ("if(id % 3 = 0, null, id % 3) AS p", "if(id % 2 = 0, null, id % 2) AS q")
+    frame = spark.range(30).selectExpr("id AS n", *parts, "'x' AS partition").coalesce(1)
+    columns = {"n": "BIGINT", "p": "BIGINT", "partition": "STRING", "q": "BIGINT"}
+    by_spark, by_tasks = both_ways(spark, new_catalog, frame, columns, partition_keys=["q", "p"])
+    assert rows_in(by_spark) == rows_in(by_tasks)
+    assert entries_of(by_spark) == entries_of(by_tasks)
+    assert len(entries_of(by_spark)) == 6
+
+
+def test_more_partitions_than_open_files(spark, new_catalog):
+    frame = spark.range(3000).selectExpr("id AS n", "cast(id % 150 as int) AS p").coalesce(1)
+    columns = {"n": "BIGINT", "p": "INT"}
+    by_spark, by_tasks = both_ways(spark, new_catalog, frame, columns, partition_keys=["p"])
+    assert rows_in(by_spark) == rows_in(by_tasks)
+    assert {entry.partition for entry in entries_of(by_spark)} == {
+        entry.partition for entry in entries_of(by_tasks)
+    }
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "BYTES"])
+def test_partitions_whose_statistics_are_vague_are_written_by_tasks(spark, new_catalog, kind):
+    options = {"partition.legacy-name": "false"}
+    schema = Schema.of({"n": "BIGINT", "p": kind}, partition_keys=["p"], options=options)
     table = new_catalog.create_table("db.t", schema)
-    tables.write_dataframe(table, spark.range(10).selectExpr("id AS n", "cast(id % 2 as int) AS p"))
+    rows = spark.range(10).selectExpr("id AS n", "cast(id % 2 as string) AS p")
+    rows = rows.withColumn("p", fn.expr("cast(p as float)" if kind == "FLOAT" else "binary(p)"))
+    tables.write_dataframe(table, rows)
     assert table.refresh().new_read_builder().to_arrow().num_rows == 10
     assert not any(is_of_spark(path) for path in files_of(table))
+
+
+def test_empty_texts_and_nulls_are_two_partitions(spark, new_catalog):
+    frame = spark.range(9).selectExpr("id AS n", "element_at(array('', null, 'a'), 1) AS p")
+    frame = frame.withColumn("p", fn.expr("if(n % 3 = 0, null, if(n % 3 = 1, 'b', p))"))
+    columns = {"n": "BIGINT", "p": "STRING"}
+    made = []
+    for by_spark in (True, False):
+        table = new_catalog.create_table(f"db.{by_spark}", Schema.of(columns, partition_keys=["p"]))
+        written(spark, table, frame.coalesce(1), by_spark=by_spark)
+        made.append(entries_of(table))
+    assert made[0] == made[1]
+
+
+UNWANTED = {
+    "other partition": ({"p": "1"}, "cast(id as string)", "overwrite-partition"),
+    "long name": (None, "repeat(cast(id as string), 300)", "partition-value"),
+}
+
+
+@pytest.mark.parametrize("name", UNWANTED)
+def test_partitions_that_may_not_be_written_leave_nothing(spark, new_catalog, name):
+    overwritten, text, kind = UNWANTED[name]
+    schema = Schema.of({"n": "BIGINT", "p": "STRING"}, partition_keys=["p"])
+    table = new_catalog.create_table("db.t", schema)
+    builder = table.new_write_builder()
+    builder = builder if overwritten is None else builder.with_overwrite(overwritten)
+    rows = spark.range(9).selectExpr("id AS n", f"{text} AS p")
+    with pytest.raises(InvalidInputError) as raised:
+        tables.write_dataframe(builder, rows)
+    assert raised.value.kind == kind
+    assert not files_of(table)
+    assert not left_of(table)
+
+
+ODD_NAMES = ["a.b", "A b", "a`b", "a,b=c;{}()", "é😀", "-", "a\tb", "1", "a%2Fb", "partition", "_c"]
+
+
+def test_odd_names_of_columns_are_stored_alike(spark, new_catalog):
+    odd = [fn.col("id").alias(name) for name in ODD_NAMES]
+    frame = spark.range(3).select(fn.col("id").alias("n"), *odd)
+    columns = dict.fromkeys(["n", *ODD_NAMES], "BIGINT")
+    by_spark, by_tasks = both_ways(spark, new_catalog, frame.coalesce(1), columns)
+    assert rows_in(by_spark) == rows_in(by_tasks)
+    assert entries_of(by_spark) == entries_of(by_tasks)
+
+
+def test_tables_with_keys_have_odd_names_of_columns_too(spark, new_catalog):
+    columns = {"k.y": "BIGINT NOT NULL", **dict.fromkeys(ODD_NAMES, "BIGINT")}
+    schema = Schema.of(columns, primary_keys=["k.y"], options={"bucket": "2"})
+    table = new_catalog.create_table("db.t", schema)
+    rows = spark.range(0, 9000, 1, 3).select(*(fn.col("id").alias(name) for name in columns))
+    tables.write_dataframe(table, rows)
+    merge.merge_dataframe(table.refresh(), rows.limit(10), on=["k.y"])
+    found = table.refresh().new_read_builder().to_arrow()
+    assert found.num_rows == 9000
+    assert all(found[name].equals(found["k.y"]) for name in ODD_NAMES)
+
+
+@pytest.mark.parametrize("name", ["a.b", "Debts", "a b"])
+def test_long_decimals_have_no_dictionary(spark, new_catalog, name):
+    table = new_catalog.create_table("db.t", Schema.of({name: "DECIMAL(38, 10)"}))
+    tables.write_dataframe(
+        table, spark.range(10).selectExpr(f"cast(id % 2 as decimal(38, 10)) AS `{name}`")
+    )
+    (path,) = [each for each in files_of(table) if papq.read_metadata(each).num_rows > 0][:1]
+    chunk = papq.read_metadata(path).row_group(0).column(0)
+    assert is_of_spark(path) is (name != "a.b")
+    assert not is_of_spark(path) or not chunk.has_dictionary_page
 
 
 def test_no_rows_make_no_file(spark, new_catalog):
@@ -310,3 +430,77 @@ def test_settings_of_the_session_stay_and_do_not_count(spark, new_catalog):
     assert all(map(is_of_spark, files_of(table)))
     (row,) = table.new_read_builder().to_arrow().to_pylist()
     assert row["v"] == dt.datetime(1500, 1, 1, 1, 2, 3, 500_000)
+
+
+COMMITTER = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"
+STRANGE = {
+    "elsewhere": {"fs.defaultFS": "hdfs://localhost:1"},
+    "encrypted": {"parquet.crypto.factory.class": "no.such.Factory"},
+    "committer": {"spark.sql.parquet.output.committer.class": COMMITTER},
+    "rows in a file": {"spark.sql.files.maxRecordsPerFile": "3"},
+    "left attempts": {"mapreduce.fileoutputcommitter.cleanup.skipped": "true"},
+    "newer pages": {"parquet.writer.version": "PARQUET_2_0"},
+    "short statistics": {"parquet.statistics.truncate.length": "2"},
+    "summary": {"parquet.summary.metadata.level": "ALL"},
+    "bloom filter": {"parquet.bloom.filter.enabled": "true"},
+    "overwriting": {"spark.sql.sources.partitionOverwriteMode": "dynamic"},
+    "one after another": {"spark.sql.adaptive.enabled": "false"},
+    "at once": {"spark.sql.optimizer.plannedWrite.enabled": "false"},
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_settings_of_a_user_change_no_row(spark, new_catalog, name):
+    schema = Schema.of({"n": "BIGINT", "p": "STRING"}, partition_keys=["p"])
+    table = new_catalog.create_table("db.t", schema)
+    rows = spark.range(0, 20, 1, 3).selectExpr("id AS n", "concat('part-', id % 2) AS p")
+    with session_with(spark, **STRANGE[name]):
+        tables.write_dataframe(table, rows)
+    found = table.refresh().new_read_builder().to_arrow().sort_by("n").to_pylist()
+    assert found == [{"n": n, "p": f"part-{n % 2}"} for n in range(20)]
+    assert {is_of_spark(path) for path in files_of(table)} == {name != "encrypted"}
+    assert not left_of(table)
+
+
+def test_an_observation_is_told(spark, new_catalog):
+    table = new_catalog.create_table("db.t", Schema.of({"v": "BIGINT"}))
+    seen = sql.Observation("seen")
+    tables.write_dataframe(
+        table, spark.range(10).selectExpr("id + 1 AS v").observe(seen, fn.count("*").alias("rows"))
+    )
+    assert seen.get == {"rows": 10}
+
+
+FAILING_ONCE = """
+import pathlib, sys
+from paimon_assets import Schema, open_catalog
+from paimon_assets.spark import SparkSettings, get_session, write_dataframe
+from pyspark.sql import functions as fn
+
+home = sys.argv[1]
+
+def once(number):
+    mark = pathlib.Path(home, "failed")
+    if number == 19_999 and not mark.exists():
+        mark.touch()
+        raise RuntimeError("the first time")
+    return number
+
+catalog = open_catalog(home)
+catalog.create_database("db")
+small = {"target-file-size": "16 kb"}
+table = catalog.create_table("db.t", Schema.of({"v": "BIGINT"}, options=small))
+spark = get_session(SparkSettings(master="local[2,3]", extra={"spark.ui.enabled": "false"}))
+write_dataframe(table, spark.range(0, 20_000, 1, 2).select(fn.udf(once, "bigint")("id").alias("v")))
+"""
+
+
+def test_a_task_that_is_run_again_writes_its_rows_once(tmp_path):
+    command = [sys.executable, "-c", FAILING_ONCE, str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    assert (tmp_path / "failed").exists()
+    table = open_catalog(str(tmp_path)).get_table("db.t")
+    assert sorted(table.new_read_builder().to_arrow()["v"].to_pylist()) == [*range(20_000)]
+    assert all(map(is_of_spark, files_of(table)))
+    assert len(files_of(table)) == len(table.state.live_files()) > 4
+    assert not left_of(table)

@@ -38,6 +38,7 @@ from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_i
 
 CONNECTOR = "PAIMON_SPARK_CONNECTOR"
 KEYED = {"bucket": "2", "write-only": "true"}
+BUCKETED = {"bucket": "4", "bucket-key": "id"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 MERGED_ROWS = 1_000_000
 PARTITIONS = 12
@@ -241,9 +242,7 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
         before=lambda s: s.create("append", key=False, options={}),
         work=lambda s: s.write("append", frames["append"]),
     )
-    computed = frames["append"].withColumns(
-        {"price": fn.col("price") * 1.5, "name": fn.concat("name", fn.lit("x"))}
-    )
+    computed = _computed(frames["append"])
     yield Step(
         name="append: write, computed",
         before=lambda s: s.create("computed", key=False, options={}),
@@ -254,6 +253,11 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
         name="append: write, computed, partitions",
         before=lambda s: s.create("parted", key=False, options={}, partition="part"),
         work=lambda s: s.write("parted", parted),
+    )
+    yield Step(
+        name="append: write, computed, buckets",
+        before=lambda s: s.create("bucketed", key=False, options=BUCKETED),
+        work=lambda s: s.write("bucketed", computed),
     )
     yield from _reads("append", appended, "append")
     yield Step(
@@ -266,6 +270,17 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
         before=lambda s: _written(s, "upserted", KEYED, frames["pk0"], key=True),
         work=lambda s: s.write("upserted", frames["pk1"]),
     )
+    yield Step(
+        name="key: write, computed",
+        before=lambda s: s.create("pk", key=True, options=KEYED),
+        work=lambda s: s.write("pk", _computed(frames["pk0"])),
+    )
+    yield Step(
+        name="key: upsert, computed",
+        before=lambda s: _written(s, "upserted", KEYED, frames["pk0"], key=True),
+        work=lambda s: s.write("upserted", _computed(frames["pk1"])),
+    )
+    yield Step(name="join of append and key", work=_join, compared=True)
 
     def four_runs(side: Side) -> None:
         side.create("runs", key=True, options=KEYED)
@@ -279,6 +294,19 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
     yield from _changes(frames["pk0"], int(MERGED_ROWS * scale), key=False, options={})
     yield from _changes(frames["pk0"], int(MERGED_ROWS * scale), key=False, options=VECTORS)
     yield from _changes(frames["pk0"], int(MERGED_ROWS * scale), key=True, options=KEYED)
+
+
+def _computed(rows: DataFrame) -> DataFrame:
+    columns = {"price": fn.col("price") * 1.5, "name": fn.concat("name", fn.lit("x"))}
+    return rows.withColumns(columns)
+
+
+def _join(side: Side) -> Any:
+    """Aggregate by a column of one table what is joined from another."""
+    appended, keyed = side.frame("append"), side.frame("upserted")
+    joined = appended.join(keyed.select("id", fn.col("cat").alias("kind")), "id")
+    totals = joined.groupBy("kind").agg(fn.sum("amount").alias("total"), fn.max("qty"))
+    return sorted(map(tuple, totals.collect()))
 
 
 def _reads(table: str, rows: int, what: str) -> Iterator[Step]:

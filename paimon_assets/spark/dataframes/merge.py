@@ -64,6 +64,7 @@ from paimon_assets.spark.failure import typed_errors, with_renewal
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl, unpack
 from paimon_assets.spark.preflight import check_workers
+from paimon_assets.spark.python_rows import map_in_arrow
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.task_jobs import distribute, run_one_job
@@ -181,7 +182,7 @@ class FrameSource:
         scanned = scanned_rows(self.frame)
         tasks, read = (self.frame, None) if scanned is None else (scanned.tasks, scanned.read)
         packs = partial(pack_source, self._source.schema, read)
-        packed = tasks.mapInArrow(packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
+        packed = map_in_arrow(tasks, packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
         self._packed = packed
         check_workers(self.frame.sparkSession)
         with typed_errors(), self._named("source of merge"):

@@ -6,15 +6,19 @@
 Rows on their way to a Python task cost as much as all of Spark's writer. So that writes where it
 makes just the files that this engine would make:
 
-    table      no primary key, buckets or partitions; Parquet files of one of four codecs, without
-               file indexes; no default values, no column of row kinds
-    columns    all of the table's, flat, of its types or narrower ones, TIMESTAMPs of six digits
+    table      no primary key or buckets; Parquet files of one of four codecs, without file indexes;
+               no default values, no column of row kinds
+    columns    all of the table's, flat, of its types or narrower ones, TIMESTAMPs of six digits; of
+               partitions those whose statistics are exact
     storage    local files, and a Spark whose tasks run in this machine's one JVM
 
 Its committer takes the files of tasks that succeeded, each once. Then this process looks at every
 footer (`adopted_file`) and moves the files under names of ours to their bucket. What a footer does
 not vouch for, a null in a NOT NULL column say, lets go of all files; the rows are written as any,
 which says what is wrong. `spark.paimon_assets.writeBySpark` = false does so from the beginning.
+
+Rows of several partitions: Spark sorts them, unless a task may hold a file of each open. It groups
+them by a hash, since names of folders cannot tell all values; footers show that no group has two.
 """
 
 import logging
@@ -36,19 +40,20 @@ from paimon_assets.engine.contract.commit_message import (
     WriteResult,
 )
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.data.write.adopted_file import adopt_file
+from paimon_assets.engine.data.write.adopted_file import AdoptedFile, adopt_file
 from paimon_assets.engine.data.write.input_check import InputCheck, length_limit
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import (
     UNAWARE_BUCKET,
     bucket_path,
+    refuse_partition,
     total_buckets,
 )
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import FormatError, PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path, storage_errors
 from paimon_assets.engine.fileio.opening import open_file_io
-from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import (
     DATA_FILE_PREFIX,
     FILE_BLOCK_SIZE,
@@ -62,7 +67,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.paths import STAGING_PREFIX
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
+from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from paimon_assets.spark.parquet_footers import FOOTERS_AT_ONCE
 from paimon_assets.spark.python_rows import row_bytes
 from paimon_assets.spark.types import MICROS, quoted, to_spark_type
@@ -72,13 +77,22 @@ logger = logging.getLogger(__name__)
 WRITE_BY_SPARK = "spark.paimon_assets.writeBySpark"
 """Session setting: `false` has tasks of ours write all rows."""
 
+_SUCCESS = "_SUCCESS"
+"""File by which Spark's committer says that its job is done."""
 _TOO_LONG = "[paimon-assets:too-long]"
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "uncompressed"}
 _GROUP_ROWS = 131_072
 """Twice as many as our writer has: for Spark a group costs more."""
 _DICTIONARY_BYTES = 64 * 1024
 _LONG_DIGITS = 18
+_MOST_BYTES = 2**31 - 1
 _FLAT = frozenset(TypeRoot) - {TypeRoot.TIME, TypeRoot.VARIANT, TypeRoot.BLOB}
+_VAGUE = BINARY_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE}
+"""Types of which a footer may not tell that all values are one."""
+_ENCRYPTION = "parquet.crypto.factory.class"
+_MOST_OPEN = 64
+_OPEN_BYTES = 8 * 1024 * 1024
+"""What a file that is being written holds of the memory."""
 
 
 def write_natively(frame: DataFrame, context: WriteContext) -> WriteResult | None:
@@ -92,7 +106,7 @@ def write_natively(frame: DataFrame, context: WriteContext) -> WriteResult | Non
     if reason is None:
         staging = f"{context.table_path}/{STAGING_PREFIX}{uuid4()}"
         try:
-            _write(frame, context.schema, local_path(staging))
+            _write(frame, context.schema, f"file:{local_path(staging)}")
             return _adopt(context, staging)
         except _Unfit as error:
             reason = str(error)
@@ -114,8 +128,8 @@ class _Unfit(Exception):  # noqa: N818 - no error: the rows are written by tasks
 
 def refusal(frame: DataFrame, context: WriteContext) -> str | None:
     """Return why Spark's writer does not write rows, None if it does."""
-    session = frame.sparkSession
-    if getattr(frame, "_jdf", None) is None:
+    session, java = frame.sparkSession, getattr(frame, "_jdf", None)
+    if java is None:
         return "Connect shows no plan"
     if str(session.conf.get(WRITE_BY_SPARK, "true")).lower() != "true":
         return f"{WRITE_BY_SPARK} says so"
@@ -123,6 +137,8 @@ def refusal(frame: DataFrame, context: WriteContext) -> str | None:
     is_local = type(open_file_io(context.file_io)) is LocalFileIO  # and not one that flushes
     if not is_local or not spark._jsc.sc().isLocal():  # noqa: SLF001
         return "this process may not see what Spark wrote, or has to flush it"
+    if java.sparkSession().sessionState().newHadoopConf().get(_ENCRYPTION) is not None:
+        return "Spark encrypts files"
     return table_refusal(context) or column_refusal(context.schema, frame.schema)
 
 
@@ -130,8 +146,8 @@ def table_refusal(context: WriteContext) -> str | None:
     """Return why Spark cannot make the files of a table, None if it can."""
     schema, options = context.schema, context.schema.typed_options
     factory = FileFactory(schema=schema, file_io=LocalFileIO())
-    if schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or schema.partition_keys:
-        return "the table has buckets or partitions"
+    if schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        return "the table has buckets"
     if factory.file_format != "parquet" or options.get(FILE_COMPRESSION_PER_LEVEL):
         return "files are not of one format and codec"
     if options.get(FILE_COMPRESSION) not in _CODECS:
@@ -157,6 +173,10 @@ def column_refusal(schema: TableSchema, rows: st.StructType) -> str | None:
             return f"column '{column.name}' is {kind}"
         if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and digits != MICROS:
             return f"column '{column.name}' has not {MICROS} digits"
+        if column.name in schema.partition_keys and kind.root in _VAGUE:
+            return f"partition column '{column.name}' is {kind}"
+        if "." in column.name and kind.root is TypeRoot.DECIMAL:
+            return f"Spark would take column '{column.name}' for a nested one"
         if not _is_wider(rows[column.name].dataType, to_spark_type(kind, column=column.name)):
             return f"column '{column.name}' is {kind} in the table"
     return None
@@ -182,23 +202,42 @@ _FAMILIES: tuple[tuple[type[st.DataType], ...], ...] = (
 def _write(frame: DataFrame, schema: TableSchema, path: str) -> None:
     """Let Spark write the rows to a folder that does not exist."""
     spark: Any = frame.sparkSession.sparkContext
-    rows: Any = frame.select(*map(_column, schema.fields))
+    folder = "partition"
+    while folder in {column.name.lower() for column in schema.fields}:
+        folder += "_"
+    parts = [fn.col(quoted(name)) for name in schema.partition_keys]
+    # The hash of a null is that of the value before it.
+    group = fn.xxhash64(*parts, *(part.isNull() for part in parts)).alias(folder)
+    rows: Any = frame.select(*map(_column, schema.fields), *([group] if parts else []))
     # What decides how files are written are settings of a session, which are not ours to change.
     session = rows._jdf.sparkSession().cloneSession()  # noqa: SLF001
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, _AT_ONCE: str(_files_at_once(spark))}.items():
         session.conf().set(name, value)
     plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
     writer = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan).write()  # noqa: SLF001
     for name, value in _options(schema).items():
         writer.option(name, value)
+    if parts:
+        names = spark._gateway.new_array(spark._jvm.java.lang.String, 1)  # noqa: SLF001
+        names[0] = folder
+        writer.partitionBy(names)
     writer.parquet(path)
 
 
+def _files_at_once(spark: Any) -> int:
+    """Return how many files a task may hold open, a quarter of the memory in all; 0 is one."""
+    memory: int = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()  # noqa: SLF001
+    files = memory // 4 // _OPEN_BYTES // max(1, spark.defaultParallelism)
+    return min(files, _MOST_OPEN) if files > 1 else 0
+
+
 _SQL = "org.apache.spark.sql"
+_AT_ONCE = "spark.sql.maxConcurrentOutputFileWriters"
 _SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.sources.commitProtocolClass": (
         f"{_SQL}.execution.datasources.SQLHadoopMapReduceCommitProtocol"
@@ -222,13 +261,15 @@ def _options(schema: TableSchema) -> dict[str, str]:
         "compression": _CODECS[options.get(FILE_COMPRESSION)],
         "maxRecordsPerFile": str(max(1, target // row_bytes(schema.fields))),
         "mapreduce.fileoutputcommitter.algorithm.version": "1",
-        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
         "parquet.block.row.count.limit": str(_GROUP_ROWS),
         "parquet.block.size": str(group_bytes),
         # Most values are new in a row group: to note them until it ends takes a third of the time.
         "parquet.dictionary.page.size": str(_DICTIONARY_BYTES),
         "parquet.compression.codec.zstd.level": str(options.get(FILE_COMPRESSION_ZSTD_LEVEL)),
         "parquet.enable.dictionary": str(options.get(PARQUET_ENABLE_DICTIONARY)).lower(),
+        # By the statistics of a text its partition is known.
+        "parquet.statistics.truncate.length": str(_MOST_BYTES),
         "parquet.page.size": str(options.get(PARQUET_PAGE_SIZE)),
         **long_decimals,
     }
@@ -249,12 +290,15 @@ def _adopt(context: WriteContext, staging: str) -> WriteResult:
 
     Raises:
         _Unfit: By its statistics a file may break a rule of the table.
+        InvalidInputError: A partition may not be written.
     """
     file_io = open_file_io(context.file_io)
     check = InputCheck(table=context.table, schema=context.schema)
-    paths = sorted(Path(local_path(staging)).rglob("*.parquet"))
+    folder = Path(local_path(staging))
+    if not (folder / _SUCCESS).exists():
+        raise _Unfit(f"Spark has not said in '{folder}' that all is written")
 
-    def adopted(path: Path) -> DataFileMeta:
+    def adopted(path: Path) -> AdoptedFile:
         try:
             file = adopt_file(check, file_io, str(path), path.stat().st_size)
         except FormatError as error:
@@ -263,33 +307,48 @@ def _adopt(context: WriteContext, staging: str) -> WriteResult:
             raise _Unfit(f"'{path}' may hold what the table refuses")
         return file
 
+    # What an attempt left that failed is hidden by the name of its folder.
+    paths = sorted([*folder.glob("*.parquet"), *folder.glob("partition*/*.parquet")])
     with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
-        found = [*pool.map(adopted, paths)]
+        found = [*zip(paths, pool.map(adopted, paths), strict=True)]
+    written = [(path, file) for path, file in found if file.meta.row_count]
+    partitions = dict.fromkeys(file.partition for _, file in written)
+    buckets = {each: _bucket(context, each) for each in partitions}
     prefix = f"{context.schema.typed_options.get(DATA_FILE_PREFIX)}{uuid4()}"
-    bucket = Path(local_path(bucket_path(context, EMPTY_ROW, UNAWARE_BUCKET)))
-    goals, files = list[str](), list[DataFileMeta]()
+    goals, messages = list[str](), dict[bytes, list[DataFileMeta]]()
     try:
-        with storage_errors(str(bucket)):
-            bucket.mkdir(parents=True, exist_ok=True)
-            for number, (path, meta) in enumerate(zip(paths, found, strict=True)):
-                if meta.row_count:
-                    goal = bucket / f"{prefix}-{number}.parquet"
-                    goals.append(str(goal))
-                    path.rename(goal)
-                    files.append(meta._replace(file_name=goal.name))
+        for number, (path, file) in enumerate(written):
+            goal = buckets[file.partition] / f"{prefix}-{number}.parquet"
+            with storage_errors(str(goal)):
+                goal.parent.mkdir(parents=True, exist_ok=True)
+                goals.append(str(goal))
+                path.rename(goal)
+            meta = file.meta._replace(file_name=goal.name)
+            messages.setdefault(file.partition, []).append(meta)
     except BaseException:
         delete_unfinished(file_io, goals, context.table)
         raise
-    message = CommitMessage(
-        partition=EMPTY_ROW,
+    rows = sum(file.meta.row_count for _, file in written)
+    report = WriteReport(rows_in=rows, rows_written=rows)
+    return WriteResult(
+        messages=tuple(_message(context, *entry) for entry in messages.items()), report=report
+    )
+
+
+def _bucket(context: WriteContext, partition: bytes) -> Path:
+    """Return the folder of a partition's files."""
+    refuse_partition(context, partition)
+    return Path(local_path(bucket_path(context, partition, UNAWARE_BUCKET)))
+
+
+def _message(context: WriteContext, partition: bytes, files: list[DataFileMeta]) -> CommitMessage:
+    return CommitMessage(
+        partition=partition,
         bucket=UNAWARE_BUCKET,
-        total_buckets=total_buckets(context, EMPTY_ROW),
+        total_buckets=total_buckets(context, partition),
         data_increment=DataIncrement(new_files=tuple(files)),
         keys_known_at=context.keys_known_at,
     )
-    rows = sum(meta.row_count for meta in files)
-    report = WriteReport(rows_in=rows, rows_written=rows)
-    return WriteResult(messages=(message,) if files else (), report=report)
 
 
 def _delete(context: WriteContext, staging: str) -> None:

@@ -62,6 +62,8 @@ class Job:
     keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     snapshots: int = 1
+    is_local: bool = False
+    """Whether tasks run in the driver's JVM, as they must for Spark's own writer."""
 
 
 def numbers(first: int, count: int, factor: int = 1) -> pa.Table:
@@ -135,6 +137,7 @@ _KEYED: dict[str, Any] = {"keys": ("id",), "options": {"bucket": "3"}}
 JOBS: dict[str, Job] = {
     "ingestion": Job(perform=_ingest, after=_more),
     "IO manager": Job(perform=_store, after=_more, **_KEYED),
+    "append by Spark": Job(perform=_store, after=_more, is_local=True),
     "compaction": Job(perform=_compact("full"), after=lambda rows: rows, **_KEYED),
     "sort": Job(perform=_compact("sort"), after=lambda rows: rows),
     "segment import": Job(perform=_import, after=_more),
@@ -287,8 +290,8 @@ def _failed_tasks(session: SparkSession) -> int:
     return sum(info.numFailedTasks for info in map(tracker.getStageInfo, stages) if info)
 
 
-def new_session() -> SparkSession:
-    """Start a cluster of two executors."""
+def new_session(job: Job) -> SparkSession:
+    """Start a cluster of two executors, or two cores of this one."""
     extra = {
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": JVM_OPTIONS,
@@ -297,7 +300,8 @@ def new_session() -> SparkSession:
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.enabled": "false",
     }
-    settings = SparkSettings(master="local-cluster[2,1,512]", driver_memory="512m", extra=extra)
+    master = "local[2]" if job.is_local else "local-cluster[2,1,512]"
+    settings = SparkSettings(master=master, driver_memory="512m", extra=extra)
     return get_session(settings)
 
 
@@ -308,7 +312,8 @@ def _say(line: str) -> None:
 
 def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
     """Do a job, and kill what does it; print one line of JSON for each time."""
-    job, session = JOBS[name], new_session()
+    job = JOBS[name]
+    session = new_session(job)
     prepare(directory / "template", job)
     seconds = math.inf
     for number in range(-_UNHARMED, rounds):
@@ -336,7 +341,8 @@ def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
 
 def perform_and_die(directory: Path, name: str) -> None:
     """Do a job on one copy after the other, and say when, until killed."""
-    job, session = JOBS[name], new_session()
+    job = JOBS[name]
+    session = new_session(job)
     for number in itertools.count():
         copy = directory / str(number)
         shutil.copytree(directory / "template", copy)

@@ -107,7 +107,8 @@ def _table(copy: Path, file_io: FaultyFileIO) -> Table:
 
 
 def main(directory: Path, name: str, step: Step, victim: Victim, rng: random.Random) -> None:
-    job, session = JOBS[name], new_session()
+    job = JOBS[name]
+    session = new_session(job)
     files = _unharmed(directory / "template", directory / "unharmed", job, session)
     copy, struck = directory / COPY, threading.Event()
     shutil.copytree(directory / "template", copy)

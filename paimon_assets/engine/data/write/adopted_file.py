@@ -1,34 +1,45 @@
 """Parquet files that another engine wrote of rows for a table: their metadata as its data files.
 
 A file is adopted if it holds just what this engine's writer would store: columns, types and field
-ids, and by its statistics no null and no time that a check of the rows would refuse. The length of
-texts is not in statistics: whoever has rows written looks at it.
+ids, and by its statistics no null and no time that a check of the rows would refuse, and rows of
+one partition. The length of texts is not in statistics: whoever has rows written looks at it.
 """
 
 import math
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.parquet import ParquetPiece
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import StatsCollector, file_schema, stats_modes
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
+from paimon_assets.engine.spec.metadata.data_file import (
+    EMPTY_ROW,
+    DataFileMeta,
+    FileOrigin,
+    wall_clock_ms,
+)
 from paimon_assets.engine.spec.options.all_options import STATS_DENSE_STORE
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 
+class AdoptedFile(NamedTuple):
+    partition: bytes
+    meta: DataFileMeta
+
+
 def adopt_file(
     check: InputCheck, file_io: FileIO, path: str, file_bytes: int
-) -> DataFileMeta | None:
-    """Return the metadata of a file without a partition; None if it may break a rule of the table.
+) -> AdoptedFile | None:
+    """Return a file's partition and metadata; None if it may break a rule of the table.
 
     Raises:
         StorageError, FormatError: The file cannot be read.
@@ -48,11 +59,14 @@ def adopt_file(
             )
         if not all(map(check.admits, schema.fields, bounds)):
             return None
+    partition = _partition(schema, bounds)
+    if partition is None and footer.num_rows:
+        return None
     options, row_count = schema.typed_options, footer.num_rows
     collector = StatsCollector(schema.fields, stats_modes(schema.fields, options))
     collector.add_bounds(bounds)
     value_stats, columns = collector.finish_dense(dense=options.get(STATS_DENSE_STORE))
-    return DataFileMeta(
+    meta = DataFileMeta(
         file_name=path.rpartition("/")[2],
         file_size=file_bytes,
         row_count=row_count,
@@ -65,6 +79,21 @@ def adopt_file(
         delete_row_count=0,
         file_source=FileOrigin.APPEND,
     )
+    return AdoptedFile(partition or EMPTY_ROW, meta)
+
+
+def _partition(schema: TableSchema, bounds: Sequence[Bounds]) -> bytes | None:
+    """Return the one partition of rows by the bounds of their columns; None if unknown."""
+    values = dict[str, Any]()
+    for column, known in zip(schema.fields, bounds, strict=True):
+        if column.name not in schema.partition_keys:
+            continue
+        is_one = known.null_count == 0 and known.minimum == known.maximum
+        if not known.all_null and (known.minimum is None or not is_one):
+            return None
+        values[column.name] = known.minimum
+    fields = schema.partition_fields
+    return serialize_row([values[each.name] for each in fields], [each.type for each in fields])
 
 
 def _is_as_written(stored: pa.Schema, schema: TableSchema) -> bool:
