@@ -239,6 +239,7 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
+        **iceberg_metadata(table),
     }
     before = snapshot_or_none(table, snapshot.id - 1)
     added: list[ManifestEntry] = []
@@ -253,6 +254,12 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         rows_before = table.state.physical_rows(before) if before else 0
         metadata["paimon/added_records"] = table.state.physical_rows(snapshot) - rows_before
     return metadata | snapshot_files_metadata(table, snapshot, added)
+
+
+def iceberg_metadata(table: Table) -> Metadata:
+    """Return how many commits Iceberg's readers are behind, if the table has such metadata."""
+    behind = table.state.iceberg_behind()
+    return {} if behind is None else {"paimon/iceberg_behind": behind}
 
 
 def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:

@@ -166,3 +166,52 @@ def test_compaction_deletion_and_overwrite(tmp_path, iceberg):
     seen_alike(table, iceberg)
     table.append(arrow(columns, (2, "z")))
     seen_alike(table, iceberg)
+
+
+VECTORS = {"deletion-vectors.enabled": "true", "metadata.iceberg.format-version": "3"}
+
+
+@pytest.mark.parametrize("bitmap64", ["true", "false"])
+@pytest.mark.parametrize("declared", [{}, {"partition_keys": ["p"]}])
+def test_deletion_vectors_of_append_tables(tmp_path, iceberg, declared, bitmap64):
+    columns = {"id": "BIGINT", "p": "STRING"}
+    options = {**VECTORS, "deletion-vectors.bitmap64": bitmap64}
+    table = new_table(tmp_path, columns, options=options, **declared)
+    for start in (0, 10):
+        table.append(arrow(columns, *((n, "ab"[n % 2]) for n in range(start, start + 10))))
+    table.delete("id in (1, 4, 7, 10, 13)")
+    seen_alike(table, iceberg)
+    table.delete("id = 5 or id > 17")
+    seen_alike(table, iceberg)
+    table.append(arrow(columns, (30, "c")))
+    seen_alike(table, iceberg)
+    table.compact(full=True)
+    seen_alike(table, iceberg)
+
+
+@pytest.mark.parametrize("bitmap64", ["true", "false"])
+def test_deletion_vectors_of_keyed_tables(tmp_path, iceberg, bitmap64):
+    columns = {"id": "BIGINT", "v": "STRING"}
+    options = {**VECTORS, "deletion-vectors.bitmap64": bitmap64, "bucket": "2"}
+    table = new_table(tmp_path, columns, options=options, primary_keys=["id"])
+    table.upsert(arrow(columns, *((n, "x") for n in range(20))))
+    table.compact(full=True)
+    seen_alike(table, iceberg)
+    for n in range(4):
+        table.upsert(arrow(columns, (n, "new"), (n + 30, "y")))
+        seen_alike(table, iceberg)
+        table.compact()
+        seen_alike(table, iceberg)
+    table.delete("id > 31")
+    table.compact(full=True)
+    seen_alike(table, iceberg)
+
+
+def test_version_3_without_deletion_vectors(tmp_path, iceberg):
+    columns = {"id": "BIGINT", "v": "STRING"}
+    table = new_table(tmp_path, columns, options={"metadata.iceberg.format-version": "3"})
+    for n in range(3):
+        table.append(arrow(columns, (n, "x")))
+        seen_alike(table, iceberg)
+    table.compact(full=True)
+    seen_alike(table, iceberg)

@@ -15,12 +15,18 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.assets.metadata import snapshot_metadata
 from paimon_assets.engine.control.iceberg import document
+from paimon_assets.engine.control.iceberg.changes import PublishedFiles
 from paimon_assets.engine.control.iceberg.follow import follow_commit, repair
 from paimon_assets.engine.control.iceberg.state import iceberg_state, newest_metadata
+from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.table.system.table_health import table_health
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
+from tests.testkit import iceberg_histories as histories
 from tests.testkit import iceberg_reader as reader
+from tests.testkit.effort import often
 from tests.testkit.errors import refused
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.tables import arrow
@@ -428,3 +434,40 @@ def test_keyed_tables_show_what_is_compacted(catalog, bucket):
     assert iceberg_state(table._store).behind == 2
     table.compact(full=True)
     assert is_followed(table)
+
+
+@pytest.mark.hunt
+@pytest.mark.parametrize("kind", histories.KINDS)
+def test_any_history_is_followed(catalog, kind):
+    for seed in range(often(1)):
+        history = histories.History(
+            catalog, kind, seed, {"metadata.iceberg.format-version": "32"[seed % 2]}
+        )
+        for step in history.run(12):
+            newest = history.table.latest_snapshot()
+            if newest is None:
+                continue
+            where = f"{kind}, seed {seed}: {history.steps}"
+            document = reader.newest(history.folder)
+            assert document["current-snapshot-id"] == newest.id, where
+            table = IcebergTable.of(history.table._store, newest.schema_id)
+            shown = {file["file_path"] for file in reader.live_files(document)}
+            assert shown == set(PublishedFiles(table=table).live(newest).added), where
+            for each in document["snapshots"]:
+                reader.rows(document, each["snapshot-id"])
+            if iceberg_state(history.table._store).behind == 0:
+                assert reader.rows(document) == reader.ours(history.table.to_arrow()), where
+            assert step
+
+
+def test_health_says_how_far_iceberg_is_behind(catalog):
+    table = create(catalog, primary_keys=["id"], options={"bucket": "1"})
+    for n in range(3):
+        table.upsert(arrow(COLUMNS, (n, "x")))
+    plain = catalog.create_table("db.plain", Schema.of(COLUMNS))
+    assert table_health(table._store).iceberg_behind == 3
+    assert table_health(plain._store).iceberg_behind is None
+    assert snapshot_metadata(table, table.latest_snapshot())["paimon/iceberg_behind"] == 3
+    table.compact(full=True)
+    assert table_health(table._store).iceberg_behind == 0
+    assert snapshot_metadata(table, table.latest_snapshot())["paimon/iceberg_behind"] == 0

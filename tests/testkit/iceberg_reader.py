@@ -4,6 +4,7 @@ It goes by the specification, not by what writes the metadata.
 """
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
 _LIVE = (0, 1)
 
@@ -38,8 +40,13 @@ def manifests(document: Mapping[str, Any], number: int | None = None) -> list[di
     return records(snapshot(document, number)["manifest-list"])
 
 
-def live_files(document: Mapping[str, Any], number: int | None = None) -> Iterator[dict[str, Any]]:
+def live_files(
+    document: Mapping[str, Any], number: int | None = None, *, content: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield data files, or with content 1 the deletion vectors."""
     for manifest in manifests(document, number):
+        if manifest["content"] != content:
+            continue
         counts = dict.fromkeys(range(3), 0)
         for entry in records(manifest["manifest_path"]):
             counts[entry["status"]] += 1
@@ -51,9 +58,15 @@ def live_files(document: Mapping[str, Any], number: int | None = None) -> Iterat
 
 def rows(document: Mapping[str, Any], number: int | None = None) -> list[tuple[Any, ...]]:
     """Return the rows of a snapshot, in order, by the ids of top-level columns."""
-    schema_id = snapshot(document, number)["schema-id"]
+    schema_id = document["current-schema-id"]
+    if number is not None:
+        schema_id = snapshot(document, number)["schema-id"]
     (schema,) = [each for each in document["schemas"] if each["schema-id"] == schema_id]
     found = []
+    deleted = {
+        file["referenced_data_file"]: _deleted(file)
+        for file in live_files(document, number, content=1)
+    }
     for file in live_files(document, number):
         data = pq.read_table(file["file_path"])
         assert (data.num_rows, Path(file["file_path"]).stat().st_size) == (
@@ -67,8 +80,23 @@ def rows(document: Mapping[str, Any], number: int | None = None) -> list[tuple[A
             data[ids[field["id"]]].to_pylist() if field["id"] in ids else [None] * data.num_rows
             for field in schema["fields"]
         ]
-        found += list(zip(*columns, strict=True))
+        gone = deleted.get(file["file_path"], frozenset())
+        found += [row for n, row in enumerate(zip(*columns, strict=True)) if n not in gone]
     return sorted(found, key=repr)
+
+
+def _deleted(file: Mapping[str, Any]) -> frozenset[int]:
+    """Return the positions of a deletion vector: a length, magic, a bitmap, a checksum."""
+    whole = Path(file["file_path"]).read_bytes()
+    assert whole[:4] == whole[-4:] == b"PFA1"
+    start, size = file["content_offset"], file["content_size_in_bytes"]
+    blob = whole[start : start + size]
+    assert int.from_bytes(blob[:4], "big") == size - 8
+    assert blob[4:8] == bytes.fromhex("d1d33964")
+    assert int.from_bytes(blob[-4:], "big") == zlib.crc32(blob[4:-4])
+    positions = frozenset(BitMap64.deserialize(blob[8:-4]))
+    assert len(positions) == file["record_count"]
+    return positions
 
 
 def ours(table: pa.Table) -> list[tuple[Any, ...]]:

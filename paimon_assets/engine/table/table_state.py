@@ -204,6 +204,13 @@ class TableState:
             return []
         return readable_files(self._store, chosen, None if where is None else self._bound(where))
 
+    def iceberg_behind(self) -> int | None:
+        """Return how many commits readers of Iceberg do not see in full; None without metadata."""
+        from paimon_assets.engine.control.iceberg.state import iceberg_state
+
+        found = iceberg_state(self._store)
+        return None if found is None else found.behind
+
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
         """Return the rows of a snapshot before merging, segments of all formats among them."""
         from paimon_assets.engine.control.scan.segment_scan import physical_rows

@@ -9,9 +9,9 @@ commit adds what is missing, or begins anew where that cannot be known.
 Concept → modules:
     where it lies, the newest metadata, how far it is behind      state
     table → schemas, partition spec                               table_schema
-    data file → record of a manifest                              data_files
     manifests and lists ⇄ Avro                                    manifest_files
-    live files and what changed                                   changes
+    live files, what changed, their records and statistics        changes
+    deletion vectors as Puffin files                              deletion_vectors
     the document, its snapshots, tags and retention               document
     making it follow a snapshot                                   follow
     what nothing needs any more                                   cleanup

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.document import CREATED, WRITER
-from paimon_assets.engine.control.iceberg.manifest_files import ManifestFiles
+from paimon_assets.engine.control.iceberg.manifest_files import Content, ManifestFiles
 from paimon_assets.engine.control.iceberg.state import (
     HINT_NAME,
     IcebergMetadata,
@@ -57,6 +57,12 @@ def needed_names(store: FileStore) -> Iterator[str]:
     for snapshot in document["snapshots"]:
         yield _name(snapshot["manifest-list"])
         for manifest in files.read_list(snapshot["manifest-list"]):
+            if (
+                manifest["content"] == Content.DELETES
+                and _name(manifest["manifest_path"]) not in seen
+            ):
+                entries = files.read(manifest)
+                yield from {_name(entry["data_file"]["file_path"]) for entry in entries}
             seen.add(_name(manifest["manifest_path"]))
     yield from seen
 

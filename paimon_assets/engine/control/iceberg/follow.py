@@ -20,6 +20,7 @@ from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg import document as doc
 from paimon_assets.engine.control.iceberg.changes import FileChanges, FileRecords, PublishedFiles
+from paimon_assets.engine.control.iceberg.deletion_vectors import PuffinVectors
 from paimon_assets.engine.control.iceberg.manifest_files import Content, ManifestFiles, Status
 from paimon_assets.engine.control.iceberg.state import (
     HINT_NAME,
@@ -256,6 +257,7 @@ class _Follower:
     def _whole(self, first_row_id: int) -> JsonObject:
         changes = self.published_files.live(self.snapshot)
         manifests = self._added_manifests(changes, self.snapshot)
+        manifests = self._vectors(manifests, self.snapshot, None) or manifests
         totals = _Totals()
         totals.count(changes)
         return self._snapshot_json(self.snapshot, None, manifests, "append", totals, first_row_id)
@@ -268,11 +270,16 @@ class _Follower:
             return [], next_row_id
         manifests = self.files.read_list(current["manifest-list"])
         totals, parent, added = _Totals.of(current["summary"]), current["snapshot-id"], []
+        before = self._snapshot(base.version)
         for snapshot in missing:
             changes = self.published_files.delta(snapshot)
             manifests = self._changed(manifests, changes, snapshot)
             totals.count(changes)
             operation = _operation(changes, snapshot, is_keyed=self.table.schema.has_primary_key)
+            vectors = self._vectors(manifests, snapshot, before)
+            if vectors is not None:
+                manifests, operation = vectors, "overwrite"
+            before = snapshot
             made = self._snapshot_json(snapshot, parent, manifests, operation, totals, next_row_id)
             next_row_id += made.get("added-rows", 0)
             parent = snapshot.id
@@ -301,7 +308,14 @@ class _Follower:
             made |= {"first-row-id": next_row_id, "added-rows": assigned}
         path = self.files.write_list(manifests, snapshot.id)
         self.written.append(path)
-        summary = {"operation": operation, **totals.texts(), IDENTITY: identity_of(snapshot)}
+        deletes = [each for each in manifests if each["content"] == Content.DELETES]
+        summary = {
+            "operation": operation,
+            **totals.texts(),
+            "total-delete-files": str(sum(map(_file_count, deletes))),
+            "total-position-deletes": str(sum(map(_row_count, deletes))),
+            IDENTITY: identity_of(snapshot),
+        }
         return made | {"manifest-list": path, "summary": summary}
 
     def _added_manifests(self, changes: FileChanges, snapshot: Snapshot) -> list[Record]:
@@ -317,10 +331,25 @@ class _Follower:
         ]
         return self._write(entries, snapshot)
 
-    def _write(self, entries: Sequence[Record], snapshot: Snapshot) -> list[Record]:
+    def _vectors(
+        self, manifests: Sequence[Record], snapshot: Snapshot, before: Snapshot | None
+    ) -> list[Record] | None:
+        """Return the manifests with a snapshot's deletion vectors; None if these are the same."""
+        if before is not None and before.index_manifest == snapshot.index_manifest:
+            return None
+        if not self.table.schema.typed_options.get(opt.DELETION_VECTORS_ENABLED):
+            return None
+        data = [each for each in manifests if each["content"] == Content.DATA]
+        entries = PuffinVectors(table=self.table).entries(snapshot)
+        return data + self._write(entries, snapshot, Content.DELETES)
+
+    def _write(
+        self, entries: Sequence[Record], snapshot: Snapshot, content: Content = Content.DATA
+    ) -> list[Record]:
         made = []
         for start in range(0, len(entries), _ENTRIES_A_MANIFEST):
-            manifest = self.files.write(entries[start : start + _ENTRIES_A_MANIFEST], snapshot.id)
+            some = entries[start : start + _ENTRIES_A_MANIFEST]
+            manifest = self.files.write(some, snapshot.id, content)
             self.written.append(manifest["manifest_path"])
             made.append(manifest)
         return made
@@ -334,7 +363,7 @@ class _Follower:
         partitions = [self.table.partition_record(each) for each in touched]
         result = []
         for manifest in reversed(manifests):
-            if manifest["added_files_count"] + manifest["existing_files_count"] == 0:
+            if _file_count(manifest) == 0:
                 continue  # deletions of an earlier snapshot
             if not gone or not self._may_hold(manifest, partitions):
                 result.append(manifest)
@@ -370,7 +399,11 @@ class _Follower:
         """Return fewer manifests, once there are many small ones."""
         options = self.table.schema.typed_options
         target = options.get(opt.MANIFEST_TARGET_FILE_SIZE)
-        small = [each for each in manifests if each["manifest_length"] < target * 2 // 3]
+        small = [
+            each
+            for each in manifests
+            if each["manifest_length"] < target * 2 // 3 and each["content"] == Content.DATA
+        ]
         total = sum(each["manifest_length"] for each in small)
         is_many = len(small) >= options.get(opt.ICEBERG_COMPACT_MAX_FILES)
         is_due = len(small) >= options.get(opt.ICEBERG_COMPACT_MIN_FILES) and total >= target
@@ -385,7 +418,7 @@ class _Follower:
                     entries.append({**entry, "status": status})
                 elif entry["snapshot_id"] == snapshot.id:
                     entries.append(entry)
-        large = [each for each in manifests if each["manifest_length"] >= target * 2 // 3]
+        large = [each for each in manifests if each not in small]
         joined = large + self._write(entries, snapshot)
         self._delete(
             each["manifest_path"] for each in small if each["added_snapshot_id"] == snapshot.id
@@ -472,6 +505,14 @@ def _lists(metadata: IcebergMetadata, most: int) -> dict[int, str]:
     }
 
 
+def _file_count(manifest: Record) -> int:
+    return int(manifest["added_files_count"] + manifest["existing_files_count"])
+
+
+def _row_count(manifest: Record) -> int:
+    return int(manifest["added_rows_count"] + manifest["existing_rows_count"])
+
+
 def _is_live(entry: Record) -> bool:
     return bool(entry["status"] != Status.DELETED)
 
@@ -498,7 +539,7 @@ def _assign_row_ids(manifests: Iterable[Record], first: int) -> int:
     for manifest in manifests:
         if manifest["content"] == Content.DATA and manifest["first_row_id"] is None:
             manifest["first_row_id"] = first + given
-            given += manifest["added_rows_count"] + manifest["existing_rows_count"]
+            given += _row_count(manifest)
     return given
 
 
@@ -543,8 +584,6 @@ class _Totals:
             "total-records": self.records,
             "total-data-files": self.files,
             "total-files-size": self.size,
-            "total-delete-files": 0,
-            "total-position-deletes": 0,
             "total-equality-deletes": 0,
             PENDING: self.pending,
         }

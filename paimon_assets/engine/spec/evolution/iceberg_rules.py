@@ -124,11 +124,15 @@ def _check_vectors(options: opt.Options) -> None:
         _refuse("data-evolution", "its files may hold some of the columns each")
     if not options.get(opt.DELETION_VECTORS_ENABLED):
         return
-    _refuse(
-        "deletion-vectors",
-        "its readers would see the rows that deletion vectors delete. Set"
-        f" '{opt.DELETION_VECTORS_ENABLED.key}' to false",
-    )
+    if options.get(opt.ICEBERG_FORMAT_VERSION) < 3:
+        _refuse(
+            "deletion-vectors",
+            "readers of format 2 would see the rows that deletion vectors delete. Set"
+            f" '{opt.ICEBERG_FORMAT_VERSION.key}' to 3, or '{opt.DELETION_VECTORS_ENABLED.key}' to"
+            " false",
+        )
+    if options.get(opt.DATA_FILE_EXTERNAL_PATHS):
+        _refuse("deletion-vectors", f"its files lie in '{opt.DATA_FILE_EXTERNAL_PATHS.key}'")
 
 
 def _refuse(feature: str, reason: str, column: str | None = None) -> NoReturn:

@@ -210,7 +210,8 @@ _HEALTH = columns(
     "total_bytes BIGINT, file_count BIGINT, small_file_count BIGINT, small_file_ratio DOUBLE, "
     "most_runs BIGINT, level_0_files BIGINT, waiting_files BIGINT, deleted_rows BIGINT, "
     "snapshot_count BIGINT, oldest_snapshot_ms BIGINT, newest_snapshot_ms BIGINT, "
-    "last_compaction_ms BIGINT, consumer_count BIGINT, consumer_lag BIGINT, orphan_bytes BIGINT"
+    "last_compaction_ms BIGINT, consumer_count BIGINT, consumer_lag BIGINT, orphan_bytes BIGINT,"
+    " iceberg_behind BIGINT"
 )
 _SCHEMAS: Mapping[str, pa.Schema] = {
     "tables": _TABLES,

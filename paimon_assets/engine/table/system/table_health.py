@@ -27,6 +27,7 @@ from paimon_assets.engine.control.compact import (
     target_bytes_of,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg.state import iceberg_state
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -208,6 +209,7 @@ NUMBERS: Mapping[str, str] = {
     "newest_snapshot_ms": "Time of the newest snapshot, milliseconds since 1970.",
     "last_compaction_ms": "Time of the newest file of a compaction, milliseconds since 1970.",
     "consumer_lag": "Snapshots that the slowest consumer is behind.",
+    "iceberg_behind": "Commits that readers of Iceberg do not see in full.",
 }
 """Numbers of `TableHealth` that are shown one by one, and what they are."""
 DUE_SCORE = 50
@@ -298,6 +300,8 @@ class TableHealth:
     """Snapshots that the slowest consumer is behind."""
     orphan_bytes: int | None = None
     """Bytes of files of more than a day that nothing names; None if nobody looked."""
+    iceberg_behind: int | None = None
+    """Commits that readers of Iceberg do not see in full; None without Iceberg metadata."""
 
     @property
     def is_due(self) -> bool:
@@ -320,6 +324,7 @@ def table_health(
         its snapshots, changelogs, tags and branches: as a dry run of the cleaning.
     """
     limits, now_ms = limits or HealthLimits(), (clock or SystemClock()).now_millis()
+    iceberg = iceberg_state(store)
     snapshot = store.snapshots.latest()
     entries = [] if snapshot is None else FileStoreScan(store).live_files(snapshot)
     shape = shape_of_entries(store, snapshot, entries)
@@ -365,6 +370,7 @@ def table_health(
         consumer_count=len(nexts),
         consumer_lag=max(lag, 0),
         orphan_bytes=orphan_bytes,
+        iceberg_behind=None if iceberg is None else iceberg.behind,
     )
 
 
