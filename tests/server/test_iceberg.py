@@ -352,7 +352,73 @@ def test_an_external_tables_metadata_lies_in_its_folder(warehouse, tmp_path):
         answer = client.post("databases/db/tables/ext", {"changes": [change]})
         assert answer.status == 200, answer.body
         assert error_of(client.get(f"{DB}/tables/ext")) == (404, "NoSuchIcebergTableException")
+        before = {file.name: file.read_bytes() for file in theirs.iterdir()}
+        column = {"action": "addColumn", "fieldNames": ["more"], "dataType": "INT"}
+        assert client.post("databases/db/tables/ext", {"changes": [column]}).status == 200
+        assert {file.name: file.read_bytes() for file in theirs.iterdir()} == before
         client.delete("databases/db/tables/ext")
+
+
+# Changes by Paimon's clients
+
+
+def changed(client, method, path, body=None):
+    answer = client.ask(method, f"/v1/paimon/databases/db/tables{path}", body)
+    assert answer.status == 200, answer.body
+
+
+def test_a_commit_over_rest_is_seen(admin, warehouse, name):
+    uri = f"http://127.0.0.1:{admin.port}"
+    remote = open_catalog(metastore="rest", uri=uri, token=token_of("admin"))
+    for storage in (ICEBERG, IN_CATALOG):
+        table = remote.create_table(f"db.{name}", Schema.of(COLUMNS, options=storage))
+        table.append(rows(1))
+        table.append(rows(2))
+        metadata = admin.get(f"{DB}/tables/{name}").json["metadata"]
+        assert metadata["current-snapshot-id"] == 2
+        assert "paimon-assets.commits-behind" not in metadata["properties"]
+        remote.drop_table(f"db.{name}")
+    assert not Path(warehouse, "iceberg", "db", name).exists()
+
+
+def test_what_other_clients_change_is_followed_by_the_server(admin, warehouse, name):
+    """Those that write no Iceberg metadata ask for the same requests."""
+    catalog = open_catalog(warehouse)
+    table = catalog.create_table(f"db.{name}", Schema.of(COLUMNS, options=ICEBERG))
+    for number in (1, 2):
+        table.append(rows(number))
+
+    def loaded():
+        return admin.get(f"{DB}/tables/{name}").json["metadata"]
+
+    column = {"action": "addColumn", "fieldNames": ["more"], "dataType": "INT"}
+    changed(admin, "POST", f"/{name}", {"changes": [column]})
+    assert [field["name"] for field in loaded()["schemas"][-1]["fields"]] == ["id", "text", "more"]
+    changed(admin, "POST", f"/{name}/tags", {"tagName": "one", "snapshotId": 1})
+    assert loaded()["refs"]["one"]["snapshot-id"] == 1
+    changed(admin, "DELETE", f"/{name}/tags/one")
+    assert "one" not in loaded()["refs"]
+    back = {"instant": {"type": "snapshot", "snapshotId": 1}}
+    changed(admin, "POST", f"/{name}/rollback", back)
+    assert loaded()["current-snapshot-id"] == 1
+    changed(admin, "DELETE", f"/{name}")
+
+
+def test_metadata_in_a_folder_of_the_catalog_goes_with_its_table(admin, warehouse, name):
+    catalog = open_catalog(warehouse)
+    schema = Schema.of(COLUMNS, options=IN_CATALOG)
+    catalog.create_table(f"db.{name}", schema).append(rows(1))
+    rename = {
+        "source": {"database": "db", "object": name},
+        "destination": {"database": "db", "object": f"{name}_new"},
+    }
+    assert admin.post("tables/rename", rename).status == 200
+    folder = Path(warehouse, "iceberg", "db")
+    assert not (folder / name).exists()
+    loaded = admin.get(f"{DB}/tables/{name}_new").json
+    assert loaded["metadata"]["location"].endswith(f"/{name}_new")
+    changed(admin, "DELETE", f"/{name}_new")
+    assert not (folder / f"{name}_new").exists()
 
 
 @pytest.mark.parametrize("by", ["us", "Java"])

@@ -20,6 +20,9 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     note_change,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg import cleanup
+from paimon_assets.engine.control.iceberg.follow import follow_quietly
+from paimon_assets.engine.control.iceberg.state import writes_iceberg
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
@@ -145,6 +148,8 @@ def alter_table(service: Service, request: Request) -> None:
     now = service.clock.now_millis()
     after = table.store.schemas.commit_changes(changes, time_millis=now)
     request.noted["schema"] = after.id
+    if not table.is_external and writes_iceberg(table.store):  # a first time is the next commit's
+        follow_quietly(table.store.with_schema(after))
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name
         with suppress(StorageError):  # the schema stands; only who made it is not known
@@ -157,7 +162,10 @@ def drop_table(service: Service, request: Request) -> None:
     if table.identifier.branch != MAIN_BRANCH:
         raise bad_request("A branch is dropped as one, not as a table.")
     if not table.is_external:
+        with_iceberg = cleanup.with_metadata(service.catalog, table.identifier)
         service.catalog.drop_table(table.identifier)
+        if with_iceberg is not None:
+            cleanup.forget(with_iceberg)
         if table.identity is not None:
             service.forget(table.identity.id)
         return
@@ -187,7 +195,11 @@ def rename_table(service: Service, request: Request) -> None:
         _note_outside(service, target, path, by)
         service.state.change(source.database, TABLES, lambda m: _without(m, source.table))
     else:
+        with_iceberg = cleanup.with_metadata(service.catalog, source)
         service.catalog.rename_table(source, target)
+        if with_iceberg is not None:
+            cleanup.forget(with_iceberg)
+            follow_quietly(service.load(target, identifies=False).store)
     if table.identity is not None:
         service.remember(table.identity.id, target)
 

@@ -21,6 +21,7 @@ from paimon_assets.engine.control.catalog.catalog_state import Members, Numbered
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg.follow import follow_quietly
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -200,6 +201,7 @@ def create_tag(service: Service, request: Request) -> None:
     table.store.tags.create(
         body.tag_name, snapshot, time_retained=retained, ignore_if_exists=body.ignore_if_exists
     )
+    follow_quietly(table.store)
 
 
 def get_tag(service: Service, request: Request) -> Answer:
