@@ -184,6 +184,11 @@ class Service:
 
     def check_options(self, options: Mapping[str, str], principal: Principal | None = None) -> None:
         """Refuse options of a storage, and places that are not the principal's to give."""
+        if BRANCH.key in options and principal is not None:
+            raise bad_request(
+                f"Option '{BRANCH.key}' is of one read or write, and no table's: name a branch as "
+                "table$branch_NAME."
+            )
         for option, place in places_of(options):
             if principal is None:
                 self._allowed(place, option, [self.roots])

@@ -559,3 +559,15 @@ def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog
     created(client, f"{name}_t")
     with pytest.raises(AlreadyExistsError):
         catalog.views.create(f"db.{name}_t", "SELECT 1", {"a": "INT"})
+
+
+def test_no_table_is_stored_with_a_branch(client, name):
+    """It would be listed, and neither be read nor dropped: its first schema is on no branch."""
+    options = {"branch": "b"}
+    answer = client.post("databases/db/tables", table_body(name, options=options))
+    assert (answer.status, "table$branch_NAME" in answer.json["message"]) == (400, True)
+    assert client.get(f"databases/db/tables/{name}").status == 404
+    created(client, name)
+    change = {"action": "setOption", "key": "branch", "value": "b"}
+    assert client.post(f"databases/db/tables/{name}", {"changes": [change]}).status == 400
+    assert client.delete(f"databases/db/tables/{name}").status == 200
