@@ -13,7 +13,7 @@
     partitions    which rows a partition holds
     provenance    which run wrote a snapshot; commit users of retries
     metadata      what Dagster's pages show of a snapshot, a row count, a change of schema
-    table_checks, pandera_checks   asset checks of rows, keys, files and schemas
+    row_checks, table_checks, pandera_checks   asset checks of rows, files and schemas
     check_run     what all checks share
     memory_warehouse  a warehouse for tests (`paimon_assets.testing`)
     failures      what Dagster does after an error; unknown option names
@@ -28,17 +28,19 @@ from paimon_assets.lazy_door import lazy_door
 if TYPE_CHECKING:
     from paimon_assets.assets.check_run import CheckOptions as CheckOptions
     from paimon_assets.assets.pandera_checks import build_pandera_checks as build_pandera_checks
+    from paimon_assets.assets.row_checks import (
+        build_row_count_anomaly_check as build_row_count_anomaly_check,
+        build_row_count_check as build_row_count_check,
+        build_sequence_check as build_sequence_check,
+        build_unique_key_check as build_unique_key_check,
+    )
     from paimon_assets.assets.table_checks import (
         build_freshness_check as build_freshness_check,
         build_overflow_check as build_overflow_check,
         build_quarantine_check as build_quarantine_check,
-        build_row_count_anomaly_check as build_row_count_anomaly_check,
-        build_row_count_check as build_row_count_check,
         build_schema_check as build_schema_check,
-        build_sequence_check as build_sequence_check,
         build_small_files_check as build_small_files_check,
         build_source_overflow_check as build_source_overflow_check,
-        build_unique_key_check as build_unique_key_check,
     )
     from paimon_assets.assets.change_logs.change_log import (
         ChangeLog as ChangeLog,

@@ -1,6 +1,6 @@
 """The picture of a table's levels and file sizes."""
 
-from paimon_assets.assets.jobs.compaction import levels_table, size_counts, size_text, svg
+from paimon_assets.assets.jobs.table_picture import levels_table, size_counts, size_text, svg
 from paimon_assets.engine.table.system.table_health import BucketShape, RunShape, TableShape
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.assets.table_checks import find_duplicates
+from paimon_assets.assets.row_checks import find_duplicates
 from paimon_assets.engine.data import analyze
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema

@@ -10,7 +10,7 @@ import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
 from pydantic import Field
 
-from paimon_assets.assets import table_checks, translator
+from paimon_assets.assets import row_checks, table_checks, translator
 from paimon_assets.assets.check_run import CheckOptions
 from paimon_assets.assets.components.catalog_components import (
     OF_THE_RESOURCE,
@@ -127,11 +127,11 @@ class _Check:
 
 
 _CHECKS: Mapping[str, _Check] = {
-    "row_count": _Check(table_checks.build_row_count_check, ("expected", "minimum", "maximum")),
-    "row_count_anomaly": _Check(table_checks.build_row_count_anomaly_check, ("runs",)),
-    "unique_key": _Check(table_checks.build_unique_key_check, ("columns",)),
+    "row_count": _Check(row_checks.build_row_count_check, ("expected", "minimum", "maximum")),
+    "row_count_anomaly": _Check(row_checks.build_row_count_anomaly_check, ("runs",)),
+    "unique_key": _Check(row_checks.build_unique_key_check, ("columns",)),
     "small_files": _Check(table_checks.build_small_files_check),
-    "sequence": _Check(table_checks.build_sequence_check),
+    "sequence": _Check(row_checks.build_sequence_check),
     "freshness": _Check(table_checks.build_freshness_check, ("max_age",)),
     "schema": _Check(table_checks.build_schema_check, parts={"declared": "schema"}),
     "quarantine": _Check(table_checks.build_quarantine_check, parts={"source": "source"}),

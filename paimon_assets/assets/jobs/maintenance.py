@@ -17,8 +17,8 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
-from paimon_assets.assets.jobs.compaction import size_text
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
+from paimon_assets.assets.jobs.table_picture import size_text
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import (
