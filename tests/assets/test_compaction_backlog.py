@@ -7,17 +7,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    FileDebt,
-    build_compaction_job,
-    build_file_debt_sensor,
-    build_small_files_check,
-)
+from paimon_assets import assets
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, WEATHER, lent_instance, planes
 
-JOB = build_compaction_job(["ops.planes"])
+JOB = assets.build_compaction_job(["ops.planes"])
 
 
 @pytest.fixture
@@ -39,8 +34,8 @@ def land(table, count=1):
 
 
 def tick(paimon, instance, cursor=None, tables=("ops.*",), wait_seconds=300, **debt):
-    sensor = build_file_debt_sensor(
-        JOB, tables=tables, debt=FileDebt(**debt), minimum_interval_seconds=wait_seconds
+    sensor = assets.build_file_debt_sensor(
+        JOB, tables=tables, debt=assets.FileDebt(**debt), minimum_interval_seconds=wait_seconds
     )
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"paimon": paimon}
@@ -140,7 +135,7 @@ def quiet() -> None: ...
 
 def test_small_files_of_a_table_without_key(paimon, instance, table):
     weather = paimon.catalog().create_table("ops.weather", WEATHER)
-    check = build_small_files_check(quiet)
+    check = assets.build_small_files_check(quiet)
     for files in range(1, 7):
         weather.new_write_builder().write(rain([None]), EmbeddedExecutor())
         due = files >= 5
@@ -161,7 +156,7 @@ def test_a_file_a_partition_is_no_debt_and_neither_are_two(paimon, instance, tab
     for days in (month, month[:1]):
         weather.new_write_builder().write(rain(days), EmbeddedExecutor())
         assert not tick(paimon, instance).run_requests
-        assert judged(paimon, instance, build_small_files_check(quiet)).passed
+        assert judged(paimon, instance, assets.build_small_files_check(quiet)).passed
 
 
 def test_deleted_rows_ask(paimon, instance):

@@ -7,22 +7,16 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, failures, paimon_asset
 from paimon_assets.assets.failures import MAX_RETRIES, dagster_failures
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import (
-    ERROR_CLASSES,
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    StorageError,
-)
 from tests.testkit.asset_tables import PLANES, run
 
 TABLE = Identifier("ods", "orders")
-AGAIN = (CommitConflictError, CommitUnknownError, StorageError)
+AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.StorageError)
 
 
 @pytest.mark.parametrize("error_class", AGAIN, ids=lambda cls: cls.__name__)
-def test_what_may_go_better_is_tried_again(error_class: type[StorageError]) -> None:
+def test_what_may_go_better_is_tried_again(error_class: type[errors.StorageError]) -> None:
     with pytest.raises(dg.RetryRequested) as caught, dagster_failures(TABLE, wait_seconds=5):
         raise error_class("lost")
     assert (caught.value.max_retries, caught.value.seconds_to_wait) == (MAX_RETRIES, 5)
@@ -31,10 +25,10 @@ def test_what_may_go_better_is_tried_again(error_class: type[StorageError]) -> N
 
 @pytest.mark.parametrize(
     "error_class",
-    [cls for cls in ERROR_CLASSES.values() if cls not in AGAIN],
+    [cls for cls in errors.ERROR_CLASSES.values() if cls not in AGAIN],
     ids=lambda cls: cls.__name__,
 )
-def test_what_stays_wrong_fails_at_once(error_class: type[InvalidInputError]) -> None:
+def test_what_stays_wrong_fails_at_once(error_class: type[errors.InvalidInputError]) -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
         raise error_class("Column 'a' is wrong.", kind="k", details={"column": "a", "none": None})
     failure = caught.value
@@ -49,7 +43,7 @@ def test_what_stays_wrong_fails_at_once(error_class: type[InvalidInputError]) ->
 
 def test_a_table_named_in_the_message_is_not_named_twice() -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
-        raise InvalidInputError("Table ods.orders is wrong.")
+        raise errors.InvalidInputError("Table ods.orders is wrong.")
     assert caught.value.description == "Table ods.orders is wrong."
 
 
@@ -70,7 +64,7 @@ def test_the_users_retry_policy_counts_and_the_failure_says_what_failed(
     @paimon_asset("ods.orders", PLANES, **options)
     def orders() -> Any:
         tries.append(1)
-        raise StorageError("The storage did not answer.")
+        raise errors.StorageError("The storage did not answer.")
 
     result = run(orders, paimon)
     assert len(tries) == 1 + (MAX_RETRIES if policy is None else 5)

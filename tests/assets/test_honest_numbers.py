@@ -8,19 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import SegmentSource
-from paimon_assets.assets import (
-    CompactionConfig,
-    FileSource,
-    PaimonCatalogResource,
-    SchemaEvolutionConfig,
-    build_compaction_job,
-    build_file_ingestion_asset,
-    build_schema_evolution_job,
-    build_segment_asset,
-    on_new_data,
-    paimon_asset,
-)
+from paimon_assets import SegmentSource, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import data_version_of, instance_beside, metadata_of, run
@@ -39,21 +27,21 @@ def write_file(folder: Path, name: str, *numbers: int) -> None:
 
 
 @pytest.fixture
-def instance(paimon: PaimonCatalogResource) -> Any:
+def instance(paimon: assets.PaimonCatalogResource) -> Any:
     with instance_beside(paimon) as found:
         yield found
 
 
-def materialize(asset: Any, paimon: PaimonCatalogResource, instance: Any) -> Any:
+def materialize(asset: Any, paimon: assets.PaimonCatalogResource, instance: Any) -> Any:
     return dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
 
 
 def test_an_ingestion_without_new_files_adds_nothing(
-    tmp_path: Path, paimon: PaimonCatalogResource, instance: Any
+    tmp_path: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     write_file(tmp_path / "in", "a.parquet", 1, 2)
-    asset = build_file_ingestion_asset(
-        "db.t", SCHEMA, source=FileSource(folder=str(tmp_path / "in"))
+    asset = assets.build_file_ingestion_asset(
+        "db.t", SCHEMA, source=assets.FileSource(folder=str(tmp_path / "in"))
     )
     first = metadata_of(materialize(asset, paimon, instance), KEY)
     assert (first["paimon/added_records"], first["paimon/added_files"]) == (2, 1)
@@ -63,10 +51,10 @@ def test_an_ingestion_without_new_files_adds_nothing(
     assert (again["dagster/row_count"], again["paimon/snapshot_id"]) == (2, 1)
 
 
-def test_a_function_that_returns_nothing_adds_nothing(paimon: PaimonCatalogResource) -> None:
+def test_a_function_that_returns_nothing_adds_nothing(paimon: assets.PaimonCatalogResource) -> None:
     frames = [rows(1), None]
 
-    @paimon_asset("db.t", SCHEMA)
+    @assets.paimon_asset("db.t", SCHEMA)
     def t() -> Any:
         return frames.pop(0)
 
@@ -75,8 +63,10 @@ def test_a_function_that_returns_nothing_adds_nothing(paimon: PaimonCatalogResou
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_a_schema_evolution_asks_for_no_run(paimon: PaimonCatalogResource, instance: Any) -> None:
-    @paimon_asset("db.t", SCHEMA)
+def test_a_schema_evolution_asks_for_no_run(
+    paimon: assets.PaimonCatalogResource, instance: Any
+) -> None:
+    @assets.paimon_asset("db.t", SCHEMA)
     def t() -> Any:
         return rows(1, 2)
 
@@ -88,8 +78,8 @@ def test_a_schema_evolution_asks_for_no_run(paimon: PaimonCatalogResource, insta
     defs = dg.Definitions([t, below], resources={"paimon": paimon})
     cursor = dg.evaluate_automation_conditions(defs=defs, instance=instance).cursor
     change = {"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}
-    config = SchemaEvolutionConfig(table="db.t", changes=[change], dry_run=False)
-    build_schema_evolution_job().execute_in_process(
+    config = assets.SchemaEvolutionConfig(table="db.t", changes=[change], dry_run=False)
+    assets.build_schema_evolution_job().execute_in_process(
         run_config=dg.RunConfig(ops={"evolve_schema": config}),
         resources={"paimon": paimon},
         instance=instance,
@@ -101,12 +91,12 @@ def test_a_schema_evolution_asks_for_no_run(paimon: PaimonCatalogResource, insta
 
 
 def test_a_segment_asset_shows_the_rows_of_its_own_folder(
-    tmp_path: Path, paimon: PaimonCatalogResource, instance: Any
+    tmp_path: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     write_file(tmp_path / "one", "a.parquet", 1, 2)
     write_file(tmp_path / "two", "b.parquet", 3)
     one, two = (
-        build_segment_asset(
+        assets.build_segment_asset(
             "db.t", SCHEMA, source=SegmentSource(path=str(tmp_path / name)), key=["db", name]
         )
         for name in ("one", "two")
@@ -120,9 +110,11 @@ def test_a_segment_asset_shows_the_rows_of_its_own_folder(
     assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
 
 
-def test_numbers_that_a_table_cannot_have_are_left_out(paimon: PaimonCatalogResource) -> None:
+def test_numbers_that_a_table_cannot_have_are_left_out(
+    paimon: assets.PaimonCatalogResource,
+) -> None:
     def shown(schema: Schema) -> Any:
-        @paimon_asset("db.t", schema)
+        @assets.paimon_asset("db.t", schema)
         def t() -> Any:
             return rows(1)
 
@@ -140,23 +132,23 @@ def test_numbers_that_a_table_cannot_have_are_left_out(paimon: PaimonCatalogReso
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 def test_a_compaction_can_bring_the_page_up_to_date_and_asks_for_no_run(
-    paimon: PaimonCatalogResource, instance: Any
+    paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     numbers = [1, 2, 3]
 
-    @paimon_asset("db.t", SCHEMA)
+    @assets.paimon_asset("db.t", SCHEMA)
     def t() -> Any:
         return rows(numbers.pop())
 
-    @dg.asset(deps=[t], automation_condition=on_new_data())
+    @dg.asset(deps=[t], automation_condition=assets.on_new_data())
     def below() -> None: ...
 
     versions = [data_version_of(materialize(t, paimon, instance), KEY) for _ in range(3)]
     materialize(below, paimon, instance)
-    job = build_compaction_job([t])
+    job = assets.build_compaction_job([t])
     defs = dg.Definitions([t, below], jobs=[job], resources={"paimon": paimon})
     cursor = dg.evaluate_automation_conditions(defs=defs, instance=instance).cursor
-    config = CompactionConfig(strategy=StrategyChoice.full)
+    config = assets.CompactionConfig(strategy=StrategyChoice.full)
     defs.resolve_job_def(job.name).execute_in_process(
         run_config=dg.RunConfig(ops={"compact": config}), instance=instance
     )

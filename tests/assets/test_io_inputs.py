@@ -23,13 +23,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
-from tests.testkit.asset_tables import (
-    FailsOnce,
-    data_version_of,
-    failure_text,
-    lent_instance,
-    rows_of,
-)
+from tests.testkit import asset_tables
 from tests.testkit.io_manager_runs import ANNOTATION, io_run, to_arrow
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -71,7 +65,7 @@ def read(paimon: PaimonCatalogResource, **options: Any) -> pa.Table:
         return dg.MaterializeResult()
 
     result = io_run([external(), reader], paimon)
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     return seen[0]
 
 
@@ -138,7 +132,7 @@ def test_a_dataset_is_scanned_as_often_as_wanted(lake: PaimonCatalogResource) ->
         seen.extend(table.count_rows(filter=pads.field("id") > low) for low in (0, 2))
 
     result = io_run([external(), reader], lake)
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     assert seen == [3, 1]
 
 
@@ -168,7 +162,7 @@ def test_columns_inside_columns(kind: str, paimon: PaimonCatalogResource) -> Non
     reader.__annotations__["table"] = ANNOTATION[kind]
     asset = dg.asset(ins={"table": dg.AssetIn(KEY, metadata=metadata)})(reader)
     result = io_run([external(), asset], paimon)
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     [found] = seen
     if kind == "lazy":
         assert found.to_pydict() == {"id": [1, 2], "n.b.c": ["x", None]}
@@ -188,7 +182,7 @@ def test_a_field_that_is_none_is_named(paimon: PaimonCatalogResource) -> None:
         def reader(table: pa.Table) -> None:
             raise AssertionError(table)
 
-        assert said in failure_text(io_run([external(), reader], paimon))
+        assert said in asset_tables.failure_text(io_run([external(), reader], paimon))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +201,7 @@ def test_what_does_not_exist_is_named(
     def reader(table: pa.Table) -> None:
         raise AssertionError(table)
 
-    text = failure_text(io_run([external(), reader], lake))
+    text = asset_tables.failure_text(io_run([external(), reader], lake))
     assert expected in text
     assert "shop.orders" in text
 
@@ -217,7 +211,7 @@ def test_a_key_of_metadata_that_is_none_is_refused(lake: PaimonCatalogResource) 
     def reader(table: pa.Table) -> None:
         raise AssertionError(table)
 
-    text = failure_text(io_run([external(), reader], lake))
+    text = asset_tables.failure_text(io_run([external(), reader], lake))
     assert "input 'table' has no 'paimon/column'. Did you mean 'paimon/columns'" in text
 
 
@@ -226,7 +220,7 @@ def test_a_table_that_is_not_there(paimon: PaimonCatalogResource) -> None:
     def reader(table: pa.Table) -> None:
         raise AssertionError(table)
 
-    text = failure_text(io_run([external(), reader], paimon))
+    text = asset_tables.failure_text(io_run([external(), reader], paimon))
     assert "Table 'shop.orders' does not exist yet. Materialize its asset first" in text
 
 
@@ -243,7 +237,7 @@ def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
         return dg.MaterializeResult()
 
     result = io_run([orders, reader], paimon)
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     assert ids(seen[0]) == [7]
 
 
@@ -273,7 +267,7 @@ def test_only_what_is_new_since_the_last_run(lake: PaimonCatalogResource) -> Non
     assert seen == [[1, 2, 3], [], [2, 4]]
     table = lake.catalog().get_table("shop.orders")
     assert table.consumers.list() == {"copy": 6}
-    assert len(rows_of(lake.catalog().get_table("shop.copy"))) == 5
+    assert len(asset_tables.rows_of(lake.catalog().get_table("shop.copy"))) == 5
 
 
 def test_row_kinds_of_what_is_new(lake: PaimonCatalogResource) -> None:
@@ -289,7 +283,7 @@ def test_what_is_new_does_not_replace_a_table_by_default(lake: PaimonCatalogReso
     def copy(table: pa.Table) -> pa.Table:
         return table
 
-    text = failure_text(io_run([external(), copy], lake))
+    text = asset_tables.failure_text(io_run([external(), copy], lake))
     assert "What is new in table 'shop.orders' would replace all of table 'shop.copy'" in text
     assert lake.catalog().get_table("shop.orders").consumers.list() == {}
 
@@ -331,12 +325,12 @@ def test_a_table_asset_consumes_too(lake: PaimonCatalogResource) -> None:
 
     for _ in range(2):
         result = io_run([external(), copy], lake)
-        assert result.success, failure_text(result)
+        assert result.success, asset_tables.failure_text(result)
     assert seen == [[1, 2, 3], []]
 
 
 def test_a_retry_consumes_what_was_committed_and_no_more(lake: PaimonCatalogResource) -> None:
-    file_io = FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
+    file_io = asset_tables.FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
 
     class Unreliable(PaimonCatalogResource):
         def catalog(self) -> TableCatalog:
@@ -349,16 +343,13 @@ def test_a_retry_consumes_what_was_committed_and_no_more(lake: PaimonCatalogReso
     assets = [external(), follower(seen)]
     result = io_run(assets, unreliable)
     assert file_io.has_failed
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     assert seen == [[1, 2, 3], [4]], "the retry read what came after what was committed"
     assert io_run(assets, lake).success
     assert seen[2] == [4]
-    assert sorted(row["id"] for row in rows_of(lake.catalog().get_table("shop.copy"))) == [
-        1,
-        2,
-        3,
-        4,
-    ]
+    assert sorted(
+        row["id"] for row in asset_tables.rows_of(lake.catalog().get_table("shop.copy"))
+    ) == [1, 2, 3, 4]
 
 
 def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
@@ -370,14 +361,14 @@ def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
     def daily(table: pa.Table) -> None:
         raise AssertionError(table)
 
-    text = failure_text(io_run([external(), daily], lake, partition_key="2024-01-01"))
+    text = asset_tables.failure_text(io_run([external(), daily], lake, partition_key="2024-01-01"))
     assert "this needs a step with one output and without partitions" in text
 
 
 def test_a_person_loads_a_table_without_a_run(lake: PaimonCatalogResource) -> None:
     manager = PaimonIOManager(paimon=lake)
     defs = dg.Definitions(assets=[external()], resources={"io_manager": manager})
-    with lent_instance() as instance, defs.get_asset_value_loader(instance) as loader:
+    with asset_tables.lent_instance() as instance, defs.get_asset_value_loader(instance) as loader:
 
         def load(**options: Any) -> pl.DataFrame:
             metadata = paimon_input(**options)
@@ -407,8 +398,10 @@ def test_outputs_of_one_step_are_tables_of_their_own(paimon: PaimonCatalogResour
 
     for _ in range(2):
         result = io_run(both, paimon)
-        assert result.success, failure_text(result)
-        assert data_version_of(result, dg.AssetKey(["shop", "one"])) == "mine"
+        assert result.success, asset_tables.failure_text(result)
+        assert asset_tables.data_version_of(result, dg.AssetKey(["shop", "one"])) == "mine"
     catalog = paimon.catalog()
-    heights = [len(rows_of(catalog.get_table(f"shop.{name}"))) for name in ("one", "two")]
+    heights = [
+        len(asset_tables.rows_of(catalog.get_table(f"shop.{name}"))) for name in ("one", "two")
+    ]
     assert heights == [1, 2]

@@ -7,13 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonIOManager,
-    PaimonSparkResource,
-    failures,
-    paimon_output,
-)
+from paimon_assets import assets
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import instance_beside
 
@@ -27,16 +21,16 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secrets in the environment, and one try of each step."""
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(failures, "MAX_RETRIES", 0)
+    monkeypatch.setattr(assets.failures, "MAX_RETRIES", 0)
 
 
-def lake(warehouse: str, *, is_secret_named: bool = True) -> PaimonCatalogResource:
+def lake(warehouse: str, *, is_secret_named: bool = True) -> assets.PaimonCatalogResource:
     """A catalog whose secrets come by variable name, or as plain values."""
 
     def secret(name: str) -> Any:
         return dg.EnvVar(name) if is_secret_named else SECRETS[name]
 
-    return PaimonCatalogResource(
+    return assets.PaimonCatalogResource(
         warehouse=warehouse,
         executor="embedded",
         options={
@@ -45,21 +39,23 @@ def lake(warehouse: str, *, is_secret_named: bool = True) -> PaimonCatalogResour
             "s3.secret-key": secret("SECRET"),
             "s3.session-token": secret("TOKEN"),
         },
-        spark=PaimonSparkResource(extra={"spark.hadoop.fs.s3a.secret.key": secret("SECRET")}),
+        spark=assets.PaimonSparkResource(
+            extra={"spark.hadoop.fs.s3a.secret.key": secret("SECRET")}
+        ),
     )
 
 
-def logged(paimon: PaimonCatalogResource, frame: Any, beside: str) -> tuple[bool, str]:
+def logged(paimon: assets.PaimonCatalogResource, frame: Any, beside: str) -> tuple[bool, str]:
     """Whether a run succeeded, and all that its event log says."""
 
-    @dg.asset(key=["d", "t"], metadata=paimon_output(schema=SCHEMA, mode="append"))
+    @dg.asset(key=["d", "t"], metadata=assets.paimon_output(schema=SCHEMA, mode="append"))
     def table(context: dg.AssetExecutionContext) -> Any:
         context.log.info("The lake is %s", paimon)
         return frame
 
-    place = PaimonCatalogResource(warehouse=beside, executor="embedded")
+    place = assets.PaimonCatalogResource(warehouse=beside, executor="embedded")
     with instance_beside(place) as instance:
-        manager = PaimonIOManager(paimon=paimon)
+        manager = assets.PaimonIOManager(paimon=paimon)
         result = dg.materialize(
             [table], resources={"io_manager": manager}, instance=instance, raise_on_error=False
         )

@@ -12,19 +12,7 @@ import pyarrow.parquet as papq
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_assets.assets import (
-    CheckOptions,
-    CompactionConfig,
-    FileSource,
-    PaimonCatalogResource,
-    PaimonSparkResource,
-    build_compaction_job,
-    build_file_ingestion_asset,
-    build_pandera_checks,
-    build_row_count_check,
-    build_unique_key_check,
-    paimon_asset,
-)
+from paimon_assets import assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -42,9 +30,9 @@ from tests.testkit.job_names import names_of_jobs
 
 pytestmark = pytest.mark.spark
 
-SPARK = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
-ON_SPARK = CheckOptions(executor="spark")
-AUDIT_ON_SPARK = CheckOptions(executor="spark", blocking=True)
+SPARK = assets.PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+ON_SPARK = assets.CheckOptions(executor="spark")
+AUDIT_ON_SPARK = assets.CheckOptions(executor="spark", blocking=True)
 
 
 LIFECYCLE = """
@@ -62,20 +50,20 @@ assert SparkSession.getActiveSession() is None, "stopped with its last user"
 
 
 @pytest.fixture
-def lake(warehouse: str, spark: SparkSession) -> PaimonCatalogResource:
+def lake(warehouse: str, spark: SparkSession) -> assets.PaimonCatalogResource:
     """The catalog on Spark; the session was there before and is not the resource's to stop."""
     assert spark.range(1).count() == 1
-    return PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
+    return assets.PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
 
 
 def test_a_spark_frame_is_audited_before_it_is_committed(
-    lake: PaimonCatalogResource, spark: SparkSession
+    lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     frames = [planes(("N1", 1, None)), planes(("N2", -1, None))]
     seats = pap.DataFrameSchema({"seats": pap.Column(pa.int32(), pap.Check.gt(0))})
-    audit = build_pandera_checks(None, seats, when="before_commit", options=AUDIT_ON_SPARK)
+    audit = assets.build_pandera_checks(None, seats, when="before_commit", options=AUDIT_ON_SPARK)
 
-    @paimon_asset("air.planes", PLANES, before_commit=audit)
+    @assets.paimon_asset("air.planes", PLANES, before_commit=audit)
     def some_planes() -> Any:
         return spark.createDataFrame(frames.pop(0))
 
@@ -89,22 +77,24 @@ def test_a_spark_frame_is_audited_before_it_is_committed(
 
 
 def test_frames_are_written_and_checked_by_spark(
-    lake: PaimonCatalogResource, spark: SparkSession
+    lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     first = planes(("N1", 1, "jet"), ("N2", 2, None))
 
-    @paimon_asset("air.planes", PLANES)
-    def some_planes(paimon: PaimonCatalogResource) -> Any:
+    @assets.paimon_asset("air.planes", PLANES)
+    def some_planes(paimon: assets.PaimonCatalogResource) -> Any:
         return paimon.spark.spark_session.createDataFrame(first)
 
-    @paimon_asset("air.seats", Schema.of({"tailnum": "STRING", "seats": "INT"}), deps=[some_planes])
-    def seats(paimon: PaimonCatalogResource) -> Any:
+    @assets.paimon_asset(
+        "air.seats", Schema.of({"tailnum": "STRING", "seats": "INT"}), deps=[some_planes]
+    )
+    def seats(paimon: assets.PaimonCatalogResource) -> Any:
         read = paimon.catalog().get_table("air.planes").new_read_builder()
         return paimon.spark_dataframe(read.with_columns(["tailnum", "seats"]))
 
     checks = [
-        build_row_count_check(some_planes, 2, options=ON_SPARK),
-        build_unique_key_check(some_planes, options=ON_SPARK),
+        assets.build_row_count_check(some_planes, 2, options=ON_SPARK),
+        assets.build_unique_key_check(some_planes, options=ON_SPARK),
     ]
     result = run([some_planes, seats, *checks], lake)
     assert result.success, failure_text(result)
@@ -121,12 +111,12 @@ def test_frames_are_written_and_checked_by_spark(
     assert spark.range(1).count() == 1, "the session is not ours to stop"
 
 
-def test_duplicates_are_found_by_spark(lake: PaimonCatalogResource) -> None:
-    @paimon_asset("air.pairs", Schema.of({"a": "INT", "b": "STRING"}))
+def test_duplicates_are_found_by_spark(lake: assets.PaimonCatalogResource) -> None:
+    @assets.paimon_asset("air.pairs", Schema.of({"a": "INT", "b": "STRING"}))
     def pairs() -> pa.Table:
         return pa.table({"a": pa.array([1, 1, 2], pa.int32()), "b": ["x", "x", None]})
 
-    result = run([pairs, build_unique_key_check(pairs, ["a", "b"], options=ON_SPARK)], lake)
+    result = run([pairs, assets.build_unique_key_check(pairs, ["a", "b"], options=ON_SPARK)], lake)
     [evaluation] = result.get_asset_check_evaluations()
     found = {name: value.value for name, value in evaluation.metadata.items()}
     assert (found["paimon/rows"], found["paimon/duplicate_keys"]) == (3, 1)
@@ -137,7 +127,7 @@ def test_duplicates_are_found_by_spark(lake: PaimonCatalogResource) -> None:
 
 
 def test_files_are_ingested_by_spark_in_path_order(
-    lake: PaimonCatalogResource, tmp_path: Path
+    lake: assets.PaimonCatalogResource, tmp_path: Path
 ) -> None:
     folder = tmp_path / "landing"
     folder.mkdir()
@@ -147,7 +137,9 @@ def test_files_are_ingested_by_spark_in_path_order(
     schema = Schema.of(
         {"id": "BIGINT", "what": "STRING"}, primary_keys=["id"], options={"bucket": "2"}
     )
-    asset = build_file_ingestion_asset("log.events", schema, source=FileSource(folder=str(folder)))
+    asset = assets.build_file_ingestion_asset(
+        "log.events", schema, source=assets.FileSource(folder=str(folder))
+    )
     result = run(asset, lake)
     assert result.success, failure_text(result)
     assert rows_of(lake.catalog().get_table("log.events")) == [{"id": 1, "what": "state 2"}]
@@ -155,19 +147,23 @@ def test_files_are_ingested_by_spark_in_path_order(
     assert metadata_of(again, asset.key)["paimon/files_ingested"] == 0
 
 
-def test_a_spark_frame_is_refused_by_the_embedded_executor(lake: PaimonCatalogResource) -> None:
-    @paimon_asset("air.planes", PLANES, executor="embedded")
-    def some_planes(paimon: PaimonCatalogResource) -> Any:
+def test_a_spark_frame_is_refused_by_the_embedded_executor(
+    lake: assets.PaimonCatalogResource,
+) -> None:
+    @assets.paimon_asset("air.planes", PLANES, executor="embedded")
+    def some_planes(paimon: assets.PaimonCatalogResource) -> Any:
         return paimon.spark.session().createDataFrame(planes(("N1", 1, "jet")))
 
     assert "Choose the Spark executor (executor='spark'" in failure_text(run(some_planes, lake))
 
 
-def test_rows_outside_the_partition_are_refused_on_spark(lake: PaimonCatalogResource) -> None:
+def test_rows_outside_the_partition_are_refused_on_spark(
+    lake: assets.PaimonCatalogResource,
+) -> None:
     keys = dg.StaticPartitionsDefinition(["jet", "prop"])
 
-    @paimon_asset("air.planes", PLANES, partitions_def=keys, partition_column="engine")
-    def some_planes(paimon: PaimonCatalogResource) -> Any:
+    @assets.paimon_asset("air.planes", PLANES, partitions_def=keys, partition_column="engine")
+    def some_planes(paimon: assets.PaimonCatalogResource) -> Any:
         rows = planes(("N1", 1, "jet"), ("N2", 2, None))
         return paimon.spark.session().createDataFrame(rows)
 
@@ -178,10 +174,10 @@ def test_rows_outside_the_partition_are_refused_on_spark(lake: PaimonCatalogReso
 def test_a_live_session_with_other_fixed_settings_is_refused(
     warehouse: str, spark: SparkSession
 ) -> None:
-    other = PaimonSparkResource(master="local[2]", driver_memory="765m")
-    lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=other)
+    other = assets.PaimonSparkResource(master="local[2]", driver_memory="765m")
+    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=other)
 
-    @paimon_asset("air.planes", PLANES)
+    @assets.paimon_asset("air.planes", PLANES)
     def some_planes() -> pa.Table:
         return planes(("N1", 1, None))
 
@@ -197,7 +193,7 @@ def test_a_session_a_resource_started_ends_with_its_last_user() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_tables_are_compacted_by_spark(lake: PaimonCatalogResource) -> None:
+def test_tables_are_compacted_by_spark(lake: assets.PaimonCatalogResource) -> None:
     catalog = lake.catalog()
     catalog.create_database("air")
     table = catalog.create_table("air.planes", PLANES)
@@ -205,8 +201,8 @@ def test_tables_are_compacted_by_spark(lake: PaimonCatalogResource) -> None:
         rows = planes(("N1", seats, None), ("N2", seats, "jet"))
         table.new_write_builder().write(rows, EmbeddedExecutor())
     before = rows_of(table)
-    form = CompactionConfig(tables=["air.planes"], strategy=StrategyChoice.full)
-    result = build_compaction_job().execute_in_process(
+    form = assets.CompactionConfig(tables=["air.planes"], strategy=StrategyChoice.full)
+    result = assets.build_compaction_job().execute_in_process(
         run_config=dg.RunConfig(ops={"compact": form}), resources={"paimon": lake}
     )
     assert result.success

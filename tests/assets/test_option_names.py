@@ -6,18 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import SegmentSource
-from paimon_assets.assets import (
-    FileSource,
-    PaimonCatalogResource,
-    PaimonIOManager,
-    as_table_assets,
-    build_file_ingestion_asset,
-    build_segment_asset,
-    paimon_asset,
-    paimon_input,
-    paimon_output,
-)
+from paimon_assets import SegmentSource, assets
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text
@@ -27,25 +16,25 @@ SCHEMA = Schema.of({"id": "BIGINT"})
 
 
 def table(**options: Any) -> Any:
-    return paimon_asset("a.b", SCHEMA, **options)
+    return assets.paimon_asset("a.b", SCHEMA, **options)
 
 
 def ingestion(**options: Any) -> Any:
-    source = FileSource(folder="/x")
-    return build_file_ingestion_asset("a.b", SCHEMA, source=source, **options)
+    source = assets.FileSource(folder="/x")
+    return assets.build_file_ingestion_asset("a.b", SCHEMA, source=source, **options)
 
 
 def segments(**options: Any) -> Any:
-    return build_segment_asset("a.b", SCHEMA, source=SegmentSource(path="/x"), **options)
+    return assets.build_segment_asset("a.b", SCHEMA, source=SegmentSource(path="/x"), **options)
 
 
 @pytest.mark.parametrize(
     ("define", "name", "meant"),
     [
-        (paimon_output, "mod", "mode"),
-        (paimon_output, "scheme", "schema"),
-        (paimon_input, "colums", "columns"),
-        (paimon_input, "consumr", "consumer"),
+        (assets.paimon_output, "mod", "mode"),
+        (assets.paimon_output, "scheme", "schema"),
+        (assets.paimon_input, "colums", "columns"),
+        (assets.paimon_input, "consumr", "consumer"),
         (table, "retry_polcy", "retry_policy"),
         (ingestion, "schema_polici", "schema_policy"),
         (segments, "grup_name", "group_name"),
@@ -61,13 +50,13 @@ def test_a_name_that_is_none_is_refused_with_the_one_that_was_meant(
 @pytest.mark.parametrize(
     ("define", "options", "text"),
     [
-        (paimon_output, {"executor": "sparc"}, "spark, embedded"),
-        (paimon_output, {"mode": "apend"}, "append"),
-        (paimon_input, {"executor": "sparc"}, "spark, embedded"),
-        (paimon_input, {"where": "price >"}, "price >"),
-        (paimon_input, {"columns": "id"}, "list"),
-        (paimon_input, {"consumer": "etl", "snapshot": 3}, "snapshot and consumer"),
-        (paimon_input, {"tag": "v1", "snapshot": 3}, "snapshot and tag"),
+        (assets.paimon_output, {"executor": "sparc"}, "spark, embedded"),
+        (assets.paimon_output, {"mode": "apend"}, "append"),
+        (assets.paimon_input, {"executor": "sparc"}, "spark, embedded"),
+        (assets.paimon_input, {"where": "price >"}, "price >"),
+        (assets.paimon_input, {"columns": "id"}, "list"),
+        (assets.paimon_input, {"consumer": "etl", "snapshot": 3}, "snapshot and consumer"),
+        (assets.paimon_input, {"tag": "v1", "snapshot": 3}, "snapshot and tag"),
         (table, {"executor": "sparc"}, "spark, embedded"),
         (table, {"mode": "apend"}, "append"),
     ],
@@ -80,7 +69,7 @@ def test_a_value_that_is_none_is_refused_when_it_is_defined(
 
 
 def test_metadata_by_hand_is_checked_when_assets_are_described(
-    paimon: PaimonCatalogResource,
+    paimon: assets.PaimonCatalogResource,
 ) -> None:
     def rows() -> pa.Table:
         return pa.table({"id": [1]})
@@ -88,10 +77,10 @@ def test_metadata_by_hand_is_checked_when_assets_are_described(
     metadata = {"paimon/mod": "append"}
     t: dg.AssetsDefinition = dg.asset(key=["db", "t"], metadata=metadata)(rows)
     with pytest.raises(InvalidInputError, match="Did you mean 'paimon/mode'"):
-        as_table_assets([t], io_manager=PaimonIOManager(paimon=paimon))
+        assets.as_table_assets([t], io_manager=assets.PaimonIOManager(paimon=paimon))
     assert "Did you mean 'paimon/mode'" in failure_text(io_run(t, paimon))
 
 
 def test_the_refusal_lists_what_is_taken() -> None:
     with pytest.raises(InvalidInputError, match=r"It takes .*\bcolumns\b.*\bwhere\b"):
-        paimon_input(colums=["id"])  # type: ignore[call-arg]  # misspelt
+        assets.paimon_input(colums=["id"])  # type: ignore[call-arg]  # misspelt

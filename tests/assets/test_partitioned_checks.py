@@ -8,23 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.assets import (
-    CheckOptions,
-    FileSource,
-    build_file_ingestion_asset,
-    build_freshness_check,
-    build_overflow_check,
-    build_pandera_checks,
-    build_quarantine_check,
-    build_row_count_anomaly_check,
-    build_row_count_check,
-    build_schema_check,
-    build_sequence_check,
-    build_small_files_check,
-    build_source_overflow_check,
-    build_unique_key_check,
-    paimon_asset,
-)
+from paimon_assets import assets
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -41,12 +25,12 @@ pytestmark = [  # Dagster 1.13 calls partitions of checks a preview
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-04")
 SALES = Schema.of({"day": "DATE", "id": "BIGINT", "amount": "DOUBLE"}, partition_keys=["day"])
-BY_PARTITION = CheckOptions(by_partition=True)
+BY_PARTITION = assets.CheckOptions(by_partition=True)
 REGIONS = Schema.of({"region": "STRING", "amount": "DOUBLE"}, partition_keys=["region"])
 AMOUNTS = {"2024-01-01": [1.0, 2.0], "2024-01-02": [-1.0], "2024-01-03": [5.0, 6.0, 7.0]}
 
 
-@paimon_asset("shop.sales", SALES, partitions_def=DAYS, partition_column="day")
+@assets.paimon_asset("shop.sales", SALES, partitions_def=DAYS, partition_column="day")
 def sales(context) -> pa.Table:
     day = context.partition_key
     amounts = AMOUNTS[day]
@@ -55,7 +39,7 @@ def sales(context) -> pa.Table:
                      "amount": amounts})  # fmt: skip
 
 
-@paimon_asset(
+@assets.paimon_asset(
     "shop.sales", SALES, key="long_sales", partition_column="day",
     partitions_def=dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-03-01"),
 )  # fmt: skip
@@ -74,16 +58,16 @@ def results(check, paimon):
 
 
 def row_count():
-    return build_row_count_check(sales, minimum=2, options=BY_PARTITION)
+    return assets.build_row_count_check(sales, minimum=2, options=BY_PARTITION)
 
 
 def unique_key():
-    return build_unique_key_check(sales, ["id"], options=BY_PARTITION)
+    return assets.build_unique_key_check(sales, ["id"], options=BY_PARTITION)
 
 
 def positive_amounts():
     schema = pap.DataFrameSchema({"amount": pap.Column(pa.float64(), pap.Check.gt(0))})
-    return build_pandera_checks(sales, schema, options=BY_PARTITION)
+    return assets.build_pandera_checks(sales, schema, options=BY_PARTITION)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +83,7 @@ def test_each_partition_has_a_result_of_its_rows_alone(paimon, build, expected):
 
 
 def test_without_it_the_whole_table_is_checked(paimon):
-    check = build_row_count_check(sales, minimum=2)
+    check = assets.build_row_count_check(sales, minimum=2)
     assert next(iter(check.check_specs)).partitions_def is None
     for day in AMOUNTS:
         result = run([sales, check], paimon, partition_key=day)
@@ -171,7 +155,7 @@ def verdicts(check, paimon, days=ALL_DAYS):
 def test_a_partition_is_as_fresh_as_its_last_change(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     commit_later(table, rows("2024-01-02", 1.0), hours=9)
-    check = build_freshness_check(
+    check = assets.build_freshness_check(
         sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
     )
     told = evaluations(check, paimon)
@@ -188,7 +172,7 @@ def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
     table = paimon.catalog().create_table("shop.sales", schema)
     for day in ALL_DAYS[:2]:
         table.append(rows(day, 1.0, 2.0).drop(["amount"]))
-    check = build_freshness_check(sales, dt.timedelta(hours=2), options=BY_PARTITION)
+    check = assets.build_freshness_check(sales, dt.timedelta(hours=2), options=BY_PARTITION)
 
     def snapshots() -> list[int]:
         told = evaluations(check, paimon, ALL_DAYS[:2])
@@ -207,7 +191,7 @@ def test_a_partition_whose_snapshot_expired_is_as_fresh_as_its_newest_file(paimo
         table.append(rows(day, 1.0))
     store = table.new_read_builder().store
     expire_snapshots(store, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
-    check = build_freshness_check(
+    check = assets.build_freshness_check(
         sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
     )
     told = evaluations(check, paimon, ALL_DAYS[:1])["2024-01-01"]
@@ -220,7 +204,7 @@ def test_a_partition_asks_for_a_compaction_by_its_own_files(paimon, table):
     for _ in range(6):
         table.append(rows("2024-01-01", 1.0))
     table.append(rows("2024-01-02", 1.0))
-    told = evaluations(build_small_files_check(sales, options=BY_PARTITION), paimon)
+    told = evaluations(assets.build_small_files_check(sales, options=BY_PARTITION), paimon)
     assert [each.passed for each in told.values()] == [False, True, True]
     assert told["2024-01-01"].metadata["paimon/total_files"].value == 6
     assert told["2024-01-02"].description.startswith("1 file of partition '2024-01-02'")
@@ -235,7 +219,7 @@ def test_a_partition_has_the_schemas_of_its_files(paimon, table):
         {"day": "DATE", "id": "BIGINT", "amount": "DOUBLE", "note": "STRING"},
         partition_keys=["day"],
     )
-    told = evaluations(build_schema_check(sales, declared, options=BY_PARTITION), paimon)
+    told = evaluations(assets.build_schema_check(sales, declared, options=BY_PARTITION), paimon)
     assert [each.passed for each in told.values()] == [False, True, True]
     assert "Schema 0, of 1 file: column 'note' STRING is declared but not in the table" in (
         told["2024-01-01"].description
@@ -246,7 +230,7 @@ def test_a_change_may_lose_values_of_one_partition(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     table.append(rows("2024-01-02", 1e300))
     pending = [update_column_type("amount", "FLOAT")]
-    check = build_overflow_check(sales, pending, options=BY_PARTITION)
+    check = assets.build_overflow_check(sales, pending, options=BY_PARTITION)
     assert verdicts(check, paimon) == [True, False, True]
 
 
@@ -255,7 +239,7 @@ def test_a_window_is_compared_with_those_before_it(paimon, table):
     counts = [10, 11, 9, 10, 30, 10]
     for day, count in zip(days, counts, strict=True):
         table.append(rows(day, *[1.0] * count))
-    check = build_row_count_anomaly_check(long_sales, options=BY_PARTITION)
+    check = assets.build_row_count_anomaly_check(long_sales, options=BY_PARTITION)
     told = evaluations(check, paimon, days)
     assert [each.passed for each in told.values()] == [True] * 4 + [False, True]
     assert "2 windows before it have rows, and 3 are needed" in told["2024-02-03"].description
@@ -267,7 +251,7 @@ def test_a_window_is_compared_with_those_before_it(paimon, table):
 def test_another_partition_is_compared_with_its_own_runs(paimon):
     amounts = iter([[1.0] * count for count in (10, 20, 30, 40, 90)])
 
-    @paimon_asset(
+    @assets.paimon_asset(
         "shop.regions", REGIONS, partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]),
         partition_column="region",
     )  # fmt: skip
@@ -275,7 +259,7 @@ def test_another_partition_is_compared_with_its_own_runs(paimon):
         chosen = next(amounts)
         return pa.table({"region": ["eu"] * len(chosen), "amount": chosen})
 
-    check = build_row_count_anomaly_check(regions, runs=3, options=BY_PARTITION)
+    check = assets.build_row_count_anomaly_check(regions, runs=3, options=BY_PARTITION)
     with lent_instance() as instance:
         told = [
             run([regions, check], paimon, partition_key="eu", instance=instance)
@@ -292,8 +276,10 @@ def test_waiting_files_of_other_partitions_are_left_out(paimon, table, tmp_path)
         folder.mkdir(parents=True)
         papq.write_table(pa.table({"amount": [amount]}), folder / "a.parquet")
     table.alter([update_column_type("amount", "FLOAT")])
-    source = FileSource(folder=f"{tmp_path}/landing", format="parquet", pattern="**/*.parquet")
-    check = build_source_overflow_check(sales, source, options=BY_PARTITION)
+    source = assets.FileSource(
+        folder=f"{tmp_path}/landing", format="parquet", pattern="**/*.parquet"
+    )
+    check = assets.build_source_overflow_check(sales, source, options=BY_PARTITION)
     told = evaluations(check, paimon)
     assert [each.passed for each in told.values()] == [True, False, True]
     assert told["2024-01-03"].description == "No file waits."
@@ -305,30 +291,30 @@ def test_files_in_quarantine_are_told_to_their_partition(paimon, tmp_path):
     folder = tmp_path / "landing" / "day=2024-01-02"
     folder.mkdir(parents=True)
     (folder / "bad.parquet").write_text("no parquet")
-    source = FileSource(
+    source = assets.FileSource(
         folder=f"{tmp_path}/landing",
         format="parquet",
         pattern="**/*.parquet",
         on_bad_file="quarantine",
     )
-    ingested = build_file_ingestion_asset("shop.sales", SALES, source=source)
+    ingested = assets.build_file_ingestion_asset("shop.sales", SALES, source=source)
     assert ingested.key == sales.key
     assert run([ingested], paimon).success
-    assert verdicts(build_quarantine_check(sales, source, options=BY_PARTITION), paimon) == [
+    assert verdicts(assets.build_quarantine_check(sales, source, options=BY_PARTITION), paimon) == [
         True, False, True,
     ]  # fmt: skip
 
 
 def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
-    @paimon_asset(
+    @assets.paimon_asset(
         "shop.sales", SALES, partitions_def=DAYS, partition_column="day",
         backfill_policy=dg.BackfillPolicy.single_run(),
     )  # fmt: skip
     def all_sales():
         return pa.concat_tables([rows(day, *amounts) for day, amounts in AMOUNTS.items()])
 
-    options = CheckOptions(by_partition=True, blocking=True)
-    check = build_row_count_check(all_sales, minimum=2, options=options)
+    options = assets.CheckOptions(by_partition=True, blocking=True)
+    check = assets.build_row_count_check(all_sales, minimum=2, options=options)
     with lent_instance() as instance:
         result = run([all_sales, check], paimon, instance=instance, tags=range_tags(*ALL_DAYS[::2]))
         told = {each.partition: each for each in result.get_asset_check_evaluations()}
@@ -353,11 +339,15 @@ def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
 
 
 def test_an_asset_without_partitions_is_refused():
-    @paimon_asset("shop.plain", SALES)
+    @assets.paimon_asset("shop.plain", SALES)
     def plain():
         return None
 
-    for build in (build_unique_key_check, build_sequence_check, build_small_files_check):
+    for build in (
+        assets.build_unique_key_check,
+        assets.build_sequence_check,
+        assets.build_small_files_check,
+    ):
         with pytest.raises(InvalidInputError, match="no partitions_def and partition column") as it:
             build(plain, options=BY_PARTITION)
         assert it.value.kind == "check-partitions"

@@ -8,13 +8,7 @@ import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonPipesClient, paimon_output
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import (
-    data_version_of,
-    failure_text,
-    lent_instance,
-    metadata_of,
-    rows_of,
-)
+from tests.testkit import asset_tables
 
 # Dagster 1.13 calls its own deprecated attribute when it opens a session.
 pytestmark = [
@@ -74,7 +68,7 @@ def materialized(
         return pipes.run(context=context, command=command, extras=extras).get_result()
 
     resources = {"pipes": PaimonPipesClient(paimon=paimon)}
-    with lent_instance() as instance:
+    with asset_tables.lent_instance() as instance:
         return dg.materialize(
             [orders], resources=resources, instance=instance, raise_on_error=False
         )
@@ -84,9 +78,9 @@ def test_a_snapshot_of_another_process_is_the_materialization(
     lake: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     result = materialized(PROGRAM, lake, tmp_path)
-    assert result.success, failure_text(result)
+    assert result.success, asset_tables.failure_text(result)
     table = lake.catalog().get_table("shop.orders")
-    assert len(rows_of(table)) == 3
+    assert len(asset_tables.rows_of(table)) == 3
     snapshot = table.latest_snapshot()
     assert snapshot is not None
     properties = snapshot.properties
@@ -95,11 +89,11 @@ def test_a_snapshot_of_another_process_is_the_materialization(
         "shop/orders",
         "3",
     )
-    metadata = metadata_of(result, KEY)
+    metadata = asset_tables.metadata_of(result, KEY)
     assert metadata["paimon/snapshot_id"] == 1
     assert metadata["dagster/row_count"] == metadata["paimon/added_records"] == 3
     assert metadata["seconds"] == 1.5
-    assert data_version_of(result, KEY).startswith("1-")
+    assert asset_tables.data_version_of(result, KEY).startswith("1-")
     [check] = result.get_asset_check_evaluations()
     assert check.passed
 
@@ -116,11 +110,11 @@ def test_a_report_that_does_not_fit_is_named(
     message: str, said: str, lake: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     result = materialized(SAYS.replace("{message}", message), lake, tmp_path)
-    assert said in failure_text(result)
+    assert said in asset_tables.failure_text(result)
 
 
 def test_a_process_that_wrote_nothing_says_so(lake: PaimonCatalogResource, tmp_path: Path) -> None:
     message = '{"paimon/table": "shop.orders", "paimon/snapshot_id": None}'
     result = materialized(SAYS.replace("{message}", message), lake, tmp_path)
-    assert result.success, failure_text(result)
-    assert metadata_of(result, KEY)["paimon/rows_written"] == 0
+    assert result.success, asset_tables.failure_text(result)
+    assert asset_tables.metadata_of(result, KEY)["paimon/rows_written"] == 0

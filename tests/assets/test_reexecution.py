@@ -26,13 +26,7 @@ from paimon_assets.assets import (
 from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from tests.testkit.asset_tables import (
-    failure_text,
-    instance_beside,
-    lent_instance,
-    metadata_of,
-    rows_of,
-)
+from tests.testkit import asset_tables
 
 SCHEMA = Schema.of({"n": "BIGINT"})
 KEY = dg.AssetKey(["d", "numbers"])
@@ -69,7 +63,7 @@ class Runs:
     def __init__(self, asset: Any, paimon: PaimonCatalogResource) -> None:
         self.asset = asset
         self.paimon = paimon
-        self.instance = instance_beside(paimon)
+        self.instance = asset_tables.instance_beside(paimon)
 
     def run(
         self, *, of: str | None = None, tags: dict[str, str] | None = None, **options: Any
@@ -84,11 +78,13 @@ class Runs:
             tags={**parent, **(tags or {})},
             **options,
         )
-        assert result.success, failure_text(result)
+        assert result.success, asset_tables.failure_text(result)
         return result
 
     def rows(self) -> list[int]:
-        return [row["n"] for row in rows_of(self.paimon.catalog().get_table("d.numbers"))]
+        return [
+            row["n"] for row in asset_tables.rows_of(self.paimon.catalog().get_table("d.numbers"))
+        ]
 
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager, by_audit])
@@ -101,7 +97,7 @@ def test_a_run_that_resumes_another_finds_its_commit(
     again = runs.run(of=first.run_id, tags=tags)
     third = runs.run(of=again.run_id, tags=tags)
     assert runs.rows() == [1, 2]
-    assert metadata_of(third, KEY)["paimon/already_committed"] is True
+    assert asset_tables.metadata_of(third, KEY)["paimon/already_committed"] is True
 
 
 PARTS = Schema.of({"n": "BIGINT NOT NULL"}, partition_keys=["n"])
@@ -246,7 +242,7 @@ def test_an_ingestion_that_is_resumed_reports_what_was_committed(
     )
     first = runs.run()
     again = runs.run(of=first.run_id, tags=FROM_FAILURE)
-    assert metadata_of(again, KEY)["paimon/already_committed"] is True
+    assert asset_tables.metadata_of(again, KEY)["paimon/already_committed"] is True
     assert runs.rows() == [1, 2]
 
 
@@ -261,7 +257,7 @@ def test_a_segment_import_that_is_resumed_reports_what_was_committed(
     first = runs.run()
     papq.write_table(numbers(), folder / "b.parquet")
     again = runs.run(of=first.run_id, tags=FROM_FAILURE)
-    assert metadata_of(again, KEY)["paimon/already_committed"] is True
+    assert asset_tables.metadata_of(again, KEY)["paimon/already_committed"] is True
     assert runs.rows() == [1, 2]
 
 
@@ -276,7 +272,7 @@ def test_a_segment_job_that_is_resumed_reports_what_was_committed(
     papq.write_table(numbers(), folder / "a.parquet")
     config = SegmentImportConfig(table="d.numbers", path=str(folder))
     job = build_segment_import_job()
-    with lent_instance() as instance:
+    with asset_tables.lent_instance() as instance:
 
         def run(tags: dict[str, str]) -> dg.ExecuteInProcessResult:
             return job.execute_in_process(
@@ -289,4 +285,4 @@ def test_a_segment_job_that_is_resumed_reports_what_was_committed(
         first = run({})
         parent = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
         assert run({**parent, **FROM_FAILURE}).success
-    assert len(rows_of(catalog.get_table("d.numbers"))) == 2
+    assert len(asset_tables.rows_of(catalog.get_table("d.numbers"))) == 2

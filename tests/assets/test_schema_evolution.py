@@ -6,28 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.assets import (
-    CheckOptions,
-    FileSource,
-    SchemaEvolutionConfig,
-    build_file_ingestion_asset,
-    build_overflow_check,
-    build_schema_check,
-    build_schema_evolution_job,
-    build_source_overflow_check,
-    paimon_asset,
-)
+from paimon_assets import assets
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.evolution.schema_change import (
-    add_column,
-    changes_from_json,
-    changes_to_json,
-    drop_column,
-    rename_column,
-    set_option,
-    update_column_comment,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
 from tests.testkit.asset_tables import (
@@ -44,7 +25,7 @@ KEY = dg.AssetKey(["ops", "planes"])
 ROWS = planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
 
 
-@paimon_asset("ops.planes", PLANES)
+@assets.paimon_asset("ops.planes", PLANES)
 def the_planes() -> pa.Table:
     """Three planes."""
     return ROWS
@@ -58,9 +39,9 @@ def table(paimon):
 
 
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
-    job = build_schema_evolution_job()
-    listed = [one if isinstance(one, str) else changes_to_json([one])[0] for one in changes]
-    described = SchemaEvolutionConfig(table=table, changes=listed, **config)
+    job = assets.build_schema_evolution_job()
+    listed = [one if isinstance(one, str) else sc.changes_to_json([one])[0] for one in changes]
+    described = assets.SchemaEvolutionConfig(table=table, changes=listed, **config)
     with lent_instance(instance) as chosen:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"evolve_schema": described}),
@@ -82,7 +63,10 @@ def failure(result):
 
 
 def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
-    changes = (update_column_type("seats", "TINYINT"), add_column("wings", "INT", after="seats"))
+    changes = (
+        sc.update_column_type("seats", "TINYINT"),
+        sc.add_column("wings", "INT", after="seats"),
+    )
     result = evolve(paimon, *changes)
     assert result.success
     found = observed(result)
@@ -99,14 +83,14 @@ def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
     [example] = [line.data for line in found["paimon/overflow_examples"]]
     assert (example["value"], example["what happens"]) == ("300", "overflows")
     assert example["file"].startswith("bucket-")
-    assert changes_from_json(found["paimon/schema_changes"]) == changes
+    assert sc.changes_from_json(found["paimon/schema_changes"]) == changes
     assert found["paimon/dry_run"] is True
     assert not result.get_asset_materialization_events()
     assert len(table.schemas()) == 1
 
 
 def test_a_change_that_loses_values_fails_and_leaves_the_table(paimon, table):
-    result = evolve(paimon, update_column_type("seats", "TINYINT"), dry_run=False)
+    result = evolve(paimon, sc.update_column_type("seats", "TINYINT"), dry_run=False)
     assert not result.success
     told = failure(result)
     assert (
@@ -120,7 +104,7 @@ def test_a_change_that_loses_values_fails_and_leaves_the_table(paimon, table):
 
 
 def test_loss_may_be_allowed(paimon, table):
-    change = update_column_type("seats", "TINYINT")
+    change = sc.update_column_type("seats", "TINYINT")
     assert evolve(paimon, change, dry_run=False, on_overflow="allow").success
     rows = table.refresh().new_read_builder().to_arrow()
     assert sorted(rows["seats"].to_pylist(), key=str) == [2, 44, None]
@@ -155,7 +139,7 @@ PARTS = ["key0", "key1"]
         ),
         pytest.param(
             Schema.of({"f0": "STRING", "f1": "INT"}, options={"file.format": "orc"}),
-            (set_option("file.format", "parquet"),), ("Alice", 10), {"f0": "Alice", "f1": 10},
+            (sc.set_option("file.format", "parquet"),), ("Alice", 10), {"f0": "Alice", "f1": 10},
             id="E4",
         ),
     ],
@@ -176,7 +160,7 @@ def test_tables_of_others_evolve_through_the_job_as_they_did(paimon, schema, cha
 
 
 def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
-    changes = (update_column_type("seats", "BIGINT"), rename_column("engine", "motor"))
+    changes = (sc.update_column_type("seats", "BIGINT"), sc.rename_column("engine", "motor"))
     result = evolve(paimon, *changes, dry_run=False)
     assert result.success
     assert table.refresh().schema.id == 1
@@ -188,7 +172,7 @@ def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
 
 
 def test_a_refusal_names_column_and_reason(paimon, table):
-    result = evolve(paimon, drop_column("tailnum"), dry_run=False)
+    result = evolve(paimon, sc.drop_column("tailnum"), dry_run=False)
     assert (
         "'tailnum' cannot be dropped: it belongs to the primary key" in failure(result).description
     )
@@ -196,8 +180,8 @@ def test_a_refusal_names_column_and_reason(paimon, table):
 
 
 def test_a_change_that_cannot_be_read_is_counted(paimon, table):
-    job = build_schema_evolution_job()
-    config = SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
+    job = assets.build_schema_evolution_job()
+    config = assets.SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
     result = job.execute_in_process(
         run_config=dg.RunConfig(ops={"evolve_schema": config}),
         resources={"paimon": paimon},
@@ -209,7 +193,9 @@ def test_a_change_that_cannot_be_read_is_counted(paimon, table):
 
 
 def test_nothing_to_change_makes_nothing(paimon, table):
-    result = evolve(paimon, update_column_comment("seats", "Seats for passengers."), dry_run=False)
+    result = evolve(
+        paimon, sc.update_column_comment("seats", "Seats for passengers."), dry_run=False
+    )
     assert result.success
     assert not result.get_asset_materialization_events()
     assert len(table.schemas()) == 1
@@ -221,7 +207,7 @@ def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
     monkeypatch.setattr(catalog._catalog, "file_io", file_io)
     monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
     monkeypatch.setattr("paimon_assets.assets.failures.RETRY_WAIT_SECONDS", 0)
-    result = evolve(paimon, add_column("wings", "INT"), dry_run=False)
+    result = evolve(paimon, sc.add_column("wings", "INT"), dry_run=False)
     assert file_io.has_failed
     assert result.success
     assert len(table.schemas()) == 2
@@ -250,26 +236,26 @@ DECLARED = Schema.of(
 
 
 def test_a_table_that_is_what_is_declared_passes(paimon, table):
-    found = checked(build_schema_check(the_planes, PLANES), paimon)
+    found = checked(assets.build_schema_check(the_planes, PLANES), paimon)
     assert found.passed
     assert found.check_name == "schema"
 
 
 def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
-    found = checked(build_schema_check(the_planes, DECLARED), paimon)
+    found = checked(assets.build_schema_check(the_planes, DECLARED), paimon)
     assert not found.passed
     assert found.severity is dg.AssetCheckSeverity.WARN
     lines = [line.data["difference"] for line in found.metadata["paimon/differences"].records]
     assert "column 'seats' is declared BIGINT but stored INT" in lines
     assert "the table's comment is declared 'Planes.' but stored 'Planes by tail number.'" in lines
-    changes = changes_from_json(found.metadata["paimon/schema_changes"].value)
+    changes = sc.changes_from_json(found.metadata["paimon/schema_changes"].value)
     assert evolve(paimon, *changes, dry_run=False).success
-    assert checked(build_schema_check(the_planes, DECLARED), paimon).passed
+    assert checked(assets.build_schema_check(the_planes, DECLARED), paimon).passed
 
 
 def test_keys_are_beyond_what_changes_reach(paimon, table):
     other = Schema.of({"tailnum": "STRING", "seats": "INT", "engine": "STRING"})
-    found = checked(build_schema_check(the_planes, other), paimon)
+    found = checked(assets.build_schema_check(the_planes, other), paimon)
     assert (
         "primary key cannot change from (tailnum) to ()"
         in found.metadata["paimon/unreachable"].value
@@ -278,8 +264,10 @@ def test_keys_are_beyond_what_changes_reach(paimon, table):
 
 @pytest.mark.parametrize(("to", "passed"), [("BIGINT", True), ("TINYINT", False)])
 def test_pending_changes_are_judged_on_stored_values(paimon, table, to, passed):
-    check = build_overflow_check(
-        the_planes, [update_column_type("seats", to)], options=CheckOptions(name=f"to_{to.lower()}")
+    check = assets.build_overflow_check(
+        the_planes,
+        [sc.update_column_type("seats", to)],
+        options=assets.CheckOptions(name=f"to_{to.lower()}"),
     )
     found = checked(check, paimon)
     assert found.passed is passed
@@ -289,11 +277,11 @@ def test_pending_changes_are_judged_on_stored_values(paimon, table, to, passed):
 def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tmp_path):
     landing = tmp_path / "landing"
     landing.mkdir()
-    source = FileSource(folder=str(landing))
-    asset = build_file_ingestion_asset("ops.planes", PLANES, source=source)
+    source = assets.FileSource(folder=str(landing))
+    asset = assets.build_file_ingestion_asset("ops.planes", PLANES, source=source)
     paimon.catalog().create_database("ops")
     paimon.catalog().create_table("ops.planes", PLANES)
-    check = build_source_overflow_check(asset, source)
+    check = assets.build_source_overflow_check(asset, source)
 
     def land(name, seats):
         rows = pa.table({"tailnum": ["N1"], "seats": pa.array([seats]), "engine": ["Jet"]})
@@ -313,14 +301,14 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
 
 
 def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
-    assert checked(build_overflow_check(the_planes, DECLARED), paimon).passed
+    assert checked(assets.build_overflow_check(the_planes, DECLARED), paimon).passed
     assert "No pending change" in (
-        checked(build_overflow_check(the_planes, PLANES), paimon).description or ""
+        checked(assets.build_overflow_check(the_planes, PLANES), paimon).description or ""
     )
 
 
 def test_changes_are_said_in_sql(paimon, table):
-    changes = ("ADD COLUMN note STRING", "RENAME COLUMN seats TO places", add_column("n", "INT"))
+    changes = ("ADD COLUMN note STRING", "RENAME COLUMN seats TO places", sc.add_column("n", "INT"))
     assert evolve(paimon, *changes, dry_run=False).success
     assert {"note", "places", "n"} < set(table.refresh().schema.field_names)
 

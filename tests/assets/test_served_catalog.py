@@ -5,17 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.assets import (
-    CompactionConfig,
-    FileSource,
-    MaintenanceConfig,
-    PaimonCatalogResource,
-    SchemaEvolutionConfig,
-    build_compaction_job,
-    build_file_ingestion_asset,
-    build_maintenance_job,
-    build_schema_evolution_job,
-)
+from paimon_assets import assets
 from paimon_assets.engine.spec.evolution.schema_change import add_column, change_to_json
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS
@@ -37,7 +27,7 @@ def server(warehouse, monkeypatch):
 @pytest.fixture
 def paimon(server, warehouse):
     """Return the resource of the server's catalog."""
-    return PaimonCatalogResource(
+    return assets.PaimonCatalogResource(
         warehouse=warehouse, options={"metastore": "served"}, executor="embedded"
     )
 
@@ -54,7 +44,9 @@ def do(paimon, job, op, config):
 def test_a_table_lives_its_life_by_jobs(paimon, server, tmp_path):
     landing = tmp_path / "landing"
     landing.mkdir()
-    asset = build_file_ingestion_asset("log.events", EVENTS, source=FileSource(folder=str(landing)))
+    asset = assets.build_file_ingestion_asset(
+        "log.events", EVENTS, source=assets.FileSource(folder=str(landing))
+    )
     for number in range(4):
         rows = pa.table({"id": [number, number + 1], "what": [f"{number}"] * 2})
         papq.write_table(rows, landing / f"{number}.parquet")
@@ -64,13 +56,15 @@ def test_a_table_lives_its_life_by_jobs(paimon, server, tmp_path):
     assert run(asset, paimon).success  # nothing new
     table = paimon.catalog().get_table("log.events")
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3, 4]
-    change = SchemaEvolutionConfig(
+    change = assets.SchemaEvolutionConfig(
         table="log.events", dry_run=False, changes=[change_to_json(add_column("more", "INT"))]
     )
-    assert do(paimon, build_schema_evolution_job(), "evolve_schema", change).success
-    assert do(paimon, build_compaction_job(["log.events"]), "compact", CompactionConfig()).success
+    assert do(paimon, assets.build_schema_evolution_job(), "evolve_schema", change).success
     assert do(
-        paimon, build_maintenance_job(["log.events"]), "maintain", MaintenanceConfig()
+        paimon, assets.build_compaction_job(["log.events"]), "compact", assets.CompactionConfig()
+    ).success
+    assert do(
+        paimon, assets.build_maintenance_job(["log.events"]), "maintain", assets.MaintenanceConfig()
     ).success
     found = table.refresh()
     assert found.schema.id == 1

@@ -7,14 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    FileDebt,
-    PaimonCatalogResource,
-    build_freshness_check,
-    build_sequence_check,
-    build_small_files_check,
-    paimon_asset,
-)
+from paimon_assets import assets
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -37,7 +30,7 @@ class ClockAt:
         raise AssertionError("nothing waits")
 
 
-@paimon_asset("air.planes", PLANES)
+@assets.paimon_asset("air.planes", PLANES)
 def some_planes() -> pa.Table:
     return planes(("N1", 1, None), ("N2", 2, None))
 
@@ -48,23 +41,23 @@ def judged(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, 
 
 
 @pytest.mark.parametrize(("hours", "passes"), [(1, True), (3, False)])
-def test_old_data_is_told(paimon: PaimonCatalogResource, hours: int, passes: bool) -> None:
+def test_old_data_is_told(paimon: assets.PaimonCatalogResource, hours: int, passes: bool) -> None:
     clock = ClockAt(dt.timedelta(hours=hours))
-    check = build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
+    check = assets.build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
     evaluation, metadata = judged(run([some_planes, check], paimon))
     assert evaluation.passed is passes
     assert metadata["paimon/age_seconds"] == pytest.approx(hours * 3600, abs=60)
     assert "at most 2 hours are allowed" in (evaluation.description or "")
 
 
-def test_a_compaction_makes_nothing_fresh(paimon: PaimonCatalogResource) -> None:
+def test_a_compaction_makes_nothing_fresh(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
     store = paimon.catalog().get_table("air.planes").new_read_builder().store
     FileStoreCommit(store, clock=ClockAt(dt.timedelta(hours=9))).commit(
         [], commit_user="compactor", commit_identifier=1, kind=CommitKind.COMPACT
     )
     clock = ClockAt(dt.timedelta(hours=9))
-    check = build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
+    check = assets.build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
     with lent_instance() as instance:
         result = dg.materialize(
             [some_planes, check],
@@ -77,17 +70,17 @@ def test_a_compaction_makes_nothing_fresh(paimon: PaimonCatalogResource) -> None
     assert (metadata["paimon/data_snapshot_id"], metadata["paimon/snapshot_id"]) == (1, 2)
 
 
-def test_a_table_without_data_is_not_fresh(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset("air.planes", PLANES)
+def test_a_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -> None:
+    @assets.paimon_asset("air.planes", PLANES)
     def nothing() -> None: ...
 
-    check = build_freshness_check(nothing, dt.timedelta(hours=2))
+    check = assets.build_freshness_check(nothing, dt.timedelta(hours=2))
     evaluation, _ = judged(run([nothing, check], paimon))
     assert (evaluation.passed, evaluation.description) == (False, "No data was committed yet.")
 
 
-def test_many_runs_ask_for_a_compaction(paimon: PaimonCatalogResource) -> None:
-    check = build_small_files_check(some_planes, FileDebt(level_0_runs=2))
+def test_many_runs_ask_for_a_compaction(paimon: assets.PaimonCatalogResource) -> None:
+    check = assets.build_small_files_check(some_planes, assets.FileDebt(level_0_runs=2))
     evaluation, metadata = judged(run([some_planes, check], paimon))
     assert evaluation.passed
     evaluation, metadata = judged(run([some_planes, check], paimon))
@@ -102,7 +95,7 @@ def log_asset(*batches: list[tuple[int, int | None]], **options: str) -> dg.Asse
     left = iter(batches)
     settings = {**LOG, "options": {**LOG["options"], **options}}
 
-    @paimon_asset("air.log", Schema.of(TYPES, **settings))
+    @assets.paimon_asset("air.log", Schema.of(TYPES, **settings))
     def log() -> pa.Table:
         ids, times = zip(*next(left), strict=True)
         return pa.table(
@@ -116,9 +109,9 @@ def log_asset(*batches: list[tuple[int, int | None]], **options: str) -> dg.Asse
     return log
 
 
-def test_an_order_that_is_certain_passes(paimon: PaimonCatalogResource) -> None:
+def test_an_order_that_is_certain_passes(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, 10)], [(1, 11)])
-    check = build_sequence_check(log)
+    check = assets.build_sequence_check(log)
     run(log, paimon)
     evaluation, metadata = judged(run([log, check], paimon))
     assert evaluation.passed
@@ -126,10 +119,10 @@ def test_an_order_that_is_certain_passes(paimon: PaimonCatalogResource) -> None:
     assert metadata["paimon/stored_rows"] == 3
 
 
-def test_nulls_and_ties_are_counted_among_stored_rows(paimon: PaimonCatalogResource) -> None:
+def test_nulls_and_ties_are_counted_among_stored_rows(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, None)], [(1, 10), (3, 5)])
     run(log, paimon)
-    evaluation, metadata = judged(run([log, build_sequence_check(log)], paimon))
+    evaluation, metadata = judged(run([log, assets.build_sequence_check(log)], paimon))
     assert not evaluation.passed
     assert (metadata["paimon/null_sequences"], metadata["paimon/sequence_ties"]) == (1, 1)
     examples: Any = evaluation.metadata["paimon/examples"]
@@ -138,15 +131,15 @@ def test_nulls_and_ties_are_counted_among_stored_rows(paimon: PaimonCatalogResou
     assert "arrival alone" in (evaluation.description or "")
 
 
-def test_ties_that_padding_orders_are_told_and_pass(paimon: PaimonCatalogResource) -> None:
+def test_ties_that_padding_orders_are_told_and_pass(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10)], [(1, 10)], **{"sequence.auto-padding": "second-to-micro"})
     run(log, paimon)
-    evaluation, metadata = judged(run([log, build_sequence_check(log)], paimon))
+    evaluation, metadata = judged(run([log, assets.build_sequence_check(log)], paimon))
     assert evaluation.passed
     assert metadata["paimon/sequence_ties"] == 1
     assert "ordered by its padding" in (evaluation.description or "")
 
 
-def test_a_table_without_order_says_so(paimon: PaimonCatalogResource) -> None:
-    text = failure_text(run([some_planes, build_sequence_check(some_planes)], paimon))
+def test_a_table_without_order_says_so(paimon: assets.PaimonCatalogResource) -> None:
+    text = failure_text(run([some_planes, assets.build_sequence_check(some_planes)], paimon))
     assert "has no 'sequence.field'" in text

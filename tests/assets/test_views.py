@@ -7,13 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonSparkResource,
-    build_external_view_specs,
-    describe_views,
-    paimon_input,
-)
+from paimon_assets import assets
 from tests.testkit.asset_tables import failure_text
 from tests.testkit.io_manager_runs import io_run
 
@@ -21,7 +15,7 @@ QUERY = "SELECT t.p AS p FROM db.t JOIN u ON t.id = u.id JOIN parquet.`/x` ON 1 
 
 
 def copying(**options: Any) -> dg.AssetsDefinition:
-    view = dg.AssetIn(key=["db", "v"], metadata=paimon_input(**options))
+    view = dg.AssetIn(key=["db", "v"], metadata=assets.paimon_input(**options))
 
     @dg.asset(ins={"v": view}, key=["db", "copy"])
     def copy(v: pa.Table) -> pa.Table:
@@ -34,7 +28,7 @@ def copying(**options: Any) -> dg.AssetsDefinition:
 def specs(new_catalog):
     new_catalog.views.create("db.v", QUERY, {"p": "STRING"}, comment="late ones")
     new_catalog.views.create("db.other", "not SQL at all (", {"a": "INT"})
-    return build_external_view_specs(describe_views(new_catalog, ["db.*"]))
+    return assets.build_external_view_specs(assets.describe_views(new_catalog, ["db.*"]))
 
 
 def test_views_are_assets_with_their_tables_upstream(specs):
@@ -51,12 +45,12 @@ def test_views_are_assets_with_their_tables_upstream(specs):
 
 
 def test_patterns_choose_views(specs, new_catalog):
-    assert [v.view.name for v in describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
+    assert [v.view.name for v in assets.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
 
 def test_a_view_is_refused_where_no_queries_run(specs, warehouse):
     copy = copying()
-    lake = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     run = io_run([copy, *specs], lake, selection=[copy])
     assert not run.success
     said = failure_text(run)
@@ -66,7 +60,7 @@ def test_a_view_is_refused_where_no_queries_run(specs, warehouse):
 
 def test_views_have_no_moments(specs, warehouse):
     copy = copying(snapshot=1)
-    lake = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     run = io_run([copy, *specs], lake, selection=[copy])
     assert "takes no 'snapshot'" in failure_text(run)
 
@@ -74,11 +68,11 @@ def test_views_have_no_moments(specs, warehouse):
 def view_readers(seen: list[Any]) -> list[dg.AssetsDefinition]:
     """Assets that read the view db.w, as a Spark frame and as Arrow."""
 
-    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=paimon_input(where="w > 20"))})
+    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=assets.paimon_input(where="w > 20"))})
     def spark_frame(w: DataFrame) -> None:
         seen.append(sorted(map(tuple, w.collect())))
 
-    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=paimon_input(columns=["w"]))})
+    @dg.asset(ins={"w": dg.AssetIn(["db", "w"], metadata=assets.paimon_input(columns=["w"]))})
     def arrow(w: pa.Table) -> None:
         seen.append(sorted(tuple(row.values()) for row in w.to_pylist()))
 
@@ -93,9 +87,9 @@ def test_views_are_inputs_on_spark(spark, warehouse, new_catalog):
     door.spark_sql(spark, new_catalog, "CREATE VIEW db.w AS SELECT id, v * 2 AS w FROM db.t")
     seen = []
     readers = view_readers(seen)
-    specs = build_external_view_specs(describe_views(new_catalog))
-    own = PaimonSparkResource(master="local[2]")
-    lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
+    specs = assets.build_external_view_specs(assets.describe_views(new_catalog))
+    own = assets.PaimonSparkResource(master="local[2]")
+    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
     run = io_run([*readers, *specs], lake, selection=readers)
     assert run.success
     assert sorted(seen) == [[(2, 40), (3, 60)], [(20,), (40,), (60,)]]

@@ -11,15 +11,7 @@ from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    DataField,
-    MapType,
-    RowType,
-    integer,
-    not_null,
-    string,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.tables import new_table
 
@@ -40,10 +32,13 @@ ALL_TYPES = {
     "time": "TIME(3)",
     "local": "TIMESTAMP(6)",
     "instant": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-    "tags": ArrayType(element=string()),
-    "counts": MapType(key=not_null(string()), value=integer()),
-    "place": RowType(
-        fields=(DataField(id=0, name="x", type=integer()), DataField(id=1, name="y", type=string()))
+    "tags": types.ArrayType(element=types.string()),
+    "counts": types.MapType(key=types.not_null(types.string()), value=types.integer()),
+    "place": types.RowType(
+        fields=(
+            types.DataField(id=0, name="x", type=types.integer()),
+            types.DataField(id=1, name="y", type=types.string()),
+        )
     ),
 }
 A_ROW = {

@@ -7,15 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    UpdateColumnDefaultValue,
-    add_column,
-    drop_column,
-    move_column,
-    rename_column,
-    set_option,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.tables import new_table
@@ -42,13 +34,13 @@ def fields(table):
 
 INTS = dict.fromkeys(("key0", "key1", "a", "b", "c", "d", "k"), "INT")
 E1 = (
-    drop_column("a"),
-    drop_column("c"),
-    rename_column("b", "c"),
-    rename_column("d", "a"),
-    add_column("d", "INT", after="c"),
-    move_column("k", after="key1"),
-    add_column("e", "INT"),
+    sc.drop_column("a"),
+    sc.drop_column("c"),
+    sc.rename_column("b", "c"),
+    sc.rename_column("d", "a"),
+    sc.add_column("d", "INT", after="c"),
+    sc.move_column("k", after="key1"),
+    sc.add_column("e", "INT"),
 )
 
 
@@ -74,18 +66,18 @@ def test_names_that_changed_their_column(runner, catalog):
 
 
 E2 = (
-    update_column_type("f4", "TIMESTAMP(9)"),
-    update_column_type("f3", "BOOLEAN"),
-    update_column_type("f0", "INT"),
-    update_column_type("f1", "STRING"),
-    update_column_type("f2", "DECIMAL(6, 3)"),
-    drop_column("f5"),
-    rename_column("f3", "f5"),
-    rename_column("f0", "f3"),
-    rename_column("f5", "f0"),
-    move_column("f4", first=True),
-    move_column("f3", after="key1"),
-    add_column("f6", "INT"),
+    sc.update_column_type("f4", "TIMESTAMP(9)"),
+    sc.update_column_type("f3", "BOOLEAN"),
+    sc.update_column_type("f0", "INT"),
+    sc.update_column_type("f1", "STRING"),
+    sc.update_column_type("f2", "DECIMAL(6, 3)"),
+    sc.drop_column("f5"),
+    sc.rename_column("f3", "f5"),
+    sc.rename_column("f0", "f3"),
+    sc.rename_column("f5", "f0"),
+    sc.move_column("f4", first=True),
+    sc.move_column("f3", after="key1"),
+    sc.add_column("f6", "INT"),
 )
 STORED = (
     ("100", MIDNIGHT.replace(year=2024, microsecond=1), "0.02", "True", 4, 5),
@@ -135,15 +127,15 @@ def test_casts_of_every_kind_together_with_renames(runner, catalog):
 
 
 E3 = (
-    drop_column("a"),
-    drop_column("c"),
-    rename_column("b", "c"),
-    rename_column("d", "a"),
-    rename_column("key2", "key_2"),
-    add_column("d", "INT", after="c"),
-    add_column("e", "INT"),
-    move_column("key0"),
-    move_column("k", after="key1"),
+    sc.drop_column("a"),
+    sc.drop_column("c"),
+    sc.rename_column("b", "c"),
+    sc.rename_column("d", "a"),
+    sc.rename_column("key2", "key_2"),
+    sc.add_column("d", "INT", after="c"),
+    sc.add_column("e", "INT"),
+    sc.move_column("key0"),
+    sc.move_column("k", after="key1"),
 )
 
 
@@ -180,7 +172,7 @@ def test_a_table_of_two_formats(runner, catalog, formats):
             ("Tony", 10, 0, 14.1), ("Lucy", 20, 1, 14.1), ("Skye", 20, 1, 19.1),
             ("Bob", 10, 0, 20.1)]  # fmt: skip
     runner.write(table, *rows[:4])
-    table = table.alter([set_option("file.format", second)])
+    table = table.alter([sc.set_option("file.format", second)])
     runner.write(table, *rows[4:])
     assert {entry.file.file_format for entry in table.state.live_files()} == {first, second}
     assert read(runner, table) == sorted(rows, key=repr)
@@ -190,7 +182,7 @@ def test_stored_values_that_would_be_lost_are_found_where_statistics_cannot_tell
     table = catalog.create_table("db.t", Schema.of({"id": "INT", "n": "STRING", "v": "DOUBLE"}))
     runner.write(table, (1, "10", 1.0), (2, "11", 2.0))
     runner.write(table, (3, "x", 2.5), (4, None, None), (5, "2147483648", 3.5))
-    changes = [update_column_type("n", "INT"), update_column_type("v", "INT")]
+    changes = [sc.update_column_type("n", "INT"), sc.update_column_type("v", "INT")]
     plan = table.plan_alter(changes, executor=runner.executor)
     assert [str(column) for column in plan.columns] == [
         "column 'n' STRING → INT: 2 cannot be read, of 5 values",
@@ -210,7 +202,7 @@ def test_rows_bring_new_columns_and_defaults_fill_those_they_lack(runner, tmp_pa
     options = {"bucket": "2", "bucket-key": "id", "write.merge-schema": "true"}
     columns = {"id": "BIGINT", "n": "INT", "kind": "STRING"}
     table = new_table(tmp_path, columns, primary_keys=keys, options=options)
-    default = UpdateColumnDefaultValue(field_names=("kind",), new_default_value="plain")
+    default = sc.UpdateColumnDefaultValue(field_names=("kind",), new_default_value="plain")
     table = table.alter([default])
     rows = pa.table({"id": [1, 2], "kind": [None, "own"], "more": [0.5, 1.5]})
     table.new_write_builder().write(runner.as_rows(rows), runner.executor)

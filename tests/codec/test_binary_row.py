@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rows.binary_row import (
     comparable_key,
     deserialize_row,
@@ -15,12 +16,6 @@ from paimon_assets.engine.codec.rows.binary_row import (
     row_values,
     serialize_columns,
     serialize_row,
-)
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
@@ -122,7 +117,7 @@ def test_other_arrow_widths_of_a_type_give_the_same_bytes():
 def test_arbitrary_bytes_are_values_or_damage(data, types):
     try:
         row_values(data, types)
-    except FormatError:
+    except errors.FormatError:
         return
 
 
@@ -133,12 +128,12 @@ def test_a_cut_row_is_never_an_unexpected_error(typed, data):
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     try:
         deserialize_row(cut, types)
-    except FormatError:
+    except errors.FormatError:
         return
 
 
 def test_another_arity_is_damage():
-    with pytest.raises(FormatError, match="has 1 fields where 2"):
+    with pytest.raises(errors.FormatError, match="has 1 fields where 2"):
         deserialize_row(serialize_row([1], [parse_type("INT")]), [parse_type("INT")] * 2)
 
 
@@ -155,13 +150,13 @@ def test_another_arity_is_damage():
     ],
 )
 def test_a_value_of_another_type_is_refused(type_text, value):
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         serialize_row([value], [parse_type(type_text)])
 
 
 def test_maps_are_refused_but_their_nulls_are_written():
     map_type = parse_type({"type": "MAP", "key": "INT", "value": "INT"})
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(errors.UnsupportedFeatureError):
         serialize_row([("a",)], [map_type])
     assert deserialize_row(serialize_row([None], [map_type]), [map_type]) == (None,)
 
@@ -172,7 +167,7 @@ def test_only_typed_errors_leave_the_encoder(data, data_type):
     value = data.draw(values(other))
     try:
         serialize_row([value], [data_type])
-    except PaimonError:
+    except errors.PaimonError:
         return
 
 

@@ -34,16 +34,7 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import (
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.data.read.row_stage import passing_rows as true_rows
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    StartsWith,
-    all_of,
-    any_of,
-    equal,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
@@ -82,13 +73,15 @@ def column_of(field, values):
 def leaves(literals):
     one = st.sampled_from(literals)
     return st.one_of(
-        st.builds(lambda op, value: Comparison("c", op, value), st.sampled_from(CompareOp), one),
         st.builds(
-            lambda some, negated: In("c", tuple(some), negated),
+            lambda op, value: pred.Comparison("c", op, value), st.sampled_from(pred.CompareOp), one
+        ),
+        st.builds(
+            lambda some, negated: pred.In("c", tuple(some), negated),
             st.lists(one, min_size=1, max_size=3),
             st.booleans(),
         ),
-        st.builds(lambda negated: IsNull("c", negated), st.booleans()),
+        st.builds(lambda negated: pred.IsNull("c", negated), st.booleans()),
     )
 
 
@@ -106,7 +99,7 @@ def test_no_index_leaves_out_a_row_that_passes(data, type_text, kind):
     literals = list(internals(column_of(field, [*few, *others]), field.type))
     leaf = data.draw(leaves(literals))
     parts = [leaf, data.draw(leaves(literals))]
-    predicate = data.draw(st.sampled_from([leaf, all_of(parts), any_of(parts)]))
+    predicate = data.draw(st.sampled_from([leaf, pred.all_of(parts), pred.any_of(parts)]))
     mask = true_rows(predicate, lambda _: column, {"c": field})
     wanted = set(np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist())
     found = passing_rows(index, predicate, {"c": field}, "f.index")
@@ -125,12 +118,15 @@ def test_zeros_of_both_signs_and_nan_are_found_as_they_compare():
         def rows(predicate, index=index):
             return set(passing_rows(index, predicate, {"c": field}, "f"))
 
-        assert rows(equal("c", 0.0)) == rows(equal("c", -0.0)) == {0, 1}
-        assert rows(Comparison("c", CompareOp.NE, 1.0)) == {0, 1, 2}
-        assert passing_rows(index, Comparison("c", CompareOp.NE, 0.0), {"c": field}, "f") is None
-        assert passing_rows(index, equal("c", float("nan")), {"c": field}, "f") is None
+        assert rows(pred.equal("c", 0.0)) == rows(pred.equal("c", -0.0)) == {0, 1}
+        assert rows(pred.Comparison("c", pred.CompareOp.NE, 1.0)) == {0, 1, 2}
+        assert (
+            passing_rows(index, pred.Comparison("c", pred.CompareOp.NE, 0.0), {"c": field}, "f")
+            is None
+        )
+        assert passing_rows(index, pred.equal("c", float("nan")), {"c": field}, "f") is None
     bloom = index_of("bloom-filter", field, column[1:])
-    assert has_passing_rows(bloom, equal("c", 0.0), {"c": field}, "f")
+    assert has_passing_rows(bloom, pred.equal("c", 0.0), {"c": field}, "f")
 
 
 @pytest.mark.parametrize("kind", ["bitmap", "bitmap 1"])
@@ -139,9 +135,9 @@ def test_a_bitmap_of_many_values_finds_each(kind):
     field = field_of("STRING")
     index = index_of(kind, field, pa.array(texts))
     for number in (0, 1, 13, 699):
-        found = passing_rows(index, equal("c", f"value {number}"), {"c": field}, "f")
+        found = passing_rows(index, pred.equal("c", f"value {number}"), {"c": field}, "f")
         assert list(found) == [row for row in range(2000) if row % 700 == number]
-    absent = [equal("c", text) for text in ("", "value 7000", "z")]
+    absent = [pred.equal("c", text) for text in ("", "value 7000", "z")]
     assert not any(has_passing_rows(index, each, {"c": field}, "f") for each in absent)
 
 
@@ -179,8 +175,8 @@ def test_xxhash64_of_a_value_does_not_depend_on_its_neighbours(values):
 def test_indexes_of_unknown_types_say_nothing():
     index = encode_file_index({"c": {"range-bitmap": b"\x01\x02"}})
     field = field_of("INT")
-    assert passing_rows(index, equal("c", 1), {"c": field}, "f") is None
-    assert passing_rows(index, StartsWith("c", "a"), {"c": field}, "f") is None
+    assert passing_rows(index, pred.equal("c", 1), {"c": field}, "f") is None
+    assert passing_rows(index, pred.StartsWith("c", "a"), {"c": field}, "f") is None
 
 
 @pytest.mark.parametrize("kind", sorted(BUILDERS))
@@ -189,7 +185,7 @@ def test_a_damaged_index_is_named(kind):
     index = index_of(kind, field, pa.array([1, 2, 2, None, -5, 2, None]))
     for length in range(len(index)):
         with pytest.raises(FormatError, match=r"f\.index") as caught:
-            passing_rows(index[:length], equal("c", 2), {"c": field}, "f.index")
+            passing_rows(index[:length], pred.equal("c", 2), {"c": field}, "f.index")
         assert caught.value.kind == "file-index"
     with pytest.raises(FormatError, match="magic"):
         decode_file_index(b"\0" * 40, "f.index")
@@ -205,7 +201,7 @@ def test_changed_bytes_are_refused_or_answered_but_never_crash(data, kind, type_
     index = bytearray(index_of(kind, field, column_of(field, values)))
     for _ in range(data.draw(st.integers(1, 3))):
         index[data.draw(st.integers(0, len(index) - 1))] = data.draw(st.integers(0, 255))
-    predicate = data.draw(st.sampled_from([equal("c", values[1]), IsNull("c")]))
+    predicate = data.draw(st.sampled_from([pred.equal("c", values[1]), pred.IsNull("c")]))
     with suppress(FormatError):
         passing_rows(bytes(index), predicate, {"c": field}, "f")
 
@@ -226,7 +222,7 @@ def test_java_finds_what_the_rows_say_and_writes_what_we_write(path, schema_path
         field = schema.by_name[name]
         column = rows.column(name).combine_chunks().cast(to_arrow_type(field.type))
         for value in {each for each in internals(column, field.type) if each is not None}:
-            found = passing_rows(data, equal(name, value), schema.by_name, str(path))
+            found = passing_rows(data, pred.equal(name, value), schema.by_name, str(path))
             wanted = np.flatnonzero(pc.equal(column, value).fill_null(False).to_numpy(False))
             assert list(found) == wanted.tolist()
         builder = BitmapBuilder(data_type=field.type, version=by_type["bitmap"][0])

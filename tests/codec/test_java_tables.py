@@ -8,22 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec.avro import manifest_avro
 from paimon_assets.engine.codec.avro.avro import MAGIC
-from paimon_assets.engine.codec.avro.manifest_avro import (
-    MANIFEST_LIST_SCHEMA,
-    MANIFEST_SCHEMA,
-    read_manifest,
-    read_manifest_list,
-    write_manifest,
-    write_manifest_list,
-)
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers, bucket_of
-from paimon_assets.engine.codec.json.metadata_json import (
-    schema_from_json,
-    schema_to_json,
-    snapshot_from_json,
-    snapshot_to_json,
-)
+from paimon_assets.engine.codec.json import metadata_json
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BUCKET
@@ -50,39 +38,42 @@ def manifests():
 def newest_schemas(root):
     """Schemas of a table by id."""
     paths = (root / "schema").glob("schema-*")
-    schemas = [schema_from_json(path.read_bytes(), str(path)) for path in paths]
+    schemas = [metadata_json.schema_from_json(path.read_bytes(), str(path)) for path in paths]
     return {schema.id: schema for schema in schemas}
 
 
 @pytest.mark.parametrize("path", named("snapshot/snapshot-*"))
 def test_snapshots_keep_every_member(path):
     data = path.read_bytes()
-    snapshot = snapshot_from_json(data, str(path))
+    snapshot = metadata_json.snapshot_from_json(data, str(path))
     kept = {key: value for key, value in json.loads(data).items() if value is not None}
-    assert json.loads(snapshot_to_json(snapshot)) == kept
+    assert json.loads(metadata_json.snapshot_to_json(snapshot)) == kept
 
 
 @pytest.mark.parametrize("path", named("schema/schema-*"))
 def test_schemas_keep_every_member(path):
     data = path.read_bytes()
-    schema = schema_from_json(data, str(path))
+    schema = metadata_json.schema_from_json(data, str(path))
     original = json.loads(data)
-    written = json.loads(schema_to_json(schema))
+    written = json.loads(metadata_json.schema_to_json(schema))
     assert {**original, "options": written["options"]} == written
     assert original["options"].items() <= written["options"].items()
 
 
 @pytest.mark.parametrize("path", manifests())
 def test_manifests_survive(path):
-    entries = read_manifest(path.read_bytes(), str(path))
+    entries = manifest_avro.read_manifest(path.read_bytes(), str(path))
     assert entries
-    assert read_manifest(write_manifest(entries), str(path)) == entries
+    assert manifest_avro.read_manifest(manifest_avro.write_manifest(entries), str(path)) == entries
 
 
 @pytest.mark.parametrize("path", named("manifest/manifest-list-*"))
 def test_manifest_lists_survive_and_name_files_of_the_size_they_say(path):
-    metas = read_manifest_list(path.read_bytes(), str(path))
-    assert read_manifest_list(write_manifest_list(metas), str(path)) == metas
+    metas = manifest_avro.read_manifest_list(path.read_bytes(), str(path))
+    assert (
+        manifest_avro.read_manifest_list(manifest_avro.write_manifest_list(metas), str(path))
+        == metas
+    )
     for meta in metas:
         manifest = path.with_name(meta.file_name)
         if manifest.exists():
@@ -93,8 +84,8 @@ def test_a_newer_java_writes_the_very_schemas_we_write():
     def written_with(cases, schema):
         return sum(schema.text in case.values[0].read_bytes() for case in cases)
 
-    assert written_with(manifests(), MANIFEST_SCHEMA) > 0
-    assert written_with(named("manifest/manifest-list-*"), MANIFEST_LIST_SCHEMA) > 0
+    assert written_with(manifests(), manifest_avro.MANIFEST_SCHEMA) > 0
+    assert written_with(named("manifest/manifest-list-*"), manifest_avro.MANIFEST_LIST_SCHEMA) > 0
 
 
 @pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))
@@ -103,7 +94,7 @@ def test_partitions_keys_and_statistics_have_the_bytes_we_give_them(root):
     for path in (root / "manifest").glob("manifest-*"):
         if path.name.startswith("manifest-list"):
             continue
-        for entry in read_manifest(path.read_bytes(), str(path)):
+        for entry in manifest_avro.read_manifest(path.read_bytes(), str(path)):
             file, schema = entry.file, schemas[entry.file.schema_id]
             partition_types = [field.type for field in schema.partition_fields]
             key_types = [field.type for field in schema.key_fields]
@@ -142,7 +133,7 @@ def test_rows_lie_in_the_bucket_their_key_hashes_to(root):
     for path in (root / "manifest").glob("manifest-*"):
         if path.name.startswith("manifest-list"):
             continue
-        for entry in read_manifest(path.read_bytes(), str(path)):
+        for entry in manifest_avro.read_manifest(path.read_bytes(), str(path)):
             schema = schemas[entry.file.schema_id]
             if entry.total_buckets < 1 or schema.typed_options.get(BUCKET) < 1:
                 continue
@@ -167,6 +158,6 @@ def test_a_damaged_manifest_of_java_is_never_an_unexpected_error(data):
         return  # damage inside ORC is found, or not, by the ORC library
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
-        read_manifest(bytes(whole), "m")
+        manifest_avro.read_manifest(bytes(whole), "m")
     except FormatError:
         return

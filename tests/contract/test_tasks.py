@@ -5,30 +5,11 @@ from decimal import Decimal
 
 import pytest
 
+from paimon_assets.engine.contract import report_tasks, write_tasks
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import HashIndexState, KeyRead, ReadContext, WriteContext
-from paimon_assets.engine.contract.report_tasks import (
-    CastColumn,
-    ColumnLosses,
-    FileFooter,
-    FooterContext,
-    FooterRequest,
-    LostValue,
-    OverflowContext,
-    OverflowRequest,
-    OverflowResult,
-    dump_footers,
-    load_footers,
-)
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import (
-    CompactTask,
-    PostponeContext,
-    RowChange,
-    RowChangeResult,
-    RowChangeTask,
-)
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, SimpleStats
@@ -38,14 +19,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     DeletionVectorMeta,
     IndexFileMeta,
 )
-from paimon_assets.engine.spec.predicate.predicate import (
-    Assignment,
-    ColumnValue,
-    LiteralValue,
-    Operation,
-    Operator,
-    SourceValue,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.segments.segment import FileColumn
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -82,7 +56,7 @@ INDEX = IndexFileMeta(
     row_count=1,
     deletion_vectors=(DeletionVectorMeta(data_file_name="f", offset=1, length=22, cardinality=1),),
 )
-COMPACTION = CompactTask(
+COMPACTION = write_tasks.CompactTask(
     split=split(data_file(), data_file(file_name="f"), deletion_files=(None, VECTOR)),
     above=split(data_file(level=5, file_size=70), total_buckets=3),
     output_level=3,
@@ -92,24 +66,25 @@ COMPACTION = CompactTask(
     index_files=(INDEX,),
     index_directory="/t/index",
 )
-POSTPONE = PostponeContext(
+POSTPONE = write_tasks.PostponeContext(
     read=read_context(POSTPONED, "rowkind", "k"), write=write_context(POSTPONED)
 )
-FIRST_VALUE = Operation(
-    Operator.COALESCE, (ColumnValue("d"), SourceValue("x"), LiteralValue(Decimal("1.10")))
+FIRST_VALUE = pred.Operation(
+    pred.Operator.COALESCE,
+    (pred.ColumnValue("d"), pred.SourceValue("x"), pred.LiteralValue(Decimal("1.10"))),
 )
-CHANGE = RowChange(
+CHANGE = write_tasks.RowChange(
     read=read_context(SCHEMA, "a", "d"),
     write=write_context(SCHEMA),
-    assignments=(Assignment("a", LiteralValue(None)), Assignment("d", FIRST_VALUE)),
+    assignments=(pred.Assignment("a", pred.LiteralValue(None)), pred.Assignment("d", FIRST_VALUE)),
     marks=True,
     source=b"rows",
     on=("a",),
 )
-CHANGE_TASK = RowChangeTask(
+CHANGE_TASK = write_tasks.RowChangeTask(
     splits=(split(data_file()), split(data_file())), index_files=(INDEX,), index_directory="/t/i"
 )
-CHANGE_RESULT = RowChangeResult(
+CHANGE_RESULT = write_tasks.RowChangeResult(
     rows_matched=4,
     result=WriteResult(
         messages=(
@@ -125,31 +100,35 @@ CHANGE_RESULT = RowChangeResult(
     ),
     source_rows=b"\x01" * 8,
 )
-CAST = CastColumn(
+CAST = report_tasks.CastColumn(
     held=DataField(id=3, name="old", type=parse_type("STRING")),
     wanted=DataField(id=3, name="new", type=parse_type("INT NOT NULL"), description="d"),
     forbids_null=True,
 )
-LOSSES = ColumnLosses(
+LOSSES = report_tasks.ColumnLosses(
     column="new",
     rows=7,
     counts={Loss.FAILED: 1},
     unjudged=2,
-    examples=(LostValue(loss=Loss.FAILED, value="x"),),
+    examples=(report_tasks.LostValue(loss=Loss.FAILED, value="x"),),
 )
 VALUES = [
-    CompactTask(split=split(data_file())),
+    write_tasks.CompactTask(split=split(data_file())),
     COMPACTION,
     POSTPONE,
     CHANGE,
     replace(CHANGE, assignments=None, marks=False, only_counts=True, source=None, on=()),
     CHANGE_TASK,
     CHANGE_RESULT,
-    FooterRequest(paths=("file:/ä", "b"), sizes=(1, 2**40)),
-    FooterContext(format="orc", schema=SCHEMA, options={"sep": ";"}),
-    OverflowContext(table="db.t", options={"cast.dialect": "cpp"}, batch_rows=9, examples=2),
-    OverflowRequest(path="/w/t/f.parquet", file=data_file(), columns=(CAST,)),
-    OverflowResult(columns=(LOSSES, ColumnLosses(column="other", rows=7))),
+    report_tasks.FooterRequest(paths=("file:/ä", "b"), sizes=(1, 2**40)),
+    report_tasks.FooterContext(format="orc", schema=SCHEMA, options={"sep": ";"}),
+    report_tasks.OverflowContext(
+        table="db.t", options={"cast.dialect": "cpp"}, batch_rows=9, examples=2
+    ),
+    report_tasks.OverflowRequest(path="/w/t/f.parquet", file=data_file(), columns=(CAST,)),
+    report_tasks.OverflowResult(
+        columns=(LOSSES, report_tasks.ColumnLosses(column="other", rows=7))
+    ),
 ]
 
 
@@ -172,7 +151,7 @@ def test_damaged_bytes_are_refused(value, end):
 
 def test_other_bytes_are_refused():
     with pytest.raises(FormatError):
-        load(RowChange, dump(RowChangeResult()))
+        load(write_tasks.RowChange, dump(write_tasks.RowChangeResult()))
 
 
 def test_footers_come_back_and_share_their_columns():
@@ -182,17 +161,17 @@ def test_footers_come_back_and_share_their_columns():
     )
     stats = SimpleStats(min_values=b"low", max_values=b"high", null_counts=(3, None))
     footers = [
-        FileFooter(rows=2**40, columns=columns, stats_columns=("ä", "b"), stats=stats),
-        FileFooter(rows=0, columns=columns),
-        FileFooter(rows=1, columns=columns, stats_columns=("ä", "b"), stats=stats),
+        report_tasks.FileFooter(rows=2**40, columns=columns, stats_columns=("ä", "b"), stats=stats),
+        report_tasks.FileFooter(rows=0, columns=columns),
+        report_tasks.FileFooter(rows=1, columns=columns, stats_columns=("ä", "b"), stats=stats),
     ]
-    data = dump_footers(footers)
-    loaded = load_footers(data)
+    data = report_tasks.dump_footers(footers)
+    loaded = report_tasks.load_footers(data)
     assert loaded == footers
     assert loaded[0].columns is loaded[2].columns
-    assert load_footers(dump_footers([])) == []
+    assert report_tasks.load_footers(report_tasks.dump_footers([])) == []
     with pytest.raises(FormatError):
-        load_footers(data[:-3])
+        report_tasks.load_footers(data[:-3])
 
 
 def test_a_write_context_has_all_that_a_writer_must_know_of_indexes():

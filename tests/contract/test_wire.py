@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values
 from paimon_assets.engine.codec.rows.data_file_row import FILE_ROW_TYPES, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
@@ -21,14 +22,6 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.context import BucketState, ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.contract.wire import RaisedError, dump, dump_error, load, load_error
-from paimon_assets.engine.errors import (
-    ERROR_CLASSES,
-    CommitConflictError,
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import MergeEngine
@@ -213,13 +206,13 @@ def test_a_split_may_be_the_difference_between_two_states():
 
 
 def test_what_is_not_read_is_refused_by_name():
-    with pytest.raises(UnsupportedFeatureError, match="version 10 "):
+    with pytest.raises(errors.UnsupportedFeatureError, match="version 10 "):
         wire.load_split(as_version(SPLIT, 10))
-    with pytest.raises(UnsupportedFeatureError, match="version 1 "):
+    with pytest.raises(errors.UnsupportedFeatureError, match="version 1 "):
         wire.load_split(bytes(7) + b"\x05" + bytes(40))
-    with pytest.raises(UnsupportedFeatureError, match="before-files"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="before-files"):
         wire.load_split(as_version(replace(SPLIT, is_streaming=True), 8, before=(data_file(),)))
-    with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="SPLIT_V1"):
         wire.load_split(b"SPLIT_V1" + bytes(40))
 
 
@@ -231,21 +224,21 @@ def test_a_wrapped_split_of_pypaimon_is_read_and_its_version_written():
     assert (split.snapshot_id, split.bucket, split.total_buckets) == (1, 0, None)
     assert (file.row_count, file.column_sequences) == (2, (7, 9))
     assert wire.dump_split(split, 9) == data[16:]
-    with pytest.raises(InvalidInputError, match="newer version"):
+    with pytest.raises(errors.InvalidInputError, match="newer version"):
         wire.dump_split(split, 8)
-    with pytest.raises(UnsupportedFeatureError, match="SPLIT_V1"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="SPLIT_V1"):
         wire.load_split(data[:15] + b"\3" + data[16:])
 
 
 def test_bytes_behind_a_split_are_damage():
-    with pytest.raises(FormatError, match="left behind"):
+    with pytest.raises(errors.FormatError, match="left behind"):
         wire.load_split(wire.dump_split(SPLIT) + b"\0")
 
 
 def test_a_split_cut_anywhere_is_damage():
     data = wire.dump_split(SPLIT)
     for length in range(len(data)):
-        with pytest.raises(FormatError):
+        with pytest.raises(errors.FormatError):
             wire.load_split(data[:length])
 
 
@@ -255,7 +248,7 @@ def test_a_damaged_byte_of_a_split_is_never_an_unexpected_error(data):
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     try:
         wire.load_split(bytes(damaged))
-    except PaimonError:
+    except errors.PaimonError:
         return
 
 
@@ -353,34 +346,34 @@ def test_a_decimal_keeps_its_digits():
 
 def test_a_predicate_must_be_bound_before_it_travels():
     raw = Comparison("day", CompareOp.EQ, dt.date(2024, 1, 1))
-    with pytest.raises(InvalidInputError, match="bind"):
+    with pytest.raises(errors.InvalidInputError, match="bind"):
         travelled(raw)
     assert travelled(bind(raw, SCHEMA)) == bind(raw, SCHEMA)
 
 
 @given(
-    st.sampled_from(sorted(ERROR_CLASSES)),
+    st.sampled_from(sorted(errors.ERROR_CLASSES)),
     st.text(),
     st.text(min_size=1),
     st.dictionaries(texts, st.none() | st.booleans() | longs | texts | st.floats(allow_nan=False)),
 )
 def test_every_error_arrives_as_it_was_raised(name, message, kind, details):
-    error = ERROR_CLASSES[name](message, kind=kind, details=details)
+    error = errors.ERROR_CLASSES[name](message, kind=kind, details=details)
     loaded = load_error(dump_error(error))
     assert type(loaded) is type(error)
     assert (loaded.message, loaded.kind, loaded.details) == (message, kind, details)
 
 
 def test_a_word_of_the_format_arrives_as_text():
-    error = InvalidInputError("no", kind="x", details={"function": MergeEngine.FIRST_ROW})
+    error = errors.InvalidInputError("no", kind="x", details={"function": MergeEngine.FIRST_ROW})
     assert load_error(dump_error(error)).details == {"function": "first-row"}
 
 
 def test_another_version_or_another_value_is_refused():
-    data = dump_error(CommitConflictError("lost"))
-    with pytest.raises(FormatError, match="same version"):
+    data = dump_error(errors.CommitConflictError("lost"))
+    with pytest.raises(errors.FormatError, match="same version"):
         load_error(data.replace(b'"version":2', b'"version":3'))
-    with pytest.raises(FormatError, match="Expected a ReadContext"):
+    with pytest.raises(errors.FormatError, match="Expected a ReadContext"):
         load(ReadContext, data)
 
 
@@ -392,7 +385,7 @@ def test_arbitrary_bytes_are_damage(kind, data):
     out = DataOutput()
     out.write_bytes(header.encode())
     for damaged in (out.to_bytes(), data.draw(st.binary(max_size=60))):
-        with pytest.raises(FormatError):
+        with pytest.raises(errors.FormatError):
             load(kind, damaged)
 
 
@@ -403,5 +396,5 @@ def test_storage_options_travel_but_are_not_shown():
 
 
 def test_the_header_is_readable_for_people():
-    data = dump_error(CommitConflictError("lost"))
+    data = dump_error(errors.CommitConflictError("lost"))
     assert DataInput(data).read_bytes().startswith(b'{"what":"RaisedError","version":2')

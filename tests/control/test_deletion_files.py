@@ -21,17 +21,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import DeletionVectorMeta, FileKind
 from paimon_assets.engine.spec.metadata.snapshot import DATA_VERSION_PROPERTY, CommitKind, Snapshot
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Predicate,
-    all_of,
-    any_of,
-    bind,
-    equal,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
 from paimon_assets.engine.table.api import open_catalog
@@ -300,8 +290,8 @@ def compact_again(table: Table) -> Snapshot:
 SCHEMA_ROWS = pa.table({"id": pa.array([], pa.int32()), "n": pa.array([], pa.int32())})
 
 
-def _needed(store: FileStore, predicate: Predicate | None = None) -> list[str]:
-    bound = None if predicate is None else bind(predicate, store.schema)
+def _needed(store: FileStore, predicate: pred.Predicate | None = None) -> list[str]:
+    bound = None if predicate is None else pred.bind(predicate, store.schema)
     needed = FileStoreScan(store).needed_files(newest(store), bound)
     return [entry.file.file_name for entry in needed]
 
@@ -331,15 +321,15 @@ def partitioned(tmp_path):
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
-        (equal("p", "b"), ["b"]),
-        (Comparison("p", CompareOp.GE, "b"), ["b", "c"]),
-        (In("p", ("a", "c", "z")), ["a", "c"]),
-        (IsNull("p"), ["None"]),
-        (IsNull("p", negated=True), ["a", "b", "c"]),
-        (any_of([equal("p", "a"), IsNull("p")]), ["a", "None"]),
-        (all_of([equal("p", "a"), equal("x", 1)]), ["a"]),
-        (any_of([equal("p", "a"), equal("x", 1)]), ["a", "b", "None", "c"]),
-        (equal("p", "z"), []),
+        (pred.equal("p", "b"), ["b"]),
+        (pred.Comparison("p", pred.CompareOp.GE, "b"), ["b", "c"]),
+        (pred.In("p", ("a", "c", "z")), ["a", "c"]),
+        (pred.IsNull("p"), ["None"]),
+        (pred.IsNull("p", negated=True), ["a", "b", "c"]),
+        (pred.any_of([pred.equal("p", "a"), pred.IsNull("p")]), ["a", "None"]),
+        (pred.all_of([pred.equal("p", "a"), pred.equal("x", 1)]), ["a"]),
+        (pred.any_of([pred.equal("p", "a"), pred.equal("x", 1)]), ["a", "b", "None", "c"]),
+        (pred.equal("p", "z"), []),
     ],
 )
 def test_partitions_are_pruned(partitioned, predicate, expected):
@@ -355,7 +345,7 @@ def test_manifests_of_other_partitions_are_not_read(partitioned, monkeypatch):
         return real(self, meta, keep)
 
     monkeypatch.setattr(ManifestStore, "read", counting)
-    assert _needed(partitioned, equal("p", "b")) == ["b"]
+    assert _needed(partitioned, pred.equal("p", "b")) == ["b"]
     assert len(read) == 1
 
 
@@ -379,18 +369,18 @@ def test_a_bucket_is_found_by_the_count_its_entry_was_written_with(tmp_path):
                 ),
             )
     # INT 1 hashes to bucket 8 of 10 and bucket 2 of 4, INT -3 to 5 and 3 (vectors by Java 2.0).
-    assert _buckets(store, equal("k", 1)) == ["old-8", "new-2"]
-    assert _buckets(store, In("k", (1, -3))) == ["old-5", "old-8", "new-2", "new-3"]
-    assert _buckets(store, all_of([equal("k", 1), equal("p", "new")])) == ["new-2"]
-    assert len(_buckets(store, Comparison("k", CompareOp.GT, 1))) == 14
-    assert len(_buckets(store, any_of([equal("k", 1), equal("v", 1)]))) == 14
-    assert _buckets(store, equal("k", 2**40)) == []
+    assert _buckets(store, pred.equal("k", 1)) == ["old-8", "new-2"]
+    assert _buckets(store, pred.In("k", (1, -3))) == ["old-5", "old-8", "new-2", "new-3"]
+    assert _buckets(store, pred.all_of([pred.equal("k", 1), pred.equal("p", "new")])) == ["new-2"]
+    assert len(_buckets(store, pred.Comparison("k", pred.CompareOp.GT, 1))) == 14
+    assert len(_buckets(store, pred.any_of([pred.equal("k", 1), pred.equal("v", 1)]))) == 14
+    assert _buckets(store, pred.equal("k", 2**40)) == []
 
 
-def _buckets(store: FileStore, predicate: Predicate | None) -> list[str]:
+def _buckets(store: FileStore, predicate: pred.Predicate | None) -> list[str]:
     assert predicate is not None
     # These files have no key statistics, so that only bucket pruning is seen.
-    bound = bind(predicate, store.schema)
+    bound = pred.bind(predicate, store.schema)
     scan = FileStoreScan(store)
     pruned = scan._filtered_entries(store.manifests.manifests_of(newest(store)), bound)
     return [entry.file.file_name for entry in pruned]
@@ -406,15 +396,15 @@ def test_a_delete_outlives_bucket_pruning(keyed):
         kind=CommitKind.OVERWRITE,
     )
     for key in range(20):
-        assert "gone" not in _needed(keyed, equal("a", key))
+        assert "gone" not in _needed(keyed, pred.equal("a", key))
 
 
 def test_files_are_pruned_by_their_keys(keyed):
     for low, high in ((0, 9), (5, 14), (20, 29)):
         commit(keyed, message(keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2))
-    assert _needed(keyed, Comparison("a", CompareOp.LT, 5)) == ["0-9"]
-    assert _needed(keyed, Comparison("a", CompareOp.GT, 9)) == ["5-14", "20-29"]
-    assert _needed(keyed, Comparison("b", CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
+    assert _needed(keyed, pred.Comparison("a", pred.CompareOp.LT, 5)) == ["0-9"]
+    assert _needed(keyed, pred.Comparison("a", pred.CompareOp.GT, 9)) == ["5-14", "20-29"]
+    assert _needed(keyed, pred.Comparison("b", pred.CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
 
 
 def test_a_postpone_bucket_is_refused_by_name(store):

@@ -12,19 +12,7 @@ from paimon_assets.engine.control.row_change import complement
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.spec.metadata.data_file import SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-    StartsWith,
-    any_of,
-    bind,
-    equal,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
@@ -53,10 +41,13 @@ def _stats(
 
 
 def _needed(
-    schema: TableSchema, predicate: Predicate, entries: list[ManifestEntry], *others: TableSchema
+    schema: TableSchema,
+    predicate: pred.Predicate,
+    entries: list[ManifestEntry],
+    *others: TableSchema,
 ) -> list[str]:
     schemas = {one.id: one for one in (schema, *others)}
-    pruning = FilePruning(schema, bind(predicate, schema), schemas.__getitem__)
+    pruning = FilePruning(schema, pred.bind(predicate, schema), schemas.__getitem__)
     return [item.file.file_name for item in pruning.needed(entries)]
 
 
@@ -71,12 +62,15 @@ def _x_file(name: str, low: Any, high: Any, nulls: int | None = 0, **more: Any) 
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
-        (equal("x", 15), ["b", "unknown"]),
-        (Comparison("x", CompareOp.GT, 9), ["b", "unknown"]),
-        (IsNull("x"), ["nulls", "unknown"]),
-        (IsNull("x", negated=True), ["a", "b", "unknown"]),
-        (equal("y", "text"), ["a", "b", "nulls", "unknown"]),
-        (any_of([equal("x", 1), equal("y", "text")]), ["a", "b", "nulls", "unknown"]),
+        (pred.equal("x", 15), ["b", "unknown"]),
+        (pred.Comparison("x", pred.CompareOp.GT, 9), ["b", "unknown"]),
+        (pred.IsNull("x"), ["nulls", "unknown"]),
+        (pred.IsNull("x", negated=True), ["a", "b", "unknown"]),
+        (pred.equal("y", "text"), ["a", "b", "nulls", "unknown"]),
+        (
+            pred.any_of([pred.equal("x", 1), pred.equal("y", "text")]),
+            ["a", "b", "nulls", "unknown"],
+        ),
     ],
 )
 def test_append_files_are_pruned_one_by_one(predicate, expected):
@@ -92,10 +86,10 @@ def test_append_files_are_pruned_one_by_one(predicate, expected):
 def test_dense_statistics_name_their_columns():
     stats = _stats(X, ("y",), ["k"], ["m"], [0])
     file = entry(file=data_file(value_stats=stats, value_stats_cols=("y",)))
-    assert _needed(X, equal("y", "a"), [file]) == []
-    assert _needed(X, equal("x", 1), [file]) == ["data-0.parquet"]
+    assert _needed(X, pred.equal("y", "a"), [file]) == []
+    assert _needed(X, pred.equal("x", 1), [file]) == ["data-0.parquet"]
     none = entry(file=data_file(value_stats_cols=()))
-    assert _needed(X, equal("y", "a"), [none]) == ["data-0.parquet"]
+    assert _needed(X, pred.equal("y", "a"), [none]) == ["data-0.parquet"]
 
 
 def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
@@ -108,14 +102,14 @@ def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
         )
         for p in (1, None)
     ]
-    assert _needed(schema, equal("p", 1), files) == ["p=1"]
-    assert _needed(schema, IsNull("p"), files) == ["p=None"]
-    assert _needed(schema, equal("p", 99), files) == []
-    assert _needed(schema, any_of([equal("p", 1), equal("x", 7)]), files) == ["p=1"]
+    assert _needed(schema, pred.equal("p", 1), files) == ["p=1"]
+    assert _needed(schema, pred.IsNull("p"), files) == ["p=None"]
+    assert _needed(schema, pred.equal("p", 99), files) == []
+    assert _needed(schema, pred.any_of([pred.equal("p", 1), pred.equal("x", 7)]), files) == ["p=1"]
 
 
 def test_statistics_of_another_arity_tell_nothing():
-    assert _needed(X, equal("x", 1), [entry()]) == ["data-0.parquet"]
+    assert _needed(X, pred.equal("x", 1), [entry()]) == ["data-0.parquet"]
 
 
 OLD = _evolved(0, (0, "a", "INT"), (1, "b", "INT"), (2, "gone", "INT"))
@@ -130,13 +124,13 @@ def _old_file() -> ManifestEntry:
 @pytest.mark.parametrize(
     ("predicate", "is_needed"),
     [
-        (equal("renamed", 15), True),  # matched by id, not by name or position
-        (equal("renamed", 1), False),
-        (equal("a", 2), True),
-        (equal("a", 99), False),  # a wider integer: the bounds are the same
-        (equal("added", 1), False),  # the file has only nulls there
-        (IsNull("added"), True),
-        (IsNull("renamed"), False),
+        (pred.equal("renamed", 15), True),  # matched by id, not by name or position
+        (pred.equal("renamed", 1), False),
+        (pred.equal("a", 2), True),
+        (pred.equal("a", 99), False),  # a wider integer: the bounds are the same
+        (pred.equal("added", 1), False),  # the file has only nulls there
+        (pred.IsNull("added"), True),
+        (pred.IsNull("renamed"), False),
     ],
 )
 def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
@@ -147,8 +141,8 @@ def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
 def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
     read = _evolved(1, (0, "a", changed), (1, "renamed", "INT"))
     literal = "99" if changed == "STRING" else 99
-    assert _needed(read, equal("a", literal), [_old_file()], OLD) == ["old"]
-    assert _needed(read, IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
+    assert _needed(read, pred.equal("a", literal), [_old_file()], OLD) == ["old"]
+    assert _needed(read, pred.IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
 
 
 FLOATS = _schema({"f": "DOUBLE"})
@@ -159,11 +153,11 @@ def test_nan_is_no_bound_and_passes_what_excludes_a_value():
         stats = _stats(FLOATS, ("f",), [low], [high], [0])
         return [entry(file=data_file(file_name="f", value_stats=stats))]
 
-    assert _needed(FLOATS, equal("f", 3.0), file(1.0, math.nan)) == ["f"]
-    assert _needed(FLOATS, equal("f", 3.0), file(1.0, 2.0)) == []
+    assert _needed(FLOATS, pred.equal("f", 3.0), file(1.0, math.nan)) == ["f"]
+    assert _needed(FLOATS, pred.equal("f", 3.0), file(1.0, 2.0)) == []
     # The file may hold NaN beside its only other value; NaN <> 1 is true.
-    assert _needed(FLOATS, Comparison("f", CompareOp.NE, 1.0), file(1.0, 1.0)) == ["f"]
-    assert _needed(FLOATS, In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
+    assert _needed(FLOATS, pred.Comparison("f", pred.CompareOp.NE, 1.0), file(1.0, 1.0)) == ["f"]
+    assert _needed(FLOATS, pred.In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
 
 
 KEYED = _schema({"k": "INT", "x": "INT"}, primary_keys=["k"], options={"bucket": "2"})
@@ -180,18 +174,18 @@ def _keyed(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -
 def test_a_merged_bucket_keeps_all_its_files_or_none():
     # The newer file overwrites key 1 with x = 9; skipping it would bring x = 1 back.
     entries = [_keyed("old", (1, 1), (1, 1)), _keyed("new", (1, 1), (9, 9))]
-    assert _needed(KEYED, equal("x", 1), entries) == ["old", "new"]
-    assert _needed(KEYED, equal("x", 5), entries) == []
+    assert _needed(KEYED, pred.equal("x", 1), entries) == ["old", "new"]
+    assert _needed(KEYED, pred.equal("x", 5), entries) == []
 
 
 def test_files_of_one_level_above_zero_are_pruned_one_by_one():
     entries = [_keyed("a", (1, 5), (1, 1), level=5), _keyed("b", (6, 9), (9, 9), level=5)]
-    assert _needed(KEYED, equal("x", 1), entries) == ["a"]
+    assert _needed(KEYED, pred.equal("x", 1), entries) == ["a"]
 
 
 def test_files_of_two_levels_are_not_pruned_one_by_one():
     entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
-    assert _needed(KEYED, equal("x", 1), entries) == ["low", "top"]
+    assert _needed(KEYED, pred.equal("x", 1), entries) == ["low", "top"]
 
 
 def test_buckets_are_judged_apart_and_keep_their_order():
@@ -200,14 +194,14 @@ def test_buckets_are_judged_apart_and_keep_their_order():
         _keyed("1a", (1, 1), (7, 7), bucket=1),
         _keyed("0b", (1, 1), (9, 9), bucket=0),
     ]
-    assert _needed(KEYED, equal("x", 1), entries) == ["0a", "0b"]
-    assert _needed(KEYED, equal("x", 7), entries) == ["1a"]
+    assert _needed(KEYED, pred.equal("x", 1), entries) == ["0a", "0b"]
+    assert _needed(KEYED, pred.equal("x", 7), entries) == ["1a"]
 
 
 def test_keys_prune_files_of_a_merged_bucket():
     entries = [_keyed("a", (1, 5), (1, 1)), _keyed("b", (4, 9), (9, 9))]
-    assert _needed(KEYED, equal("k", 2), entries) == ["a"]
-    assert _needed(KEYED, equal("k", 5), entries) == ["a", "b"]
+    assert _needed(KEYED, pred.equal("k", 2), entries) == ["a"]
+    assert _needed(KEYED, pred.equal("k", 5), entries) == ["a", "b"]
 
 
 def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
@@ -218,15 +212,15 @@ def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
     )
     # 1 + 9 = 10 is in no file.
     entries = [_keyed("a", (1, 1), (1, 1)), _keyed("b", (1, 1), (9, 9))]
-    assert _needed(schema, equal("x", 10), entries) == ["a", "b"]
+    assert _needed(schema, pred.equal("x", 10), entries) == ["a", "b"]
 
 
 def test_files_of_settled_levels_are_pruned_one_by_one():
     schema = KEYED.with_dynamic_options({"deletion-vectors.enabled": "true"})
     entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
-    assert _needed(schema, equal("x", 1), entries) == ["low"]
+    assert _needed(schema, pred.equal("x", 1), entries) == ["low"]
     combining = schema.with_dynamic_options({"merge-engine": "aggregation"})
-    assert _needed(combining, equal("x", 1), entries) == ["low"]
+    assert _needed(combining, pred.equal("x", 1), entries) == ["low"]
 
 
 def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
@@ -235,8 +229,8 @@ def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
         _x_file("update", 5, 5, first_row_id=0),
         _x_file("alone", 1, 1, first_row_id=10),
     ]
-    assert _needed(X, equal("x", 5), entries) == ["old", "update"]
-    assert _needed(X, equal("x", 7), entries) == ["old", "update"]
+    assert _needed(X, pred.equal("x", 5), entries) == ["old", "update"]
+    assert _needed(X, pred.equal("x", 7), entries) == ["old", "update"]
 
 
 SCHEMA = first_table_schema(
@@ -244,15 +238,17 @@ SCHEMA = first_table_schema(
 )
 NUMBERS = st.integers(0, 3)
 LEAVES = st.one_of(
-    st.builds(Comparison, st.sampled_from("ab"), st.sampled_from(CompareOp), NUMBERS),
-    st.builds(In, st.sampled_from("ab"), st.lists(NUMBERS, max_size=2).map(tuple), st.booleans()),
-    st.builds(IsNull, st.sampled_from("ab"), st.booleans()),
+    st.builds(pred.Comparison, st.sampled_from("ab"), st.sampled_from(pred.CompareOp), NUMBERS),
+    st.builds(
+        pred.In, st.sampled_from("ab"), st.lists(NUMBERS, max_size=2).map(tuple), st.booleans()
+    ),
+    st.builds(pred.IsNull, st.sampled_from("ab"), st.booleans()),
 )
 PREDICATES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(tuple).map(And),
-        st.lists(inner, min_size=1, max_size=3).map(tuple).map(Or),
+        st.lists(inner, min_size=1, max_size=3).map(tuple).map(pred.And),
+        st.lists(inner, min_size=1, max_size=3).map(tuple).map(pred.Or),
     ),
     max_leaves=6,
 )
@@ -268,11 +264,11 @@ def test_a_row_passes_either_one(predicate, a, b):
 
 def test_some_predicates_have_none():
     for leaf in (
-        StartsWith("t", "x"),
-        Comparison("x", CompareOp.LT, 1.0),
-        In("x", (1.0,)),
-        Comparison("a", CompareOp.NE, None),
-        In("a", (1, None), negated=True),
+        pred.StartsWith("t", "x"),
+        pred.Comparison("x", pred.CompareOp.LT, 1.0),
+        pred.In("x", (1.0,)),
+        pred.Comparison("a", pred.CompareOp.NE, None),
+        pred.In("a", (1, None), negated=True),
     ):
         assert complement(leaf, SCHEMA) is None
-        assert complement(Or((IsNull("a"), leaf)), SCHEMA) is None
+        assert complement(pred.Or((pred.IsNull("a"), leaf)), SCHEMA) is None

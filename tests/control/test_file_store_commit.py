@@ -2,19 +2,12 @@ import json
 
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -123,7 +116,7 @@ def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(store):
 
 def test_a_dropped_table_is_not_brought_back(store, tmp_path):
     LocalFileIO().delete_directory(store.table_path)
-    with pytest.raises(NotFoundError, match="dropped"):
+    with pytest.raises(errors.NotFoundError, match="dropped"):
         commit(store, message(plain_file()))
     assert not (tmp_path / "table" / "snapshot").exists()
 
@@ -131,7 +124,7 @@ def test_a_dropped_table_is_not_brought_back(store, tmp_path):
 def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path):
     schema = Schema.of({"a": "INT"}, options={"manifest.format": "orc"})
     store = new_store(tmp_path, schema)
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(errors.UnsupportedFeatureError):
         commit(store, message(plain_file()))
     assert manifest_files(store) == set()
 
@@ -159,21 +152,21 @@ def test_one_write_may_leave_an_append_and_a_compact(keyed):
     made = _commit_as(keyed, "me", compact, kind=CommitKind.COMPACT)
     assert (made.id, made.delta_record_count) == (2, 0)
     assert live_names(keyed) == ["up"]
-    with refused(CommitConflictError, kind="file-gone"):
+    with refused(errors.CommitConflictError, kind="file-gone"):
         _commit_as(keyed, "late", compact, kind=CommitKind.COMPACT)
     assert manifest_files(keyed) == referenced_manifests(keyed)
 
 
 def test_a_file_named_by_two_messages_is_refused(store):
     file = plain_file("a")
-    with pytest.raises(InvalidInputError, match="named twice"):
+    with pytest.raises(errors.InvalidInputError, match="named twice"):
         commit(store, message(file), message(file))
     assert manifest_files(store) == set()
 
 
 def test_a_writer_with_another_bucket_count_is_refused(keyed):
     commit(keyed, message(keyed_file(0, 9), total_buckets=2))
-    with refused(CommitConflictError, kind="bucket-count"):
+    with refused(errors.CommitConflictError, kind="bucket-count"):
         commit(keyed, message(keyed_file(0, 9), total_buckets=4))
     assert manifest_files(keyed) == referenced_manifests(keyed)
 
@@ -219,7 +212,7 @@ def test_retries_are_bounded(tmp_path):
     table = new_store(tmp_path, Schema.of({"a": "INT"}, options={"commit.max-retries": "4"}))
     clock = FixedClock()
     rival = _Rival(table, 100)
-    with refused(CommitConflictError, "5 other commits were faster", kind="commit-retries"):
+    with refused(errors.CommitConflictError, "5 other commits were faster", kind="commit-retries"):
         _commit_as(_against(table, rival), "me", message(plain_file("mine")), clock=clock)
     assert len(clock.waits) == 4
     assert "mine" not in live_names(table)
@@ -271,11 +264,11 @@ class _Silent(LocalFileIO):
         if self._done:
             super().publish(path, data)
         self.is_dark = self._also_looks
-        raise CommitUnknownError("timeout")
+        raise errors.CommitUnknownError("timeout")
 
     def read_bytes(self, path: str) -> bytes:
         if self.is_dark:
-            raise StorageError("timeout")
+            raise errors.StorageError("timeout")
         return super().read_bytes(path)
 
     def delete_file(self, path: str) -> None:
@@ -285,7 +278,7 @@ class _Silent(LocalFileIO):
 @pytest.mark.parametrize(("done", "also_looks"), [(False, False), (False, True), (True, True)])
 def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, also_looks):
     dark = FileStore.open(_Silent(done=done, also_looks=also_looks), table.table_path)
-    with pytest.raises(CommitUnknownError, match="Nothing was deleted") as caught:
+    with pytest.raises(errors.CommitUnknownError, match="Nothing was deleted") as caught:
         _commit_as(dark, "me", message(plain_file("mine")))
     assert caught.value.details["commit_user"] == "me"
     assert len(manifest_files(table)) == 3
@@ -309,11 +302,11 @@ def test_a_publish_whose_answer_is_lost_is_tried_again(table, done):
             self.lost += 1
             if done:
                 super().publish(path, data)
-            raise CommitUnknownError("timeout")
+            raise errors.CommitUnknownError("timeout")
 
         def read_bytes(self, path: str) -> bytes:
             if self.is_dark:
-                raise StorageError("timeout")
+                raise errors.StorageError("timeout")
             return super().read_bytes(path)
 
     file_io = _Stuttering()
@@ -328,7 +321,7 @@ def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(table):
         def publish(self, path: str, data: bytes) -> bool:
             if path.endswith("snapshot-1"):
                 commit(table, message(plain_file("rival")))
-                raise CommitUnknownError("timeout")
+                raise errors.CommitUnknownError("timeout")
             return super().publish(path, data)
 
     made = _commit_as(FileStore.open(_Late(), table.table_path), "me", message(plain_file("mine")))
@@ -349,7 +342,7 @@ def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(table):
 
 def _fail_if(condition: bool) -> None:
     if condition:
-        raise StorageError("injected")
+        raise errors.StorageError("injected")
 
 
 @pytest.mark.parametrize("fault", list(Fault))
@@ -366,7 +359,7 @@ def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
         try:
             store = FileStore.open(file_io, table.table_path)
             _commit_as(store, "me", message(plain_file("mine")))
-        except (StorageError, CommitUnknownError):
+        except (errors.StorageError, errors.CommitUnknownError):
             assert live_names(table) in (before, [*before, "mine"])
         else:
             assert live_names(table) == [*before, "mine"]
@@ -391,7 +384,7 @@ def test_a_sure_failure_leaves_no_manifest_behind(tmp_path):
                 "me",
                 message(plain_file("mine")),
             )
-        except StorageError:
+        except errors.StorageError:
             assert manifest_files(table) == referenced_manifests(table)
         if not file_io.fired:
             return

@@ -6,18 +6,12 @@ from contextlib import suppress
 
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_from_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.paths import TablePaths
@@ -72,18 +66,18 @@ def test_java_leaves_out_seconds_that_are_zero(committed):
     assert tag.create_time == dt.datetime(2024, 1, 31, 12, 5)
     assert tag.time_retained == dt.timedelta(hours=36, milliseconds=5)
     for damage in (b'"tagCreateTime":[2024]', b'"tagTimeRetained":"x"', b'"tagCreateTime":"?"'):
-        with pytest.raises(FormatError, match="tag-t: the tag's times are damaged"):
+        with pytest.raises(errors.FormatError, match="tag-t: the tag's times are damaged"):
             tag_from_json("t", data + b"," + damage + b"}", "tag-t")
 
 
 def test_a_name_is_given_once_unless_asked(committed, tags):
     first, second = committed.snapshots.snapshot(1), committed.snapshots.snapshot(2)
     tags.create("v", first)
-    with pytest.raises(AlreadyExistsError, match="tag 'v' already"):
+    with pytest.raises(errors.AlreadyExistsError, match="tag 'v' already"):
         tags.create("v", second)
     assert tags.create("v", second, ignore_if_exists=True).snapshot == first
     assert tags.replace("v", second).snapshot == second
-    with pytest.raises(NotFoundError, match="no tag 'w'"):
+    with pytest.raises(errors.NotFoundError, match="no tag 'w'"):
         tags.replace("w", second)
 
 
@@ -92,13 +86,13 @@ def test_tags_are_listed_renamed_and_deleted(committed, tags):
         tags.create(f"v{number}", committed.snapshots.snapshot(number))
     tags.rename("v1", "first")
     assert [tag.name for tag in tags.list()] == ["first", "v2"]
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         tags.rename("first", "v2")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         tags.rename("v1", "other")
     assert tags.delete("first").snapshot.id == 1
 
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         tags.delete("first")
     assert [tag.name for tag in tags.list()] == ["v2"]
 
@@ -120,18 +114,18 @@ def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(committed,
     assert set(rollback_to_snapshot(committed, 3).tags) == set()
     tags.delete("a$b")
     assert "a$b" not in {tag.name for tag in tags.list()}
-    with pytest.raises(InvalidInputError, match="no name of a tag"):
+    with pytest.raises(errors.InvalidInputError, match="no name of a tag"):
         tags.get("../x")
 
 
 @pytest.mark.parametrize("name", ["", " x", "a/b", "a\\b", "a$b", "a\nb"])
 def test_a_name_is_one_part_of_a_path(committed, tags, name):
-    with pytest.raises(InvalidInputError, match="no name of a tag"):
+    with pytest.raises(errors.InvalidInputError, match="no name of a tag"):
         tags.create(name, committed.snapshots.snapshot(1))
 
 
 def test_a_tag_is_kept_for_some_time(committed, tags):
-    with pytest.raises(InvalidInputError, match="above zero"):
+    with pytest.raises(errors.InvalidInputError, match="above zero"):
         tags.create("v", committed.snapshots.snapshot(1), time_retained=dt.timedelta())
 
 
@@ -221,7 +215,7 @@ def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault
         tagged.branches.create("b", tag="v1")
         commit(on_branch(tagged, "b"), message(plain_file("new")))
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
-        with suppress(PaimonError):
+        with suppress(errors.PaimonError):
             FileStore.open(calls, tagged.table_path).branches.fast_forward("b")
         assert live_names(reopened(tagged)) in states
         reopened(tagged).branches.fast_forward("b")
@@ -233,22 +227,22 @@ def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault
 def test_names_and_sources_are_checked(tagged):
     tagged.branches.create("b")
     tagged.branches.create("b", ignore_if_exists=True)
-    with pytest.raises(AlreadyExistsError, match="branch 'b' already"):
+    with pytest.raises(errors.AlreadyExistsError, match="branch 'b' already"):
         tagged.branches.create("b")
     for name in ("main", "12", "", "a/b", "x$y"):
-        with pytest.raises(InvalidInputError):
+        with pytest.raises(errors.InvalidInputError):
             tagged.branches.create(name)
-    with pytest.raises(InvalidInputError, match="not with both"):
+    with pytest.raises(errors.InvalidInputError, match="not with both"):
         tagged.branches.create("c", tag="v1", snapshot_id=1)
-    with pytest.raises(NotFoundError, match="no tag 'v9'"):
+    with pytest.raises(errors.NotFoundError, match="no tag 'v9'"):
         tagged.branches.create("c", tag="v9")
-    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+    with pytest.raises(errors.NotFoundError, match="Snapshot 9 "):
         tagged.branches.create("c", snapshot_id=9)
-    with pytest.raises(NotFoundError, match="no branch 'c'"):
+    with pytest.raises(errors.NotFoundError, match="no branch 'c'"):
         tagged.branches.fast_forward("c")
-    with pytest.raises(InvalidInputError, match="no snapshot yet"):
+    with pytest.raises(errors.InvalidInputError, match="no snapshot yet"):
         tagged.branches.fast_forward("b")
-    with pytest.raises(InvalidInputError, match="'main' is not a branch"):
+    with pytest.raises(errors.InvalidInputError, match="'main' is not a branch"):
         tagged.branches.delete("main")
     assert list(tagged.branches.list()) == ["b"]
 
@@ -257,7 +251,7 @@ def test_a_deleted_branch_is_gone_and_main_stays(tagged):
     tagged.branches.create("b", tag="v1")
     tagged.branches.delete("b")
     assert tagged.branches.list() == {}
-    with pytest.raises(NotFoundError, match="no branch 'b'"):
+    with pytest.raises(errors.NotFoundError, match="no branch 'b'"):
         on_branch(tagged, "b")
     assert newest(tagged).id == 2
 
@@ -285,7 +279,7 @@ def test_advancing_never_goes_back(consumers):
     assert consumers.advance("etl", 2) == 4
     consumers.reset("etl", 2)
     assert consumers.next_snapshot("etl") == 2
-    with pytest.raises(InvalidInputError, match="snapshot 0"):
+    with pytest.raises(errors.InvalidInputError, match="snapshot 0"):
         consumers.reset("etl", 0)
 
 
@@ -316,7 +310,7 @@ def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
 )
 def test_a_damaged_file_is_named(consumers, paths, data):
     LocalFileIO().write_bytes(paths.consumer("etl"), data)
-    with pytest.raises(FormatError, match="consumer-etl: not a consumer's file"):
+    with pytest.raises(errors.FormatError, match="consumer-etl: not a consumer's file"):
         consumers.next_snapshot("etl")
 
 
@@ -363,9 +357,9 @@ def test_a_tag_brings_its_expired_snapshot_back(history):
 
 
 def test_what_does_not_exist_changes_nothing(history):
-    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+    with pytest.raises(errors.NotFoundError, match="Snapshot 9 "):
         rollback_to_snapshot(history, 9)
-    with pytest.raises(NotFoundError, match="no tag 'v9'"):
+    with pytest.raises(errors.NotFoundError, match="no tag 'v9'"):
         rollback_to_tag(history, "v9")
     assert newest(history).id == 4
 
@@ -377,7 +371,7 @@ def test_a_crash_leaves_a_state_there_was_and_the_next_call_finishes(tmp_path, f
         for name in "abcd":
             commit(history, message(plain_file(name)))
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
-        with suppress(PaimonError):
+        with suppress(errors.PaimonError):
             rollback_to_snapshot(FileStore.open(calls, history.table_path), 1)
         assert "".join(live_names(history)) in ("a", "ab", "abc", "abcd")
         rollback_to_snapshot(history, 1)

@@ -9,6 +9,7 @@ from threading import Barrier
 
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.avro.manifest_avro import (
     read_index_manifest,
     read_manifest,
@@ -24,37 +25,16 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import delete_files
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import (
-    add_column,
-    drop_column,
-    rename_column,
-    set_option,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Options
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from tests.faults.test_races import add, drop, expire
+from tests.testkit import metadata_tables
 from tests.testkit.builders import data_file, entry, snapshot
 from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.metadata_tables import (
-    FixedClock,
-    commit,
-    message,
-    new_store,
-    plain_file,
-    vectors_of,
-)
 
 SCHEMA = Schema.of({"a": "INT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "1"})
 
@@ -80,13 +60,13 @@ def test_a_created_schema_is_the_latest(paths):
 def test_a_table_is_created_once(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     manager.create(SCHEMA, time_millis=7)
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         manager.create(SCHEMA, time_millis=8)
 
 
 def test_a_schema_that_breaks_a_rule_is_not_written(paths):
     manager = SchemaManager(LocalFileIO(), paths)
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         manager.create(Schema.of({"a": "INT"}, partition_keys=["x"]), time_millis=7)
     assert manager.list_ids() == []
 
@@ -112,7 +92,7 @@ def test_a_dropped_table_is_noticed(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     first = manager.create(SCHEMA, time_millis=7)
     LocalFileIO().delete_directory(paths.table)
-    with pytest.raises(NotFoundError, match="dropped"):
+    with pytest.raises(errors.NotFoundError, match="dropped"):
         manager.latest_id(first)
 
 
@@ -133,7 +113,9 @@ def _manager(paths, file_io=None):
 
 def test_changes_make_one_schema(paths):
     manager = _manager(paths)
-    new = manager.commit_changes([add_column("c", "INT"), rename_column("b", "x")], time_millis=8)
+    new = manager.commit_changes(
+        [sc.add_column("c", "INT"), sc.rename_column("b", "x")], time_millis=8
+    )
     assert (new.id, new.time_millis, new.field_names) == (1, 8, ("a", "x", "c"))
     assert SchemaManager(LocalFileIO(), paths).latest() == new
     assert manager.list_ids() == [0, 1]
@@ -141,28 +123,28 @@ def test_changes_make_one_schema(paths):
 
 def test_refused_changes_leave_no_schema(paths):
     manager = _manager(paths)
-    with pytest.raises(InvalidInputError):
-        manager.commit_changes([add_column("c", "INT"), drop_column("a")], time_millis=8)
+    with pytest.raises(errors.InvalidInputError):
+        manager.commit_changes([sc.add_column("c", "INT"), sc.drop_column("a")], time_millis=8)
     assert manager.list_ids() == [0]
 
 
 def test_changes_that_change_nothing_make_no_schema(paths):
     manager = _manager(paths)
     assert manager.commit_changes([], time_millis=8).id == 0
-    assert manager.commit_changes([set_option("bucket", "1")], time_millis=8).id == 0
+    assert manager.commit_changes([sc.set_option("bucket", "1")], time_millis=8).id == 0
     assert manager.list_ids() == [0]
 
 
 def test_what_would_come_is_seen_without_writing(paths):
     manager = _manager(paths)
-    assert manager.evolved([add_column("c", "INT")], time_millis=8).id == 1
+    assert manager.evolved([sc.add_column("c", "INT")], time_millis=8).id == 1
     assert manager.list_ids() == [0]
 
 
 def test_there_must_be_a_table_to_change(paths):
     manager = SchemaManager(LocalFileIO(), paths)
-    with pytest.raises(NotFoundError, match="does not exist"):
-        manager.commit_changes([add_column("c", "INT")], time_millis=8)
+    with pytest.raises(errors.NotFoundError, match="does not exist"):
+        manager.commit_changes([sc.add_column("c", "INT")], time_millis=8)
 
 
 def test_the_loser_of_a_race_changes_what_the_winner_made(paths):
@@ -172,7 +154,7 @@ def test_the_loser_of_a_race_changes_what_the_winner_made(paths):
     def change(number):
         manager = SchemaManager(LocalFileIO(), paths)
         barrier.wait()
-        return manager.commit_changes([add_column(f"c{number}", "INT")], time_millis=number)
+        return manager.commit_changes([sc.add_column(f"c{number}", "INT")], time_millis=number)
 
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(change, range(8)))
@@ -201,26 +183,26 @@ class _Overtaking(FaultyFileIO):
 
 def test_a_change_that_another_made_impossible_is_refused(paths):
     _manager(paths)
-    manager = SchemaManager(_Overtaking(paths, [drop_column("b")]), paths)
-    with pytest.raises(NotFoundError, match="Column 'b' does not exist"):
-        manager.commit_changes([rename_column("b", "x")], time_millis=8)
+    manager = SchemaManager(_Overtaking(paths, [sc.drop_column("b")]), paths)
+    with pytest.raises(errors.NotFoundError, match="Column 'b' does not exist"):
+        manager.commit_changes([sc.rename_column("b", "x")], time_millis=8)
     assert manager.list_ids() == [0, 1]
 
 
 def test_a_change_judged_on_another_schema_is_a_conflict(paths):
     base = _manager(paths).latest()
-    manager = SchemaManager(_Overtaking(paths, [add_column("c", "INT")]), paths)
-    with refused(CommitConflictError, "at schema 1 now", kind="schema-conflict"):
-        manager.commit_changes([drop_column("b")], time_millis=8, base=base)
+    manager = SchemaManager(_Overtaking(paths, [sc.add_column("c", "INT")]), paths)
+    with refused(errors.CommitConflictError, "at schema 1 now", kind="schema-conflict"):
+        manager.commit_changes([sc.drop_column("b")], time_millis=8, base=base)
     assert manager.list_ids() == [0, 1]
 
 
 def test_who_always_loses_gives_up(paths):
     _manager(paths)
-    others = [set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
+    others = [sc.set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
     manager = SchemaManager(_Overtaking(paths, others), paths)
-    with pytest.raises(CommitConflictError, match="100 times"):
-        manager.commit_changes([drop_column("b")], time_millis=8)
+    with pytest.raises(errors.CommitConflictError, match="100 times"):
+        manager.commit_changes([sc.drop_column("b")], time_millis=8)
 
 
 class _Deaf(FaultyFileIO):
@@ -233,25 +215,25 @@ class _Deaf(FaultyFileIO):
     def publish(self, path, data):
         if self.publishes:
             super().publish(path, data)
-        raise CommitUnknownError("no answer")
+        raise errors.CommitUnknownError("no answer")
 
 
 def test_a_lost_answer_is_found_out(paths):
     _manager(paths)
     manager = SchemaManager(_Deaf(publishes=True), paths)
-    assert manager.commit_changes([drop_column("b")], time_millis=8).id == 1
-    with pytest.raises(CommitUnknownError):
+    assert manager.commit_changes([sc.drop_column("b")], time_millis=8).id == 1
+    with pytest.raises(errors.CommitUnknownError):
         SchemaManager(_Deaf(publishes=False), paths).commit_changes(
-            [add_column("c", "INT")], time_millis=8
+            [sc.add_column("c", "INT")], time_millis=8
         )
     assert manager.list_ids() == [0, 1]
 
 
 def test_some_changes_are_refused_once_something_is_stored(store):
-    store.schemas.commit_changes([set_option("type", "table")], time_millis=8)
-    commit(store, message(plain_file()))
-    with pytest.raises(InvalidInputError, match="the table has been written to"):
-        store.schemas.commit_changes([set_option("merge-engine", "first-row")], time_millis=8)
+    store.schemas.commit_changes([sc.set_option("type", "table")], time_millis=8)
+    metadata_tables.commit(store, metadata_tables.message(metadata_tables.plain_file()))
+    with pytest.raises(errors.InvalidInputError, match="the table has been written to"):
+        store.schemas.commit_changes([sc.set_option("merge-engine", "first-row")], time_millis=8)
 
 
 KEY = {"columns": {"k": "INT", "v": "INT"}, "primary_keys": ["k"]}
@@ -280,7 +262,7 @@ def _schema(declared, **options: str) -> TableSchema:
     ],
 )
 def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
-    with refused(UnsupportedFeatureError, r"Cannot read table 'db\.t'", kind=kind):
+    with refused(errors.UnsupportedFeatureError, r"Cannot read table 'db\.t'", kind=kind):
         check_readable("db.t", _schema(declared, **options))
 
 
@@ -292,7 +274,7 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
     ],
 )
 def test_what_would_be_damaged_is_not_written(declared, options, kind):
-    with refused(UnsupportedFeatureError, kind=kind):
+    with refused(errors.UnsupportedFeatureError, kind=kind):
         check_writable("db.t", _schema(declared, **options))
 
 
@@ -324,7 +306,7 @@ def test_iceberg_metadata_without_another_catalog_and_avro_manifests_are_written
     check_writable("db.t", _schema(PLAIN, **options))
 
 
-LATER = FixedClock(now=4_000_000_000_000)
+LATER = metadata_tables.FixedClock(now=4_000_000_000_000)
 BAD_NAMES = ["../x", "a/b", "..", ".", "", "/etc/passwd", "a\0b"]
 BAD_PATHS = ["/a/../b", "s3://b/../x", "../b", "file:/a/./b"]
 
@@ -333,18 +315,18 @@ BAD_PATHS = ["/a/../b", "s3://b/../x", "../b", "file:/a/./b"]
 def test_a_name_in_metadata_is_one_part_of_a_path(tmp_path, name):
     file = entry(file=data_file(file_name=name))
     extra = entry(file=data_file(extra_files=("fine", name)))
-    index = vectors_of(file_name=name)
+    index = metadata_tables.vectors_of(file_name=name)
     for damaged in (file, extra):
-        with pytest.raises(FormatError, match="is not the name of a file"):
+        with pytest.raises(errors.FormatError, match="is not the name of a file"):
             read_manifest(write_manifest([damaged]), "manifest-1")
-        with pytest.raises(FormatError, match="is not the name of a file"):
+        with pytest.raises(errors.FormatError, match="is not the name of a file"):
             file_from_row(file_to_row(damaged.file))
-    with pytest.raises(FormatError, match="is not the name of a file"):
+    with pytest.raises(errors.FormatError, match="is not the name of a file"):
         read_index_manifest(write_index_manifest([index]), "index-manifest-1")
-    store = new_store(tmp_path)
-    commit(store, message(plain_file()))
+    store = metadata_tables.new_store(tmp_path)
+    metadata_tables.commit(store, metadata_tables.message(metadata_tables.plain_file()))
     meta = store.manifests.manifests_of(store.snapshots.snapshot(1))[0]
-    with pytest.raises(FormatError, match="is not the name of a file"):
+    with pytest.raises(errors.FormatError, match="is not the name of a file"):
         read_manifest_list(write_manifest_list([replace(meta, file_name=name)]), "manifest-list-1")
     for member in (
         "base_manifest_list",
@@ -354,19 +336,19 @@ def test_a_name_in_metadata_is_one_part_of_a_path(tmp_path, name):
         "statistics",
     ):
         data = snapshot_to_json(snapshot(**{member: name}))
-        with pytest.raises(FormatError, match="is not the name of a file"):
+        with pytest.raises(errors.FormatError, match="is not the name of a file"):
             snapshot_from_json(data, "snapshot-1")
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
 def test_a_path_in_metadata_leads_nowhere_up(path):
     file = entry(file=data_file(external_path=path))
-    with pytest.raises(FormatError, match="leads up"):
+    with pytest.raises(errors.FormatError, match="leads up"):
         read_manifest(write_manifest([file]), "manifest-1")
-    with pytest.raises(FormatError, match="leads up"):
+    with pytest.raises(errors.FormatError, match="leads up"):
         file_from_row(file_to_row(file.file))
-    index = vectors_of(external_path=path)
-    with pytest.raises(FormatError, match="leads up"):
+    index = metadata_tables.vectors_of(external_path=path)
+    with pytest.raises(errors.FormatError, match="leads up"):
         read_index_manifest(write_index_manifest([index]), "index-manifest-1")
 
 
@@ -385,17 +367,17 @@ def test_a_path_in_metadata_leads_nowhere_up(path):
 )
 def test_an_option_names_no_place_outside(tmp_path, key, value):
     options = {option.key: option for option in ALL_OPTIONS}
-    with pytest.raises(InvalidInputError, match=key):
+    with pytest.raises(errors.InvalidInputError, match=key):
         Options({key: value}).get(options[key])
     if key == "data-file.path-directory":
-        store = new_store(tmp_path)
+        store = metadata_tables.new_store(tmp_path)
         (tmp_path / "victim" / "bucket-0").mkdir(parents=True)
         victim = tmp_path / "victim" / "bucket-0" / "data-1.parquet"
         victim.write_bytes(b"x")
         path = Path(store.paths.schema(0))
         members = json.loads(path.read_bytes())
         path.write_text(json.dumps({**members, "options": {key: value}}))
-        with pytest.raises(InvalidInputError, match=key):
+        with pytest.raises(errors.InvalidInputError, match=key):
             clean_orphan_files(
                 FileStore.open(LocalFileIO(), store.table_path), clock=LATER, dry_run=False
             )
@@ -412,7 +394,7 @@ def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(store, tmp_pa
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
     for path in (str(victim), f"{store.table_path}/../victim", f"{store.table_path}-2/x"):
-        with refused(FormatError, "lies in none of the directories", kind="path-outside"):
+        with refused(errors.FormatError, "lies in none of the directories", kind="path-outside"):
             delete_files(store, [path])
     assert victim.exists()
 

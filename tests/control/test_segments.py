@@ -29,14 +29,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.segments.segment import (
-    Load,
-    LoadFile,
-    Segment,
-    SegmentCommit,
-    SegmentFile,
-    SegmentStatus,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segments import Segments
@@ -45,12 +38,12 @@ from tests.stateful.test_maintenance import needed_exactly, stored_files
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
 
-_FILE = SegmentFile(
+_FILE = seg.SegmentFile(
     name="ä/1.orc", size=2**40, modified_ms=7, rows=3, file_name="segment-0-ab-0.orc"
 )
-_SEGMENT = Segment(
+_SEGMENT = seg.Segment(
     id=0,
-    status=SegmentStatus.SUCCESS,
+    status=seg.SegmentStatus.SUCCESS,
     path="file:/x",
     folder="file:/x/p=1",
     format="orc",
@@ -61,7 +54,7 @@ _SEGMENT = Segment(
     commit_user="user",
     load_start_ms=1,
     load_end_ms=2,
-    added=SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
+    added=seg.SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
     options={"path": "/x"},
 )
 
@@ -85,12 +78,12 @@ def test_segments_come_back_from_json():
 
 
 def test_loads_come_back_from_json_and_may_be_absent():
-    load = Load(
+    load = seg.Load(
         id=3,
-        added=SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
+        added=seg.SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
         partition_text="p=ä",
         partition_count=2,
-        files=(LoadFile("data-1.parquet", 2**40, 3), LoadFile("data-2.orc", 1, 0)),
+        files=(seg.LoadFile("data-1.parquet", 2**40, 3), seg.LoadFile("data-2.orc", 1, 0)),
         format="orc, parquet",
         schema_id=1,
         load_start_ms=5,

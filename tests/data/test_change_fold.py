@@ -10,15 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.change_fold import (
-    Doubt,
-    Images,
-    LogState,
-    Settled,
-    fold,
-    position_texts,
-    settle,
-)
+from paimon_assets.engine.data import change_fold
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 INSERT, UPDATE, DELETE = RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE
@@ -51,11 +43,11 @@ class Change:
 
 
 def text(position: int) -> str:
-    return str(position_texts(0, [pa.array([position])])[0].as_py())
+    return str(change_fold.position_texts(0, [pa.array([position])])[0].as_py())
 
 
-def images_of(changes: Sequence[Change]) -> Images:
-    return Images(
+def images_of(changes: Sequence[Change]) -> change_fold.Images:
+    return change_fold.Images(
         rows=pa.Table.from_pylist([change.row for change in changes], SCHEMA),
         kinds=np.array([change.kind for change in changes], dtype=np.int8),
         missing={
@@ -71,7 +63,7 @@ class Store:
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, Any]] = {}
-        self.state = LogState()
+        self.state = change_fold.LogState()
         self.asked: list[tuple[list[Any], list[str]]] = []
 
     def look_up(self, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -82,8 +74,8 @@ class Store:
         schema = pa.schema([SCHEMA.field(name) for name in names])
         return pa.Table.from_pylist(found, schema)
 
-    def apply(self, *changes: Change) -> Settled:
-        settled = settle(images_of(changes), ["k"], "at", self.state, self.look_up)
+    def apply(self, *changes: Change) -> change_fold.Settled:
+        settled = change_fold.settle(images_of(changes), ["k"], "at", self.state, self.look_up)
         if not settled.doubts:
             self.state = settled.state
             for row, kind in zip(settled.rows.to_pylist(), settled.kinds, strict=True):
@@ -108,7 +100,7 @@ def test_the_last_image_counts_and_is_filled_from_those_before() -> None:
         Change(10, INSERT, 2, None, None),
         Change(15, UPDATE, 2, GONE, "new"),
     )
-    folded = fold(images_of(changes), ["k"], "at")
+    folded = change_fold.fold(images_of(changes), ["k"], "at")
     assert [(row["k"], row["x"], row["y"]) for row in folded.rows.to_pylist()] == [
         (1, 4, "e"),
         (2, None, "new"),  # the null arrived: it is a value
@@ -133,20 +125,20 @@ def test_a_value_that_did_not_arrive_is_that_of_the_stored_row() -> None:
     assert store.values == {1: (None, "a"), 2: (5, "c")}
     assert store.asked == [([1], ["y"])]
     assert settled.looked_up == 1
-    assert store.state == LogState(high=text(4), filled=text(3))
+    assert store.state == change_fold.LogState(high=text(4), filled=text(3))
 
 
 def test_without_a_stored_row_a_value_that_did_not_arrive_is_unknown() -> None:
     store = Store()
     settled = store.apply(Change(1, UPDATE, 7, GONE, "a"))
-    assert settled.doubts[Doubt.NO_ROW].to_pylist() == [{"k": 7, "at": text(1)}]
+    assert settled.doubts[change_fold.Doubt.NO_ROW].to_pylist() == [{"k": 7, "at": text(1)}]
 
 
 def test_after_a_delete_the_stored_row_has_no_value_for_it() -> None:
     store = Store()
     store.apply(Change(1, INSERT, 1, 1, "a"))
     settled = store.apply(Change(2, DELETE, 1), Change(3, UPDATE, 1, GONE, "b"))
-    assert list(settled.doubts) == [Doubt.WAS_DELETED]
+    assert list(settled.doubts) == [change_fold.Doubt.WAS_DELETED]
 
 
 def test_a_repeated_file_changes_nothing() -> None:
@@ -171,7 +163,7 @@ def test_a_late_full_image_under_a_filled_row_is_not_guessed() -> None:
     store.apply(Change(1, INSERT, 1, 1, "a"))
     store.apply(Change(5, UPDATE, 1, 5, GONE))
     settled = store.apply(Change(3, UPDATE, 1, 3, "late"))
-    assert list(settled.doubts) == [Doubt.MAY_BE_NEWER]
+    assert list(settled.doubts) == [change_fold.Doubt.MAY_BE_NEWER]
     assert not store.apply(Change(3, UPDATE, 1, 5, GONE)).doubts
     assert not store.apply(Change(3, UPDATE, 1, 5, "a"), Change(6, UPDATE, 1, 6, "b")).doubts
     assert store.values == {1: (6, "b")}
@@ -189,7 +181,7 @@ def test_a_late_insert_under_a_delete_is_not_guessed() -> None:
     store = Store()
     store.apply(Change(5, DELETE, 1))
     settled = store.apply(Change(3, INSERT, 1, 3, "late"))
-    assert list(settled.doubts) == [Doubt.MAY_BE_DELETED]
+    assert list(settled.doubts) == [change_fold.Doubt.MAY_BE_DELETED]
     assert not store.apply(Change(3, INSERT, 1, 3, "late"), Change(5, DELETE, 1)).doubts
     assert store.values == {}
 

@@ -18,13 +18,7 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.predicate.predicate import (
-    CompareOp,
-    Comparison,
-    IsNull,
-    StartsWith,
-    bind,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 from tests.testkit.tables import table_schema
 
@@ -61,24 +55,24 @@ def two_groups(tmp_path):
 
 def groups(path, predicate):
     with open_file(path) as reader:
-        return reader.matching_row_groups(bind(predicate, SCHEMA))
+        return reader.matching_row_groups(pred.bind(predicate, SCHEMA))
 
 
 @pytest.mark.parametrize("name", [name for name in VALUES if name != "f"])
 def test_row_groups_without_a_matching_value_are_left_out(two_groups, name):
     first, last = VALUES[name][2][0], VALUES[name][2][-1]
-    assert groups(two_groups, Comparison(name, CompareOp.EQ, first)) == [0]
-    assert groups(two_groups, Comparison(name, CompareOp.GE, last)) == [1]
-    assert groups(two_groups, Comparison(name, CompareOp.LT, first)) == []
-    assert groups(two_groups, IsNull(name)) == []
+    assert groups(two_groups, pred.Comparison(name, pred.CompareOp.EQ, first)) == [0]
+    assert groups(two_groups, pred.Comparison(name, pred.CompareOp.GE, last)) == [1]
+    assert groups(two_groups, pred.Comparison(name, pred.CompareOp.LT, first)) == []
+    assert groups(two_groups, pred.IsNull(name)) == []
 
 
 def test_floating_point_is_never_pruned_by_statistics_that_leave_nan_out(two_groups):
-    assert groups(two_groups, Comparison("f", CompareOp.NE, 1.0)) == [0, 1]
+    assert groups(two_groups, pred.Comparison("f", pred.CompareOp.NE, 1.0)) == [0, 1]
 
 
 def test_prefixes_prune_row_groups(two_groups):
-    assert groups(two_groups, StartsWith("s", "gam")) == [1]
+    assert groups(two_groups, pred.StartsWith("s", "gam")) == [1]
 
 
 def test_batches_have_the_columns_asked_for_in_that_order(two_groups):
@@ -227,7 +221,9 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     renamed = replace(SCHEMA.fields[0], name="n")
     schema = replace(SCHEMA, fields=(renamed,))
     with open_file(path) as reader:
-        assert reader.matching_row_groups(bind(Comparison("n", CompareOp.EQ, 9), schema)) == [0]
+        assert reader.matching_row_groups(
+            pred.bind(pred.Comparison("n", pred.CompareOp.EQ, 9), schema)
+        ) == [0]
 
 
 def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
@@ -252,7 +248,7 @@ def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
     path = str(tmp_path / "data-1.parquet")
     texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
     write(path, pa.table({"s": texts}))
-    assert groups(path, Comparison("s", CompareOp.EQ, "a")) == [0]
+    assert groups(path, pred.Comparison("s", pred.CompareOp.EQ, "a")) == [0]
     with open_file(path) as reader:
         assert reader.column_bounds("s").minimum is None
         (batch,) = reader.batches(["s"], predicate=None, batch_rows=9)

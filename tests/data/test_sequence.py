@@ -27,14 +27,7 @@ from paimon_assets.engine.spec.evolution.schema_validation import validate_schem
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding, parse_paddings
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.types.data_types import (
-    TIMESTAMP_ROOTS,
-    DataField,
-    TypeRoot,
-    bigint,
-    string,
-    timestamp,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.api import open_catalog
@@ -52,7 +45,7 @@ STEPS = st.lists(st.sampled_from(list(SequencePadding)), max_size=3).map(tuple)
 
 
 def config(*steps, data_type=None, legacy=False):
-    field = DataField(id=0, name="seq", type=data_type or bigint())
+    field = types.DataField(id=0, name="seq", type=data_type or types.bigint())
     return PaddingConfig(field=field, steps=steps, legacy_overflow=legacy)
 
 
@@ -94,7 +87,7 @@ def exactly(value, n, add, steps, *, is_timestamp):
 @example(2**62 - 1, 0, True, (FLAG,), False)
 @example(-(2**62), 0, False, (FLAG,), False)
 def test_padding_is_the_exact_number_or_an_error(value, n, add, steps, is_timestamp):
-    data_type = timestamp(3) if is_timestamp else bigint()
+    data_type = types.timestamp(3) if is_timestamp else types.bigint()
     expected, inside = exactly(value, n, add, steps, is_timestamp=is_timestamp)
     inputs = longs(value), longs(n), np.array([add])
     legacy = pad(*inputs, config=config(*steps, data_type=data_type, legacy=True))
@@ -115,14 +108,14 @@ def test_overflow_names_the_value_that_does_not_fit():
 
 
 def test_null_sequences_are_counted_and_their_column_named():
-    field = DataField(id=0, name="seq", type=bigint())
+    field = types.DataField(id=0, name="seq", type=types.bigint())
     with pytest.raises(InvalidInputError, match="'seq' is null in 2 of 3") as raised:
         field_to_long(pa.array([None, 1, None], pa.int64()), field)
     assert raised.value.kind == "sequence-null"
 
 
 def test_the_offending_text_among_many_is_named():
-    field = DataField(id=0, name="seq", type=string())
+    field = types.DataField(id=0, name="seq", type=types.string())
     texts = pa.array([str(number) for number in range(1000)] + ["99999999999999999999"])
     with pytest.raises(InvalidInputError, match="'99999999999999999999'"):
         field_to_long(texts, field)
@@ -132,7 +125,7 @@ def test_a_slice_of_decimals_is_read_from_its_offset():
     from paimon_assets.engine.spec.types.data_types import decimal
 
     column = pa.array([1, 2, 3, 4]).cast(pa.decimal128(19, 0)).slice(1, 2)
-    field = DataField(id=0, name="seq", type=decimal(19, 0))
+    field = types.DataField(id=0, name="seq", type=decimal(19, 0))
     assert field_to_long(column, field).tolist() == [2, 3]
 
 
@@ -224,7 +217,7 @@ def test_rows_beyond_the_digits_of_a_unit_are_counted():
 
 
 def test_of_a_timestamp_all_milliseconds_of_a_second_are_counted_together():
-    second = config(SECOND, data_type=timestamp(3))
+    second = config(SECOND, data_type=types.timestamp(3))
     counter = UnitCounter(config=second, highest_stored=highest_of([4_000_041]))
     assert counter.count(longs(4999, 4001, 5000, 4500), adds(4))[0].tolist() == [42, 43, 0, 44]
 
@@ -268,11 +261,11 @@ def column_of(text, data_type):
     arrow_type = to_arrow_type(data_type)
     if text == "NULL":
         return pa.nulls(1, arrow_type)
-    if data_type.root is TypeRoot.VARBINARY:
+    if data_type.root is types.TypeRoot.VARBINARY:
         return pa.array([bytes.fromhex(text[2:])], arrow_type)
-    if data_type.root is TypeRoot.DECIMAL:
+    if data_type.root is types.TypeRoot.DECIMAL:
         return pa.array([Decimal(text)], arrow_type)
-    if data_type.root in TIMESTAMP_ROOTS:
+    if data_type.root in types.TIMESTAMP_ROOTS:
         seconds, _, fraction = text.partition(".")
         nanos = to_internal(seconds, data_type, "s") + int(fraction.ljust(9, "0") or 0)
         count = nanos // NANOS_PER_UNIT[arrow_type.unit]
@@ -281,7 +274,7 @@ def column_of(text, data_type):
     stored = pa.array([value])
     return (
         stored.cast(pa.int32()).cast(arrow_type)
-        if data_type.root is TypeRoot.DATE
+        if data_type.root is types.TypeRoot.DATE
         else (stored.cast(arrow_type))
     )
 
@@ -289,7 +282,7 @@ def column_of(text, data_type):
 @pytest.mark.parametrize("vector", ALL, ids=lambda vector: " ".join(vector.values()))
 def test_the_number_is_what_java_made(vector):
     data_type = data_type_of(vector["field_type"])
-    field = DataField(id=0, name="s", type=data_type)
+    field = types.DataField(id=0, name="s", type=data_type)
     steps = parse_paddings(vector["auto_padding"]) if vector["auto_padding"] else ()
     config = PaddingConfig(field=field, steps=steps, legacy_overflow=True)
     counters = np.array([int(vector["incr_id"])], dtype=np.int64)
@@ -362,7 +355,7 @@ def promised(value, add, n, steps):
 
 def as_read(records, seq_type, steps):
     """Order (value, add) records as every reader does: by the column, then by the number."""
-    source = DataField(id=0, name="seq", type=parse_type(seq_type))
+    source = types.DataField(id=0, name="seq", type=parse_type(seq_type))
     column = pa.array([value for value, _ in records], to_arrow_type(source.type))
     numbers = pad(
         field_to_long(column, source),

@@ -9,11 +9,7 @@ import random
 import pytest
 from pyroaring import BitMap64
 
-from paimon_assets.engine.codec.avro.manifest_avro import (
-    read_index_manifest,
-    read_manifest,
-    read_manifest_list,
-)
+from paimon_assets.engine.codec.avro import manifest_avro
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector
 from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
 from paimon_assets.engine.codec.json.metadata_json import (
@@ -76,10 +72,10 @@ def _decoders(tables):
         "segments": (
             segments_to_json(SegmentList(next_id=1)), lambda d: segments_from_json(d, "x"),
         ),
-        "manifest": (manifest, lambda d: read_manifest(d, "x")),
-        "manifest list": (avro, lambda d: read_manifest_list(d, "x")),
+        "manifest": (manifest, lambda d: manifest_avro.read_manifest(d, "x")),
+        "manifest list": (avro, lambda d: manifest_avro.read_manifest_list(d, "x")),
         "index manifest": (
-            first("manifest/index-manifest-*"), lambda d: read_index_manifest(d, "x"),
+            first("manifest/index-manifest-*"), lambda d: manifest_avro.read_index_manifest(d, "x"),
         ),
         "vector": (first("index/index-*")[1:], lambda d: decode_vector(d, "x")),
         "bitmap64": (

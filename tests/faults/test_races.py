@@ -10,6 +10,7 @@ from threading import Event, Thread
 
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
@@ -21,12 +22,6 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    NotFoundError,
-    PaimonError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -58,8 +53,8 @@ class Outcome:
     call: int
     """Before which call of the one the other ran."""
     store: FileStore
-    one: PaimonError | None
-    other: PaimonError | None
+    one: errors.PaimonError | None
+    other: errors.PaimonError | None
 
     @property
     def both(self) -> bool:
@@ -81,9 +76,9 @@ def drop(store, *names):
 def tried(command, store):
     try:
         command(store)
-    except CommitUnknownError:
+    except errors.CommitUnknownError:
         raise
-    except PaimonError as error:
+    except errors.PaimonError as error:
         return error
     return None
 
@@ -94,7 +89,7 @@ def interleaved(tmp_path, scene, one, other):
     for call in itertools.count():
         shutil.copytree(tmp_path / "scene", tmp_path / str(call))
         store = FileStore.open(LocalFileIO(), str(tmp_path / str(call) / "table"))
-        others: list[PaimonError | None] = []
+        others: list[errors.PaimonError | None] = []
 
         def before(number, method, path, store=store, call=call, others=others):
             if number == call:
@@ -293,7 +288,7 @@ def test_what_a_writer_that_died_left_on_top_of_an_undone_snapshot_swallows_no_c
             writes(name)(store)
             kept.append(name)
 
-    with pytest.raises(CommitConflictError) as caught:
+    with pytest.raises(errors.CommitConflictError) as caught:
         write_on()
     assert caught.value.kind == "snapshot-gap"
     last = int(re.search(r"'rollback_to\((\d)\)' drops snapshot 5", str(caught.value))[1])
@@ -335,7 +330,7 @@ def test_a_tag_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, num
     for done in interleaved(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
         error = done.other if expire_first else done.one
         seen.add(error is None)
-        assert error is None or isinstance(error, NotFoundError)
+        assert error is None or isinstance(error, errors.NotFoundError)
         assert [found.name for found in done.store.tags.list()] == (["v"] if error is None else [])
         check_whole(done.store)
     assert seen == ({True, False} if expire_first else {False})
@@ -349,7 +344,7 @@ def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, 
     for done in interleaved(tmp_path, five, *pair):
         error = done.other if expire_first else done.one
         seen.add(error is None)
-        assert error is None or isinstance(error, NotFoundError)
+        assert error is None or isinstance(error, errors.NotFoundError)
         assert list(done.store.branches.list()) == (["b"] if error is None else [])
         check_whole(done.store)
         if error is None:
@@ -399,7 +394,7 @@ def expects(write):
     """Return a write that keeps what it raises even if the outcome is unknown."""
 
     def run(store):
-        with suppress(CommitUnknownError):
+        with suppress(errors.CommitUnknownError):
             write(store)
             return
         raise OutcomeUnknownError("unknown")
@@ -407,7 +402,7 @@ def expects(write):
     return run
 
 
-class OutcomeUnknownError(PaimonError):
+class OutcomeUnknownError(errors.PaimonError):
     """A `CommitUnknownError`, for `tried`."""
 
 
@@ -420,10 +415,10 @@ def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
         outcomes.add(type(done.one))
         if done.one is None:
             assert "e" in live_names(moved)
-        elif isinstance(done.one, NotFoundError):
+        elif isinstance(done.one, errors.NotFoundError):
             assert "e" not in live_names(moved)
         assert done.store.snapshots.list_ids() == []
-    assert outcomes == {NotFoundError, OutcomeUnknownError, type(None)}
+    assert outcomes == {errors.NotFoundError, OutcomeUnknownError, type(None)}
 
 
 def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
@@ -434,7 +429,7 @@ def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
         outcomes.add(type(done.one))
         check_whole(again)
         assert live_names(again) == ["n"]
-    assert NotFoundError in outcomes
+    assert errors.NotFoundError in outcomes
 
 
 @pytest.mark.parametrize("other", [rename, remake])
@@ -468,14 +463,14 @@ def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
             names = [column.name for column in found.schema.fields]
             if done.one is None:
                 assert "z" in names
-            elif isinstance(done.one, NotFoundError):
+            elif isinstance(done.one, errors.NotFoundError):
                 assert "z" not in names
         else:
             found = FileStore.open(LocalFileIO(), done.store.table_path)
             names = [column.name for column in found.schema.fields]
             assert names in (["c"], ["c", "z"])
             assert done.one is not None or names == ["c", "z"] or found.schema.id == 0
-    assert NotFoundError in outcomes
+    assert errors.NotFoundError in outcomes
 
 
 def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(tmp_path):
@@ -510,7 +505,7 @@ def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
     for call in itertools.count():
         shutil.copytree(tmp_path / "scene", tmp_path / str(call))
         path = str(tmp_path / str(call) / "d.db" / "table")
-        outcomes: list[PaimonError | None] = []
+        outcomes: list[errors.PaimonError | None] = []
 
         def before(number, method, _, call=call, path=path, outcomes=outcomes):
             if number == call:
@@ -537,7 +532,7 @@ def test_a_table_that_was_renamed_is_not_an_empty_one(tmp_path):
         lambda: table.new_row_change_builder().delete("a = 1"),
         lambda: table.new_compaction_builder().run(EmbeddedExecutor()),
     ):
-        with pytest.raises(NotFoundError, match=r"dropped or renamed|schema-0"):
+        with pytest.raises(errors.NotFoundError, match=r"dropped or renamed|schema-0"):
             use()
 
 
@@ -549,6 +544,6 @@ def test_a_table_renamed_while_it_is_dropped_is_not_reported_as_dropped(tmp_path
             rename(FileStore.open(LocalFileIO(), str(tmp_path / "d.db" / "table")))
 
     catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), before=before))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         catalog.drop_table(Identifier("d", "table"))
     assert catalog.list_tables("d") == ["renamed"]

@@ -10,30 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.lsm import (
-    AppendCompaction,
-    Levels,
-    LevelSortedRun,
-    PickReason,
-    UnitShape,
-    UniversalCompaction,
-    compact_steps,
-    drops_deletes,
-    interval_partition,
-    pick_full,
-    unit_of,
-)
+from paimon_assets.engine import lsm
 from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.builders import data_file
 
 
 def run(level, size):
     file = data_file(file_name=f"f-{level}-{size}.parquet", file_size=size, level=level)
-    return LevelSortedRun(level=level, files=(file,))
+    return lsm.LevelSortedRun(level=level, files=(file,))
 
 
 def levels(count, *runs):
-    return Levels(count=count, runs=tuple(run(level, size) for level, size in runs))
+    return lsm.Levels(count=count, runs=tuple(run(level, size) for level, size in runs))
 
 
 def level_0(count, *sizes):
@@ -45,7 +33,7 @@ def sizes(unit):
 
 
 def rules(amplification, ratio, trigger, **more):
-    return UniversalCompaction(
+    return lsm.UniversalCompaction(
         max_size_amplification=amplification, size_ratio=ratio, trigger=trigger, **more
     )
 
@@ -53,7 +41,7 @@ def rules(amplification, ratio, trigger, **more):
 @pytest.mark.parametrize(("taken", "output"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 5)])
 def test_output_level_lies_below_the_first_run_not_taken(taken, output):
     runs = [run(level, 1) for level in (0, 0, 1, 3, 4)]
-    assert unit_of(runs, 5, taken, PickReason.SIZE_RATIO).output_level == output
+    assert lsm.unit_of(runs, 5, taken, lsm.PickReason.SIZE_RATIO).output_level == output
 
 
 @pytest.mark.parametrize(
@@ -122,7 +110,7 @@ def test_more_runs_count_as_alike_off_peak():
     options = Options({**night, **sizing, "num-sorted-run.compaction-trigger": "3"})
     given = levels(6, (0, 10), (0, 10), (2, 30), (3, 10**3), (4, 10**6))
     for hour, expected in ((21, [10, 10]), (23, [10, 10, 30])):
-        found = UniversalCompaction.of(options, needs_lookup=False, hour=hour).pick(given)
+        found = lsm.UniversalCompaction.of(options, needs_lookup=False, hour=hour).pick(given)
         assert sizes(found) == expected
 
 
@@ -179,13 +167,17 @@ def test_what_lies_below_the_top_may_grow_to_a_threshold(runs, expected):
 
 
 def test_full_takes_everything_but_what_is_done():
-    assert sizes(pick_full(levels(6, (0, 1), (0, 2), (5, 9)))) == [1, 2, 9]
-    assert pick_full(levels(6, (0, 1))).output_level == 5
-    assert pick_full(levels(6, (5, 9))) is None
-    assert pick_full(levels(6)) is None
+    assert sizes(lsm.pick_full(levels(6, (0, 1), (0, 2), (5, 9)))) == [1, 2, 9]
+    assert lsm.pick_full(levels(6, (0, 1))).output_level == 5
+    assert lsm.pick_full(levels(6, (5, 9))) is None
+    assert lsm.pick_full(levels(6)) is None
     marked = data_file(level=5)
-    unit = pick_full(levels(6, (5, 9)), [marked])
-    assert (unit.files, unit.rewrites_files, unit.reason) == ((marked,), True, PickReason.REWRITE)
+    unit = lsm.pick_full(levels(6, (5, 9)), [marked])
+    assert (unit.files, unit.rewrites_files, unit.reason) == (
+        (marked,),
+        True,
+        lsm.PickReason.REWRITE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,24 +186,24 @@ def test_full_takes_everything_but_what_is_done():
 )
 def test_deletes_go_when_nothing_older_lies_below(output, highest, has_vectors, drops):
     given = levels(6, (0, 1), (highest, 1))
-    unit = unit_of(given.runs, 5, 1, PickReason.SIZE_RATIO)
+    unit = lsm.unit_of(given.runs, 5, 1, lsm.PickReason.SIZE_RATIO)
     unit = type(unit)(output_level=output, files=unit.files, reason=unit.reason)
-    assert drops_deletes(unit, given, has_vectors=has_vectors) is drops
+    assert lsm.drops_deletes(unit, given, has_vectors=has_vectors) is drops
 
 
 def test_levels_of_files():
     old = data_file(file_name="old", max_sequence_number=4)
     new = data_file(file_name="new", max_sequence_number=9)
     base = data_file(file_name="base", level=3)
-    found = Levels.of([old, base, new], Options({}))
+    found = lsm.Levels.of([old, base, new], Options({}))
     assert [[f.file_name for f in each.files] for each in found.runs] == [
         ["new"],
         ["old"],
         ["base"],
     ]
     assert (found.count, found.max_level, found.highest_level) == (6, 5, 3)
-    assert Levels.of([data_file(level=8)], Options({})).max_level == 8
-    assert Levels.of([], Options({"num-levels": "3"})).highest_level == -1
+    assert lsm.Levels.of([data_file(level=8)], Options({})).max_level == 8
+    assert lsm.Levels.of([], Options({"num-levels": "3"})).highest_level == -1
 
 
 MEBIBYTE = 1 << 20
@@ -220,7 +212,7 @@ DAYS = 120
 
 def append_rules(**changes):
     given = {"target_bytes": 256 * MEBIBYTE, "open_file_bytes": 4 * MEBIBYTE, "min_files": 5}
-    return AppendCompaction(**{**given, **changes})
+    return lsm.AppendCompaction(**{**given, **changes})
 
 
 def files(*sizes):
@@ -282,8 +274,8 @@ def file(name, size=10, level=0, deletes=0):
 
 
 def steps_of(sections, **changes):
-    shape = UnitShape(**{"output_level": 5, "max_level": 5, "min_file_size": 100, **changes})
-    steps = compact_steps(sections, shape)
+    shape = lsm.UnitShape(**{"output_level": 5, "max_level": 5, "min_file_size": 100, **changes})
+    steps = lsm.compact_steps(sections, shape)
     rewrites = [
         [f.file_name for section in group for run in section for f in run]
         for group in steps.rewrites
@@ -324,7 +316,7 @@ def test_files_can_be_rewritten_one_by_one():
     assert steps_of(sections, rewrites_files=True) == ([["a"], ["b"]], [])
 
 
-RULES = AppendCompaction(target_bytes=100, open_file_bytes=0, min_files=3)
+RULES = lsm.AppendCompaction(target_bytes=100, open_file_bytes=0, min_files=3)
 
 
 def names(groups):
@@ -377,13 +369,13 @@ def depth(items):
 
 @given(ranges)
 def test_nothing_is_lost_or_doubled(items):
-    found = [i for section in interval_partition(items, keys) for run in section for i in run]
+    found = [i for section in lsm.interval_partition(items, keys) for run in section for i in run]
     assert sorted(found) == sorted(items)
 
 
 @given(ranges)
 def test_sections_share_no_key(items):
-    sections = interval_partition(items, keys)
+    sections = lsm.interval_partition(items, keys)
     spans = [
         (min(i[0] for run in s for i in run), max(i[1] for run in s for i in run)) for s in sections
     ]
@@ -392,12 +384,12 @@ def test_sections_share_no_key(items):
 
 @given(ranges)
 def test_files_of_a_run_share_no_key_and_are_in_order(items):
-    for section in interval_partition(items, keys):
+    for section in lsm.interval_partition(items, keys):
         for run in section:
             assert all(a[1] < b[0] for a, b in pairwise(run))
 
 
 @given(ranges)
 def test_as_few_runs_are_used_as_the_deepest_key_allows(items):
-    for section in interval_partition(items, keys):
+    for section in lsm.interval_partition(items, keys):
         assert len(section) == depth([i for run in section for i in run])

@@ -9,14 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
+from paimon_assets.engine import errors
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
@@ -112,7 +106,7 @@ def test_system_tables_and_functions_are_selected_from(sql, new_catalog):
     assert sql("SELECT table_name FROM sys.tables") == [("t",)]
     assert sql("SELECT rowkind, id, v FROM db.t$audit_log WHERE id = 1") == [("+I", 1, 11)]
     assert sql("SELECT id, v FROM paimon_incremental_query('db.t', 1, 2)") == [(1, 11)]
-    with pytest.raises(UnsupportedFeatureError, match="paimon_incremental_to_auto_tag"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="paimon_incremental_to_auto_tag"):
         sql("SELECT * FROM paimon_incremental_to_auto_tag('db.t', 'x')")
 
 
@@ -128,7 +122,7 @@ def test_older_versions_are_selected(sql, new_catalog):
     assert sql(f"SELECT count(*) FROM db.t TIMESTAMP AS OF '{at}' AS x") == [(3,)]
     later = "SELECT count(*) FROM db.t TIMESTAMP AS OF current_timestamp() + INTERVAL 1 DAY"
     assert sql(later) == [(4,)]
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         sql("SELECT * FROM db.t VERSION AS OF 9")
 
 
@@ -141,7 +135,7 @@ def test_names_of_spark_stay_sparks(spark, sql, new_catalog):
         assert sql("SELECT count(*) FROM db.a, range(3)") == [(6,)]
     finally:
         spark.catalog.dropTempView("numbers")
-    with pytest.raises(NotFoundError, match=r"db\.nix"):
+    with pytest.raises(errors.NotFoundError, match=r"db\.nix"):
         sql("SELECT * FROM db.nix")
 
 
@@ -196,7 +190,7 @@ def test_rows_are_overwritten(spark, sql, new_catalog):
 )
 def test_rows_that_do_not_fit_are_refused(sql, new_catalog, rows, kind):
     sql(KEYED)
-    with pytest.raises(PaimonError) as refused:
+    with pytest.raises(errors.PaimonError) as refused:
         sql(f"INSERT INTO db.t {rows}")
     assert refused.value.kind == kind
     assert new_catalog.get_table("db.t").latest_snapshot() is None
@@ -257,7 +251,7 @@ def test_double_quotes_are_texts_and_backticks_names(sql, new_catalog, quotes):
     assert quoted_rows(sql) == [(1, "q.c", "c"), (2, "c", "it's"), (5, "s.w", "e")]
     sql("DELETE FROM db.q WHERE \"c\" = 'c' AND c IN (\"c\", 'e')")
     assert quoted_rows(sql) == [(2, "c", "it's")]
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         sql("INSERT INTO db.q (id, \"b\") VALUES (6, 'x')")
 
 
@@ -276,7 +270,7 @@ def test_texts_that_mean_something_else_in_the_session_are_refused(
     spark.conf.set(setting, "true")
     try:
         for change in (f"UPDATE db.q SET b = {text}", f"DELETE FROM db.q WHERE {text} = c"):
-            with pytest.raises(UnsupportedFeatureError, match=setting):
+            with pytest.raises(errors.UnsupportedFeatureError, match=setting):
                 sql(change)
         sql("UPDATE db.q SET b = '\"z\"'")
     finally:
@@ -307,7 +301,7 @@ def test_fields_of_structs_are_updated(sql):
     sql("INSERT INTO db.s VALUES (1, named_struct('c1', 1, 'c2', 'x')), (2, NULL)")
     sql("UPDATE db.s SET s.c2 = 'new' WHERE s.c1 = 1")
     assert sql("SELECT id, s.c1, s.c2 FROM db.s") == [(1, 1, "new"), (2, None, None)]
-    with pytest.raises(InvalidInputError, match="'nix'"):
+    with pytest.raises(errors.InvalidInputError, match="'nix'"):
         sql("UPDATE db.s SET s.nix = 'new'")
 
 
@@ -350,7 +344,7 @@ def test_merges_that_only_insert_or_delete(sql, any_table, new_catalog):
 
 def test_one_row_is_changed_by_one_source_row(sql, any_table, new_catalog):
     source = "(SELECT * FROM VALUES (1, 5), (1, 6) AS x(k, w)) s"
-    with pytest.raises(InvalidInputError) as refused:
+    with pytest.raises(errors.InvalidInputError) as refused:
         sql(f"MERGE INTO db.t USING {source} ON id = k WHEN MATCHED THEN UPDATE SET v = w")
     assert refused.value.kind == "merge-duplicates"
     assert new_catalog.get_table("db.t").latest_snapshot().id == 1
@@ -363,7 +357,7 @@ def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(
         "MERGE INTO db.k USING (SELECT 7 AS id, 10 AS v) s"
         " ON k.v = s.v OR k.v = 0 AND k.id = s.id WHEN MATCHED THEN UPDATE SET *"
     )
-    with pytest.raises(PaimonError) as refused:
+    with pytest.raises(errors.PaimonError) as refused:
         sql(merge)
     assert refused.value.kind == "update-column"
     assert held(new_catalog, name="db.k") == [(1, 10), (2, 20)]
@@ -373,12 +367,12 @@ def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(
 def test_nulls_name_no_row(sql):
     sql(PLAIN)
     sql("INSERT INTO db.a VALUES (1, NULL, 'a'), (2, 2, 'b')")
-    with pytest.raises(InvalidInputError) as refused:
+    with pytest.raises(errors.InvalidInputError) as refused:
         sql("DELETE FROM db.a WHERE coalesce(v, 0) < 1")
     assert (refused.value.kind, refused.value.details["column"]) == ("change-null", "v")
     sql("DELETE FROM db.a WHERE v IS NULL")
     assert sql("SELECT id FROM db.a") == [(2,)]
-    with pytest.raises(UnsupportedFeatureError, match="rand"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="rand"):
         sql("DELETE FROM db.a WHERE rand() < 2")
 
 
@@ -410,9 +404,9 @@ def test_tables_come_with_their_rows(sql, new_catalog):
     assert sql("SELECT * FROM db.c") == [(1, "a", 20), (2, "a", 40), (3, "b", 60)]
     schema = new_catalog.get_table("db.c").schema
     assert (schema.primary_keys, schema.partition_keys) == (("p", "id"), ("p",))
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         sql("CREATE TABLE db.c AS SELECT 1 AS a")
-    with pytest.raises(InvalidInputError, match="either columns"):
+    with pytest.raises(errors.InvalidInputError, match="either columns"):
         sql("CREATE TABLE db.e (id INT) AS SELECT 1 AS a")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         sql("CREATE TABLE db.e AS SELECT id, 1 / (v - 10) AS x FROM db.t")
@@ -432,7 +426,7 @@ def test_views_are_read(sql, new_catalog):
     assert "`db`.`t`" in view.dialects["spark"]
     sql("CREATE OR REPLACE VIEW db.w (n, total) AS SELECT 'z', 1L")
     assert sql("SELECT * FROM db.x") == [("z",)]
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         sql("CREATE VIEW db.t AS SELECT 1 AS a")
     sql("ALTER VIEW db.x RENAME TO db.y")
     sql("DROP VIEW db.y")
@@ -456,7 +450,7 @@ def test_a_view_reads_nothing_but_the_catalog(sql, spark, new_catalog, tmp_path,
     try:
         assert sql(query)  # of the user's own
         new_catalog.views.create("db.v", query, {"a": "STRING"})
-        with pytest.raises(InvalidInputError) as refused:
+        with pytest.raises(errors.InvalidInputError) as refused:
             sql("SELECT * FROM db.v")
     finally:
         spark.catalog.dropTempView("mine")
@@ -469,14 +463,14 @@ def test_views_of_other_engines_are_read_where_spark_can(sql, new_catalog):
     assert sql("SELECT * FROM db.v") == [(1,)]
     new_catalog.views.create("db.one", "SELECT * FROM two", types)
     new_catalog.views.create("db.two", "SELECT * FROM db.one", types)
-    with pytest.raises(InvalidInputError, match=r"db\.one -> db\.two -> db\.one") as refused:
+    with pytest.raises(errors.InvalidInputError, match=r"db\.one -> db\.two -> db\.one") as refused:
         sql("SELECT * FROM db.one")
     assert refused.value.kind == "view-cycle"
     new_catalog.views.create("db.wide", "SELECT 1 AS a, 2 AS b", types)
-    with pytest.raises(InvalidInputError) as refused:
+    with pytest.raises(errors.InvalidInputError) as refused:
         sql("SELECT * FROM db.wide")
     assert refused.value.kind == "view-columns"
-    with pytest.raises(InvalidInputError, match="no versions"):
+    with pytest.raises(errors.InvalidInputError, match="no versions"):
         sql("SELECT * FROM db.v VERSION AS OF 1")
 
 
@@ -539,7 +533,7 @@ def test_a_notebook_has_a_magic(spark, new_catalog):
     run = shell.known["line_cell", "paimon_sql"]
     run(PLAIN)
     assert [tuple(row) for row in run("", "SHOW TABLES").collect()] == [("db", "a", False)]
-    with pytest.raises(InvalidInputError) as refused:
+    with pytest.raises(errors.InvalidInputError) as refused:
         magic.load_magic(spark, new_catalog)
     assert refused.value.kind == "notebook"
 

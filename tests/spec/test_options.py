@@ -2,51 +2,38 @@ import pytest
 
 from paimon_assets import InvalidInputError, open_catalog
 from paimon_assets.engine.errors import HIDDEN
-from paimon_assets.engine.spec.options.all_options import (
-    ALL_OPTIONS,
-    BUCKET,
-    IGNORE_DELETE,
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-    PARTITION_LEGACY_NAME,
-    SCAN_MODE,
-    Options,
-    ScanMode,
-    parse_duration_ms,
-    parse_instant_ms,
-    parse_memory,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
 
 
 def test_an_absent_option_has_its_default():
-    assert Options({}).get(BUCKET) == -1
+    assert opt.Options({}).get(opt.BUCKET) == -1
 
 
 def test_a_fallback_key_is_found():
-    assert Options({"deduplicate.ignore-delete": "TRUE"}).get(IGNORE_DELETE) is True
+    assert opt.Options({"deduplicate.ignore-delete": "TRUE"}).get(opt.IGNORE_DELETE) is True
 
 
 def test_a_bad_value_names_option_and_text():
     with pytest.raises(InvalidInputError, match=r"'partition.legacy-name' has the value 'yes'"):
-        Options({"partition.legacy-name": "yes"}).get(PARTITION_LEGACY_NAME)
+        opt.Options({"partition.legacy-name": "yes"}).get(opt.PARTITION_LEGACY_NAME)
 
 
 @pytest.mark.parametrize("text", ["", "mb", "1 xb", "-1 mb", "1.5 gb"])
 def test_a_bad_memory_size_is_refused(text):
     with pytest.raises(ValueError, match="size"):
-        parse_memory(text)
+        opt.parse_memory(text)
 
 
 @pytest.mark.parametrize(("text", "millis"), [("1 d", 86_400_000), ("5min", 300_000), ("7", 7)])
 def test_durations_are_milliseconds(text, millis):
-    assert parse_duration_ms(text) == millis
+    assert opt.parse_duration_ms(text) == millis
 
 
 def test_every_option_says_what_it_means_and_is_listed_once():
-    keys = [option.key for option in ALL_OPTIONS]
+    keys = [option.key for option in opt.ALL_OPTIONS]
     assert len(keys) == len(set(keys))
-    assert all(option.description.endswith(".") for option in ALL_OPTIONS)
+    assert all(option.description.endswith(".") for option in opt.ALL_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -136,24 +123,24 @@ def test_no_error_shows_what_a_path_carries_for_its_host():
     ],
 )
 def test_a_moment_is_milliseconds_or_a_time(text, millis):
-    assert parse_instant_ms(text) == millis
+    assert opt.parse_instant_ms(text) == millis
 
 
 def test_two_moments_stand_side_by_side():
-    options = Options(
+    options = opt.Options(
         {
-            INCREMENTAL_BETWEEN.key: " v1 , v2 ",
-            INCREMENTAL_BETWEEN_TIMESTAMP.key: "1000,1970-01-01 00:00:02",
+            opt.INCREMENTAL_BETWEEN.key: " v1 , v2 ",
+            opt.INCREMENTAL_BETWEEN_TIMESTAMP.key: "1000,1970-01-01 00:00:02",
             "log.scan": "LATEST",
         }
     )
-    assert options.get(INCREMENTAL_BETWEEN) == ("v1", "v2")
-    assert options.get(INCREMENTAL_BETWEEN_TIMESTAMP) == (1000, 2000)
-    assert options.get(SCAN_MODE) is ScanMode.LATEST
+    assert options.get(opt.INCREMENTAL_BETWEEN) == ("v1", "v2")
+    assert options.get(opt.INCREMENTAL_BETWEEN_TIMESTAMP) == (1000, 2000)
+    assert options.get(opt.SCAN_MODE) is opt.ScanMode.LATEST
 
 
 @pytest.mark.parametrize("text", ["", "1", ",2", "1,", "1,2,3", "now,1"])
 def test_anything_else_is_refused_by_the_option_s_name(text):
-    options = Options({INCREMENTAL_BETWEEN_TIMESTAMP.key: text})
-    with pytest.raises(InvalidInputError, match=INCREMENTAL_BETWEEN_TIMESTAMP.key):
-        options.get(INCREMENTAL_BETWEEN_TIMESTAMP)
+    options = opt.Options({opt.INCREMENTAL_BETWEEN_TIMESTAMP.key: text})
+    with pytest.raises(InvalidInputError, match=opt.INCREMENTAL_BETWEEN_TIMESTAMP.key):
+        options.get(opt.INCREMENTAL_BETWEEN_TIMESTAMP)

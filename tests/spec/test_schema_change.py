@@ -15,25 +15,13 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropPrimaryKey,
-    Move,
-    MoveType,
-    SetOption,
-    UpdateColumnType,
-    UpdateComment,
-    change_from_json,
-    change_to_json,
-    changes_from_json,
-    changes_to_json,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.type_text import parse_type
 
 JAVA = (
     (set_option("k", "v"), '{"action":"setOption","key":"k","value":"v"}'),
     (remove_option("k"), '{"action":"removeOption","key":"k"}'),
-    (UpdateComment(comment=None), '{"action":"updateComment","comment":null}'),
+    (sc.UpdateComment(comment=None), '{"action":"updateComment","comment":null}'),
     (
         add_column("c", "INT", comment="cm", after="b"),
         (
@@ -42,7 +30,7 @@ JAVA = (
         ),
     ),
     (
-        AddColumn(field_names=("s", "x"), data_type=parse_type("ARRAY<INT>")),
+        sc.AddColumn(field_names=("s", "x"), data_type=parse_type("ARRAY<INT>")),
         (
             '{"action":"addColumn","fieldNames":["s","x"],'
             '"dataType":{"type":"ARRAY","element":"INT"},"comment":null,"move":null}'
@@ -76,35 +64,35 @@ JAVA = (
             '"type":"LAST"}}'
         ),
     ),
-    (DropPrimaryKey(), '{"action":"dropPrimaryKey"}'),
+    (sc.DropPrimaryKey(), '{"action":"dropPrimaryKey"}'),
 )
 """The documents Java 2.0 writes, byte for byte."""
 
 
 @pytest.mark.parametrize(("change", "text"), JAVA)
 def test_a_change_is_the_json_of_java_both_ways(change, text):
-    assert json.dumps(change_to_json(change), separators=(",", ":")) == text
-    assert change_from_json(json.loads(text)) == change
+    assert json.dumps(sc.change_to_json(change), separators=(",", ":")) == text
+    assert sc.change_from_json(json.loads(text)) == change
 
 
 def test_a_list_goes_both_ways_bare_and_as_a_request():
     changes = tuple(change for change, _ in JAVA)
-    assert changes_from_json(changes_to_json(changes)) == changes
-    assert changes_from_json({"changes": changes_to_json(changes)}) == changes
+    assert sc.changes_from_json(sc.changes_to_json(changes)) == changes
+    assert sc.changes_from_json({"changes": sc.changes_to_json(changes)}) == changes
 
 
 def test_people_write_less_than_java():
-    assert change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
-    assert change_from_json({"action": "setOption", "key": "k", "value": 4}) == SetOption(
+    assert sc.change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
+    assert sc.change_from_json({"action": "setOption", "key": "k", "value": 4}) == sc.SetOption(
         key="k", value="4"
     )
-    assert change_from_json({"action": "setOption", "key": "k", "value": True}) == SetOption(
+    assert sc.change_from_json({"action": "setOption", "key": "k", "value": True}) == sc.SetOption(
         key="k", value="true"
     )
-    assert change_from_json(
+    assert sc.change_from_json(
         {"action": "updateColumnType", "fieldNames": "a", "newDataType": "int", "more": 1}
-    ) == UpdateColumnType(field_names=("a",), new_data_type=parse_type("INT"))
-    assert change_from_json(
+    ) == sc.UpdateColumnType(field_names=("a",), new_data_type=parse_type("INT"))
+    assert sc.change_from_json(
         {"action": "updateColumnNullability", "fieldNames": ["a"], "newNullability": "true"}
     ) == update_column_nullability("a", nullable=True)
 
@@ -136,19 +124,19 @@ def test_people_write_less_than_java():
 )
 def test_what_is_no_change_is_said_to_be_none(document, message):
     with pytest.raises(InvalidInputError, match=message):
-        change_from_json(document)
+        sc.change_from_json(document)
 
 
 def test_the_wrong_change_of_a_list_is_counted():
     with pytest.raises(InvalidInputError, match=r"Change 2 of 2: .*'renameColumn' needs 'newName'"):
-        changes_from_json(
-            [change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]
+        sc.changes_from_json(
+            [sc.change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]
         )
     with pytest.raises(InvalidInputError, match="expected a list"):
-        changes_from_json({"change": []})
+        sc.changes_from_json({"change": []})
 
 
 def test_a_column_goes_to_one_place_only():
-    assert move_column("a", first=True).move == Move(field_name="a", type=MoveType.FIRST)
+    assert move_column("a", first=True).move == sc.Move(field_name="a", type=sc.MoveType.FIRST)
     with pytest.raises(InvalidInputError, match="one place only"):
         move_column("a", first=True, after="b")

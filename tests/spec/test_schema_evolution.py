@@ -24,17 +24,8 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.option_rules import IMMUTABLE_OPTIONS
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropColumn,
-    DropPrimaryKey,
-    RenameColumn,
-    UpdateColumnNullability,
-    UpdateColumnPosition,
-    UpdateColumnType,
-    UpdateComment,
-)
 from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes, changes_nothing
 from paimon_assets.engine.spec.schema.schema import all_field_ids
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
@@ -71,7 +62,7 @@ def test_several_changes_make_one_schema():
         drop_column("a"),
         add_column("a", "STRING", comment="anew"),
         update_column_type("x", "BIGINT"),
-        UpdateComment(comment="changed"),
+        sc.UpdateComment(comment="changed"),
         set_option("target-file-size", "1 mb"),
     )
     assert (new.id, new.time_millis, new.highest_field_id) == (1, 9, 4)
@@ -198,7 +189,7 @@ REFUSED = (
     (KEYED, update_column_type("k", "BIGINT"), "column 'k' cannot change: it belongs to the prim"),
     (KEYED, update_column_nullability("k", nullable=True), "'k' must stay NOT NULL"),
     (KEYED, update_column_type("s", "STRING NOT NULL"), None),
-    (KEYED, DropPrimaryKey(), r"primary key \(p, k\) cannot be dropped: the table has been wri"),
+    (KEYED, sc.DropPrimaryKey(), r"primary key \(p, k\) cannot be dropped: the table has been wri"),
     (FLAT, add_column("n", "INT NOT NULL"), "Column 'n' cannot be added as INT NOT NULL"),
     (FLAT, add_column("_KEY_a", "INT"), "'_KEY_a' is reserved for system columns"),
     (FLAT, add_column("_SEQUENCE_NUMBER", "INT"), "reserved for system columns"),
@@ -209,7 +200,7 @@ REFUSED = (
     (FLAT, update_column_nullability("a", nullable=False), "'a' cannot become NOT NULL: the tab"),
     (
         FLAT,
-        UpdateColumnType(field_names=("a",), new_data_type=parse_type("BIGINT NOT NULL")),
+        sc.UpdateColumnType(field_names=("a",), new_data_type=parse_type("BIGINT NOT NULL")),
         "'a' cannot become NOT NULL",
     ),
     (FLAT, update_column_default_value("a", "five"), "'a' cannot have this default: 'five' is no"),
@@ -270,11 +261,11 @@ def test_the_last_column_stays():
 @pytest.mark.parametrize(
     "change",
     [
-        AddColumn(field_names=("r", "z"), data_type=parse_type("INT")),
-        RenameColumn(field_names=("r", "x"), new_name="z"),
-        DropColumn(field_names=("r", "x")),
-        UpdateColumnType(field_names=("r", "x"), new_data_type=parse_type("BIGINT")),
-        UpdateColumnNullability(field_names=("r", "x"), new_nullability=False),
+        sc.AddColumn(field_names=("r", "z"), data_type=parse_type("INT")),
+        sc.RenameColumn(field_names=("r", "x"), new_name="z"),
+        sc.DropColumn(field_names=("r", "x")),
+        sc.UpdateColumnType(field_names=("r", "x"), new_data_type=parse_type("BIGINT")),
+        sc.UpdateColumnNullability(field_names=("r", "x"), new_nullability=False),
     ],
 )
 def test_fields_inside_a_column_do_not_change(change):
@@ -295,7 +286,7 @@ def test_a_primary_key_is_dropped_while_the_table_is_empty():
     schema = table_schema(
         {"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "bucket-key": "k"}
     )
-    new = evolve(schema, DropPrimaryKey(), has_snapshots=False)
+    new = evolve(schema, sc.DropPrimaryKey(), has_snapshots=False)
     assert new.primary_keys == ()
     assert str(new.column("k").type) == "INT NOT NULL"
 
@@ -305,7 +296,7 @@ def test_null_may_become_not_null_where_an_earlier_schema_says_so():
     new = evolve(allowed, update_column_nullability("a", nullable=False))
     assert str(new.column("a").type) == "INT NOT NULL"
     assert str(evolve(new, update_column_type("a", "BIGINT")).column("a").type) == "BIGINT NOT NULL"
-    relaxed = UpdateColumnType(field_names=("a",), new_data_type=parse_type("BIGINT"))
+    relaxed = sc.UpdateColumnType(field_names=("a",), new_data_type=parse_type("BIGINT"))
     assert str(evolve(new, relaxed).column("a").type) == "BIGINT"
     with pytest.raises(InvalidInputError, match="in a change of its own"):
         evolve(
@@ -412,5 +403,5 @@ def test_keys_are_not_chosen_by_options_afterwards():
 def test_a_change_that_changes_nothing_is_known():
     schema = with_options(FLAT, target_file_size="1 mb")
     assert changes_nothing(schema, evolve(schema, set_option("target-file-size", "1 mb")))
-    assert not changes_nothing(schema, evolve(schema, UpdateComment(comment="x")))
-    assert UpdateColumnPosition(move=move_column("a").move) == move_column("a")
+    assert not changes_nothing(schema, evolve(schema, sc.UpdateComment(comment="x")))
+    assert sc.UpdateColumnPosition(move=move_column("a").move) == move_column("a")

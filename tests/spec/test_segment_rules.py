@@ -3,14 +3,7 @@ import pytest
 from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import Options
-from paimon_assets.engine.spec.segments.segment import (
-    FileColumn,
-    check_partition_option,
-    column_differences,
-    is_external,
-    parse_partition_option,
-    same_kind,
-)
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.tables import table_schema
 
@@ -39,38 +32,41 @@ from tests.testkit.tables import table_schema
     ],
 )
 def test_types_are_compared_by_what_files_hold(found, wanted, same):
-    assert same_kind(parse_type(found), parse_type(wanted)) is same
+    assert seg.same_kind(parse_type(found), parse_type(wanted)) is same
 
 
 def test_int96_serves_for_both_kinds_of_timestamps():
     schema = table_schema({"t": "TIMESTAMP(3)", "z": "TIMESTAMP_LTZ(3)", "n": "BIGINT"})
-    columns = [FileColumn(name=name, type_text="INT96") for name in ("t", "z", "n")]
-    [difference] = column_differences(schema, columns, partitioned=False)
+    columns = [seg.FileColumn(name=name, type_text="INT96") for name in ("t", "z", "n")]
+    [difference] = seg.column_differences(schema, columns, partitioned=False)
     assert difference == "column 'n' is BIGINT in the table and INT96 in it"
 
 
 def test_partition_columns_may_be_missing_where_folders_name_them():
     schema = table_schema({"v": "INT", "p": "INT"}, partition_keys=["p"])
-    columns = [FileColumn(name="v", type_text="INT"), FileColumn(name="p", type_text="STRING")]
-    assert column_differences(schema, columns, partitioned=True) == ()
-    assert len(column_differences(schema, columns, partitioned=False)) == 1
+    columns = [
+        seg.FileColumn(name="v", type_text="INT"),
+        seg.FileColumn(name="p", type_text="STRING"),
+    ]
+    assert seg.column_differences(schema, columns, partitioned=True) == ()
+    assert len(seg.column_differences(schema, columns, partitioned=False)) == 1
 
 
 def test_words_of_types_are_carbons_and_sqls():
     text = "a:long, b:Short,c:BYTE,d:decimal(10,2),e:bigint"
-    parsed = parse_partition_option(text, {})
+    parsed = seg.parse_partition_option(text, {})
     assert [str(found) for _, found in parsed] == [
         "BIGINT", "SMALLINT", "TINYINT", "DECIMAL(10, 2)", "BIGINT",
     ]  # fmt: skip
     with pytest.raises(InvalidInputError, match=r"invalid partition option: Map\(path -> /x\)"):
-        parse_partition_option("a:int:b", {"path": "/x"})
+        seg.parse_partition_option("a:int:b", {"path": "/x"})
 
 
 def test_the_message_says_what_the_option_should_be():
     schema = table_schema({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"])
     with pytest.raises(InvalidInputError, match=r"give partition = p:decimal\(4,2\)"):
-        check_partition_option("db.t", schema, None, {})
-    check_partition_option("db.t", schema, "p:decimal(4,2)", {})
+        seg.check_partition_option("db.t", schema, None, {})
+    seg.check_partition_option("db.t", schema, "p:decimal(4,2)", {})
 
 
 @pytest.mark.parametrize(
@@ -89,4 +85,4 @@ def test_a_file_is_foreign_unless_the_table_writes_there(path, roots, foreign):
     file = DataFileMeta(
         file_name="x.parquet", file_size=1, row_count=1, schema_id=0, external_path=path
     )
-    assert is_external(options, file) is foreign
+    assert seg.is_external(options, file) is foreign

@@ -24,26 +24,9 @@ from hypothesis.stateful import (
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    SchemaChange,
-    add_column,
-    drop_column,
-    move_column,
-    rename_column,
-    set_option,
-    update_column_comment,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
@@ -201,7 +184,7 @@ class EvolvingTable(RuleBasedStateMachine):
     def change(self, data: st.DataObject) -> None:
         self._make([self._draw_change(data) for _ in range(data.draw(st.integers(1, 3)))])
 
-    def _make(self, changes: list[SchemaChange]) -> None:
+    def _make(self, changes: list[sc.SchemaChange]) -> None:
         """Judge changes and, unless they are refused or make the table unreadable, make them."""
         before = self._table.schema
         try:
@@ -250,34 +233,34 @@ class EvolvingTable(RuleBasedStateMachine):
         self._make([self._draw_type_change(data)])
         self._write(self._table, data)
 
-    def _draw_type_change(self, data: st.DataObject) -> SchemaChange:
+    def _draw_type_change(self, data: st.DataObject) -> sc.SchemaChange:
         schema = self._table.schema
         columns = [f for f in schema.fields if f.id > _LAST_FIXED_ID] or list(schema.fields)
         column = data.draw(st.sampled_from(columns))
         known = [text for text in TYPES if self._known(column.type, parse_type(text))]
-        return update_column_type(column.name, data.draw(st.sampled_from(known or TYPES)))
+        return sc.update_column_type(column.name, data.draw(st.sampled_from(known or TYPES)))
 
-    def _draw_change(self, data: st.DataObject) -> SchemaChange:
+    def _draw_change(self, data: st.DataObject) -> sc.SchemaChange:
         names = st.sampled_from([*self._table.schema.field_names, "x"])
         name, other = data.draw(names), data.draw(names)
         fresh = data.draw(st.sampled_from([*NAMES, "x", "y", "ä z"]))
         match data.draw(st.integers(0, 7)):
             case 0:
-                return update_column_type(name, data.draw(st.sampled_from(TYPES)))
+                return sc.update_column_type(name, data.draw(st.sampled_from(TYPES)))
             case 1:
                 return self._draw_type_change(data)
             case 2:
-                return rename_column(name, fresh)
+                return sc.rename_column(name, fresh)
             case 3:
-                return drop_column(name)
+                return sc.drop_column(name)
             case 4:
-                return add_column(fresh, data.draw(st.sampled_from(TYPES)), after=other)
+                return sc.add_column(fresh, data.draw(st.sampled_from(TYPES)), after=other)
             case 5:
-                return move_column(name, before=other)
+                return sc.move_column(name, before=other)
             case 6:
-                return update_column_comment(name, fresh)
+                return sc.update_column_comment(name, fresh)
             case _:
-                return set_option("file.format", data.draw(st.sampled_from(["orc", "parquet"])))
+                return sc.set_option("file.format", data.draw(st.sampled_from(["orc", "parquet"])))
 
     @rule(data=st.data())
     def project_and_filter(self, data: st.DataObject) -> None:
@@ -291,20 +274,20 @@ class EvolvingTable(RuleBasedStateMachine):
         expected = [{n: row[n] for n in wanted} for row in rows if truth(predicate, row)]
         assert plain_rows(found, wanted) == _plain(expected, wanted, schema)
 
-    def _draw_predicate(self, data: st.DataObject, rows: list[dict[str, Any]]) -> Predicate:
+    def _draw_predicate(self, data: st.DataObject, rows: list[dict[str, Any]]) -> pred.Predicate:
         name = data.draw(st.sampled_from(self._table.schema.field_names))
         present = [row[name] for row in rows if row[name] is not None]
         kind = data.draw(st.integers(0, 4)) if present else 0
         if kind == 0:
-            return IsNull(name, negated=data.draw(st.booleans()))
+            return pred.IsNull(name, negated=data.draw(st.booleans()))
         value = data.draw(st.sampled_from(present))
         if kind == 1:
-            return In(name, (value,))
-        one = Comparison(name, data.draw(st.sampled_from(list(CompareOp))), value)
+            return pred.In(name, (value,))
+        one = pred.Comparison(name, data.draw(st.sampled_from(list(pred.CompareOp))), value)
         if kind == 2:
             return one
         other = self._draw_predicate(data, rows)
-        return And((one, other)) if kind == 3 else Or((one, other))
+        return pred.And((one, other)) if kind == 3 else pred.Or((one, other))
 
     @invariant()
     def reads_as_the_model_says(self) -> None:

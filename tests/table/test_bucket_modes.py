@@ -3,12 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
@@ -41,7 +37,7 @@ def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
         for builder, part in zip((first, second), rows, strict=True)
     ]
     first.commit(results[0].messages)
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         second.commit(results[1].messages)
     assert raised.value.kind == "index-changed"
     assert read(table) == [(1, "a", 1)]
@@ -54,7 +50,7 @@ def test_a_writer_that_planned_before_anothers_new_keys_is_told(catalog):
     rows = rows_to_arrow(orders((2, "a", 2)), table.schema)
     result = EXECUTOR.map_rows(late.prepare(), rows)
     write(table, orders((1, "a", 1)))
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         late.commit(result.messages)
     assert raised.value.kind == "index-gone"
 
@@ -72,7 +68,7 @@ def test_writers_that_deal_keys_to_other_buckets_are_told(catalog):
     write(table, orders((0, "a", 0)))
     # Bucket 0 is full for this one, so it touches no index that the other replaces.
     filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
-    with pytest.raises(CommitConflictError, match="snapshot 2") as raised:
+    with pytest.raises(errors.CommitConflictError, match="snapshot 2") as raised:
         _written_late(filled, orders((1, "b", 1)), lambda: write(table, orders((1, "a", 0))))
     assert raised.value.kind == "keys-changed"
     assert read(table) == [(0, "a", 0), (1, "a", 0)]
@@ -96,10 +92,10 @@ def _crossing(catalog):
 
 def test_two_writers_of_keys_that_change_partition_are_told(catalog):
     table = _crossing(catalog)
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         _written_late(table, orders((1, "a", 1)), lambda: write(table, orders((1, "b", 2))))
     assert raised.value.kind == "keys-changed"
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         _written_late(table, orders((2, "a", 1)), lambda: write(table, orders((2, "b", 2))))
     assert raised.value.details["snapshot_id"] == 2
     _written_late(table, orders((1, "a", 1)), table.new_compaction_builder().run)
@@ -128,11 +124,11 @@ def test_rows_are_written_anew_where_others_gave_keys_a_place(catalog):
     assert outcome.snapshot.id == 3
     assert read(table) == [(1, "a", 1)]
     stream = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         table.new_write_builder().write(stream, _Overtaken(table, [orders((1, "c", 9))]))
     assert raised.value.kind == "keys-changed"
     many = [orders((1, "d", number)) for number in range(9)]
-    with pytest.raises(CommitConflictError, match="Plan again"):
+    with pytest.raises(errors.CommitConflictError, match="Plan again"):
         table.new_write_builder().write(rows, _Overtaken(table, many))
     assert read(table) == [(1, "d", 4)]
 
@@ -161,7 +157,7 @@ def test_level_0_is_seen_once_compacted(catalog, options):
     write(table, orders((1, "a", 1)))
     assert [entry.file.level for entry in table.state.live_files()] == [0]
     assert read(table) == []
-    with pytest.raises(InvalidInputError, match="compact it first"):
+    with pytest.raises(errors.InvalidInputError, match="compact it first"):
         table.rescale(EXECUTOR, buckets=3)
     table.compact()
     assert read(table) == [(1, "a", 1)]
@@ -195,7 +191,7 @@ def test_rescaling_tells_what_was_written_meanwhile(catalog):
             write(table, orders((100, "late", 1)))
             return super().rewrite(*how)
 
-    with pytest.raises(CommitConflictError) as raised:
+    with pytest.raises(errors.CommitConflictError) as raised:
         table.rescale(Late(), buckets=3)
     assert raised.value.kind == "bucket-count"
     assert len(read(table)) == 21
@@ -208,7 +204,7 @@ def test_rescaling_tells_what_was_written_meanwhile(catalog):
 @pytest.mark.parametrize("bucket", ["-1", "-2"])
 def test_only_fixed_buckets_are_rescaled(catalog, bucket):
     table = catalog.create_table("db.t", keyed(bucket=bucket))
-    with pytest.raises(InvalidInputError) as raised:
+    with pytest.raises(errors.InvalidInputError) as raised:
         table.rescale(EXECUTOR, buckets=2)
     assert raised.value.kind == "rescale"
 
@@ -221,7 +217,7 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
     write(table, orders((1, "a", 1)))
     builder = table.new_write_builder()
     rows = rows_to_arrow(orders((1, "b", 2)), table.schema)
-    with pytest.raises(UnsupportedFeatureError) as raised:
+    with pytest.raises(errors.UnsupportedFeatureError) as raised:
         builder.with_overwrite({"day": "b"}).write(rows)
     assert raised.value.kind == "overwrite-cross-partition"
     builder.with_overwrite({}).write(rows)

@@ -9,31 +9,21 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import update_column_default_value
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.compacting import (
-    COLUMNS,
-    EXECUTOR,
-    compact,
-    create,
-    delete_rows,
-    index_files_of,
-    rows_of,
-    some_rows,
-    write,
-)
+from tests.testkit import compacting
 
 CURVES = ["order", "zorder", "hilbert"]
 
 
-def sort(table, columns=("n", "id"), curve="order", executor=EXECUTOR):
+def sort(table, columns=("n", "id"), curve="order", executor=compacting.EXECUTOR):
     builder = table.new_compaction_builder().with_strategy("sort")
     return builder.with_order(columns, curve).run(executor)
 
 
 def written(catalog, name="t", pieces=4, options=None, **settings):
-    table = create(catalog, name, options, keyed=False, **settings)
+    table = compacting.create(catalog, name, options, keyed=False, **settings)
     rng = np.random.default_rng(0)
     for _ in range(pieces):
-        write(table, some_rows(rng, 400, 300))
+        compacting.write(table, compacting.some_rows(rng, 400, 300))
     return table
 
 
@@ -41,10 +31,10 @@ def written(catalog, name="t", pieces=4, options=None, **settings):
 @pytest.mark.parametrize("options", [{}, {"write-buffer-size": "20 kb"}])
 def test_rows_stay_and_files_are_sorted(catalog, curve, options):
     table = written(catalog, options=options)
-    before = rows_of(table)
+    before = compacting.rows_of(table)
     outcome = sort(table, curve=curve)
     assert outcome.snapshot.commit_kind is CommitKind.COMPACT
-    assert rows_of(table) == before
+    assert compacting.rows_of(table) == before
     assert outcome.files_before == 4
     assert outcome.rows_after == 1600
     if curve == "order":
@@ -64,15 +54,15 @@ def test_readers_skip_files_afterwards(catalog):
 
 
 def test_partitions_are_sorted_by_themselves(catalog):
-    table = create(catalog, "t", keyed=False, partition_keys=("kind",))
+    table = compacting.create(catalog, "t", keyed=False, partition_keys=("kind",))
     rng = np.random.default_rng(1)
     for _ in range(3):
-        write(table, some_rows(rng, 200, 100, deletes=0.5))
-    before = rows_of(table)
+        compacting.write(table, compacting.some_rows(rng, 200, 100, deletes=0.5))
+    before = compacting.rows_of(table)
     outcome = sort(table)
     assert len(outcome.buckets) == 2
     assert len(table.state.live_files()) == 2
-    assert rows_of(table) == before
+    assert compacting.rows_of(table) == before
 
 
 def test_rows_that_come_meanwhile_stay(catalog):
@@ -80,22 +70,24 @@ def test_rows_that_come_meanwhile_stay(catalog):
 
     class Interrupted(EmbeddedExecutor):
         def cluster(self, *args):
-            write(table, some_rows(np.random.default_rng(9), 50, 10))
+            compacting.write(table, compacting.some_rows(np.random.default_rng(9), 50, 10))
             return super().cluster(*args)
 
     outcome = sort(table, executor=Interrupted(2))
     assert outcome.files_before == 4
-    assert len(rows_of(table)) == 1650
+    assert len(compacting.rows_of(table)) == 1650
 
 
 def test_deleted_rows_and_their_vectors_go(catalog):
     table = written(catalog, options={"deletion-vectors.enabled": "true"})
-    delete_rows(table, {entry.file.file_name: [0, 7] for entry in table.state.live_files()})
-    before = rows_of(table)
+    compacting.delete_rows(
+        table, {entry.file.file_name: [0, 7] for entry in table.state.live_files()}
+    )
+    before = compacting.rows_of(table)
     assert len(before) == 1592
     sort(table)
-    assert rows_of(table) == before
-    assert index_files_of(table) == []
+    assert compacting.rows_of(table) == before
+    assert compacting.index_files_of(table) == []
 
 
 @pytest.mark.parametrize(
@@ -108,7 +100,7 @@ def test_deleted_rows_and_their_vectors_go(catalog):
     ],
 )
 def test_what_cannot_be_sorted_is_refused(catalog, columns, keyed, reason):
-    table = create(catalog, "t", keyed=keyed)
+    table = compacting.create(catalog, "t", keyed=keyed)
     with pytest.raises(InvalidInputError, match=reason) as caught:
         sort(table, columns)
     assert caught.value.kind == "cluster-order"
@@ -118,22 +110,22 @@ def test_sorting_again_is_found(catalog):
     table = written(catalog)
     builder = table.new_compaction_builder().with_strategy("sort").with_order(["id"], "hilbert")
     builder = builder.with_commit_user("me")
-    first = builder.run(EXECUTOR)
-    assert builder.run(EXECUTOR).snapshot == first.snapshot
+    first = builder.run(compacting.EXECUTOR)
+    assert builder.run(compacting.EXECUTOR).snapshot == first.snapshot
     assert builder.plan().units[0].reason == "clustering"
 
 
 def test_nulls_stay_though_the_column_has_a_default_now(catalog):
     table = written(catalog).alter([update_column_default_value("n", "7")])
-    before = rows_of(table)
+    before = compacting.rows_of(table)
     assert any(row["n"] is None for row in before)
     sort(table)
-    assert rows_of(table) == before
+    assert compacting.rows_of(table) == before
 
 
 def test_an_executor_that_only_runs_tasks_cannot_sort(catalog):
     class TasksOnly:
-        map_tasks = EXECUTOR.map_tasks
+        map_tasks = compacting.EXECUTOR.map_tasks
 
     with pytest.raises(InvalidInputError, match="TasksOnly"):
         sort(written(catalog), executor=TasksOnly())
@@ -143,7 +135,7 @@ WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "rowkin
 
 
 def postponed(catalog, name="t", **options):
-    return create(catalog, name, {**WAITING, **options})
+    return compacting.create(catalog, name, {**WAITING, **options})
 
 
 def buckets_of(table):
@@ -157,26 +149,26 @@ def row(key, text, kind="+I"):
 
 def test_waiting_rows_are_seen_after_a_compaction(catalog):
     table = postponed(catalog, **{"postpone.default-bucket-num": "3"})
-    write(table, pa.concat_tables([row(key, "a") for key in range(30)]))
-    assert rows_of(table) == []
-    outcome = compact(table)
+    compacting.write(table, pa.concat_tables([row(key, "a") for key in range(30)]))
+    assert compacting.rows_of(table) == []
+    outcome = compacting.compact(table)
     assert outcome.snapshot.commit_kind is CommitKind.COMPACT
-    assert len(rows_of(table)) == 30
+    assert len(compacting.rows_of(table)) == 30
     assert buckets_of(table) == [0, 1, 2]
     assert {entry.total_buckets for entry in table.state.live_files()} == {3}
 
 
 def test_rows_of_a_key_are_replayed_in_order(catalog):
     table = postponed(catalog)
-    write(table, row(1, "first"))
-    write(table, row(2, "x"))
-    write(table, row(1, "second"))
-    write(table, row(2, "x", "-D"))
-    compact(table)
-    assert [(found["id"], found["t"]) for found in rows_of(table)] == [(1, "second")]
-    write(table, row(1, "third"))
-    compact(table, "full")
-    assert [(found["id"], found["t"]) for found in rows_of(table)] == [(1, "third")]
+    compacting.write(table, row(1, "first"))
+    compacting.write(table, row(2, "x"))
+    compacting.write(table, row(1, "second"))
+    compacting.write(table, row(2, "x", "-D"))
+    compacting.compact(table)
+    assert [(found["id"], found["t"]) for found in compacting.rows_of(table)] == [(1, "second")]
+    compacting.write(table, row(1, "third"))
+    compacting.compact(table, "full")
+    assert [(found["id"], found["t"]) for found in compacting.rows_of(table)] == [(1, "third")]
     assert [entry.file.level for entry in table.state.live_files()] == [5]
 
 
@@ -185,33 +177,35 @@ def test_the_result_is_that_of_rows_that_never_waited(catalog, seed):
     rng = np.random.default_rng(seed)
     options = {"postpone.default-bucket-num": "2", "sequence.field": "seq"}
     waiting = postponed(catalog, **options)
-    direct = create(catalog, "direct", {"rowkind.field": "kind", "sequence.field": "seq"})
+    direct = compacting.create(
+        catalog, "direct", {"rowkind.field": "kind", "sequence.field": "seq"}
+    )
     for _ in range(4):
-        rows = some_rows(rng, 300, 80, deletes=0.2)
-        write(waiting, rows)
-        write(direct, rows)
+        rows = compacting.some_rows(rng, 300, 80, deletes=0.2)
+        compacting.write(waiting, rows)
+        compacting.write(direct, rows)
         if rng.random() < 0.5:
             # Both: a deleted row that a compaction dropped no longer wins by its sequence.
-            compact(waiting, "full")
-            compact(direct, "full")
-    compact(waiting)
-    assert rows_of(waiting) == rows_of(direct)
+            compacting.compact(waiting, "full")
+            compacting.compact(direct, "full")
+    compacting.compact(waiting)
+    assert compacting.rows_of(waiting) == compacting.rows_of(direct)
 
 
 def test_a_partition_keeps_its_bucket_count(catalog):
     table = postponed(catalog, **{"postpone.default-bucket-num": "2"})
-    write(table, pa.concat_tables([row(key, "a") for key in range(20)]))
-    compact(table)
+    compacting.write(table, pa.concat_tables([row(key, "a") for key in range(20)]))
+    compacting.compact(table)
     more = table.copy({"postpone.default-bucket-num": "5"})
-    write(more, pa.concat_tables([row(key, "b") for key in range(20)]))
-    compact(more)
+    compacting.write(more, pa.concat_tables([row(key, "b") for key in range(20)]))
+    compacting.compact(more)
     assert buckets_of(table) == [0, 1]
-    assert {found["t"] for found in rows_of(table)} == {"b"}
+    assert {found["t"] for found in compacting.rows_of(table)} == {"b"}
 
 
 def test_a_dry_plan_tells_who_waits(catalog):
     table = postponed(catalog)
-    write(table, row(1, "a"))
+    compacting.write(table, row(1, "a"))
     plan = table.new_compaction_builder().plan()
     assert [(unit.reason, unit.row_count) for unit in plan.waiting] == [("waiting-rows", 1)]
     assert table.state.shape().waiting_files == 1
@@ -219,41 +213,41 @@ def test_a_dry_plan_tells_who_waits(catalog):
 
 def test_the_commit_is_found_again(catalog):
     table = postponed(catalog)
-    write(table, row(1, "a"))
+    compacting.write(table, row(1, "a"))
     builder = table.new_compaction_builder().with_strategy("full").with_commit_user("me")
-    builder.run(EXECUTOR)
+    builder.run(compacting.EXECUTOR)
     latest = table.latest_snapshot()
-    assert builder.run(EXECUTOR).was_already_committed
+    assert builder.run(compacting.EXECUTOR).was_already_committed
     assert table.latest_snapshot() == latest
-    assert set(COLUMNS) == set(rows_of(table)[0])
+    assert set(compacting.COLUMNS) == set(compacting.rows_of(table)[0])
 
 
 def test_rows_are_placed_once_though_two_try(catalog):
     table = postponed(catalog)
-    write(table, row(1, "a"))
+    compacting.write(table, row(1, "a"))
 
     class Overtaken(EmbeddedExecutor):
         def map_tasks(self, batch):
-            compact(table)
+            compacting.compact(table)
             return super().map_tasks(batch)
 
     with pytest.raises(CommitConflictError):
         table.new_compaction_builder().run(Overtaken(2))
-    assert [found["t"] for found in rows_of(table)] == ["a"]
-    assert not compact(table).buckets
+    assert [found["t"] for found in compacting.rows_of(table)] == ["a"]
+    assert not compacting.compact(table).buckets
 
 
 def test_rows_that_come_while_others_are_placed_wait(catalog):
     table = postponed(catalog)
-    write(table, row(1, "a"))
+    compacting.write(table, row(1, "a"))
 
     class Busy(EmbeddedExecutor):
         def map_tasks(self, batch):
             if batch.name == POSTPONE_TASK:
-                write(table, row(1, "b"))
+                compacting.write(table, row(1, "b"))
             return super().map_tasks(batch)
 
     table.new_compaction_builder().run(Busy(2))
-    assert [found["t"] for found in rows_of(table)] == ["a"]
-    compact(table)
-    assert [found["t"] for found in rows_of(table)] == ["b"]
+    assert [found["t"] for found in compacting.rows_of(table)] == ["a"]
+    compacting.compact(table)
+    assert [found["t"] for found in compacting.rows_of(table)] == ["b"]

@@ -9,12 +9,7 @@ import pytest
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropColumn,
-    RenameColumn,
-    UpdateColumnType,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from paimon_assets.engine.table.api import open_table
@@ -195,9 +190,9 @@ def evolved(catalog, file_format, keys, **options):
     table.new_write_builder().write(ROWS)
     table = table.alter(
         [
-            RenameColumn(field_names=("a",), new_name="z"),
-            UpdateColumnType(field_names=("b",), new_data_type=bigint()),
-            AddColumn(field_names=("a",), data_type=string()),
+            sc.RenameColumn(field_names=("a",), new_name="z"),
+            sc.UpdateColumnType(field_names=("b",), new_data_type=bigint()),
+            sc.AddColumn(field_names=("a",), data_type=string()),
         ]
     )
     late = {"k": pa.array([2, 3], pa.int32()), "z": ["w", "v"], "b": [9, 10], "a": ["n", "m"]}
@@ -225,7 +220,7 @@ def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
 
 def test_a_dropped_column_may_have_any_type(catalog):
     table = evolved(catalog, "parquet", ())
-    table = table.alter([DropColumn(field_names=("b",))])
+    table = table.alter([sc.DropColumn(field_names=("b",))])
     found = table.to_arrow()
     assert found.column_names == ["k", "z", "a"]
 

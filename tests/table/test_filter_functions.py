@@ -14,16 +14,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.data.read import row_stage
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import update_column_type
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    bind,
-    rename,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import exactly, may_match
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
@@ -191,17 +182,17 @@ def typed(predicate, *, days=False):
         return float(literal) if isinstance(literal, Decimal) else literal
 
     match predicate:
-        case Applied(field=field, function=function, test=test, argument=argument):
+        case pred.Applied(field=field, function=function, test=test, argument=argument):
             days = argument == "DATE" or (function == "coalesce" and field == "d")
             if days and function == "coalesce":
                 argument = dt.date.fromisoformat(argument)
             return replace(predicate, test=typed(test, days=days), argument=argument)
-        case Comparison(literal=literal):
+        case pred.Comparison(literal=literal):
             return replace(predicate, literal=value(literal))
-        case In(literals=literals):
+        case pred.In(literals=literals):
             return replace(predicate, literals=tuple(map(value, literals)))
-        case And(children=children):
-            return And(tuple(typed(child, days=days) for child in children))
+        case pred.And(children=children):
+            return pred.And(tuple(typed(child, days=days) for child in children))
         case _:
             return predicate
 
@@ -251,7 +242,7 @@ def test_whole_partitions_are_not_chosen_by_functions(catalog):
     with pytest.raises(InvalidInputError, match="not by lower of 'p'") as refusal:
         table.new_compaction_builder().with_filter("lower(p) = 'a'").with_strategy("full").run()
     assert refusal.value.kind == "partition-spec"
-    where = bind(parse_where("id = 1 OR lower(p) = 'a'"), table.schema)
+    where = pred.bind(parse_where("id = 1 OR lower(p) = 'a'"), table.schema)
     with pytest.raises(InvalidInputError, match="can choose whole partitions by p"):
         table.new_write_builder().with_overwrite_where(where)
     with pytest.raises(InvalidInputError, match="not by lower of 'p'"):
@@ -327,13 +318,17 @@ def test_hours_are_those_of_the_zone_of_casts(catalog):
 
 
 def test_columns_are_renamed_inside_of_tests_too():
-    inner = Applied("a", "trim", Applied("a", "lower", Comparison("a", CompareOp.EQ, "x")))
-    expected = Applied("b", "trim", Applied("b", "lower", Comparison("b", CompareOp.EQ, "x")))
-    assert rename(inner, {"a": "b"}) == expected
+    inner = pred.Applied(
+        "a", "trim", pred.Applied("a", "lower", pred.Comparison("a", pred.CompareOp.EQ, "x"))
+    )
+    expected = pred.Applied(
+        "b", "trim", pred.Applied("b", "lower", pred.Comparison("b", pred.CompareOp.EQ, "x"))
+    )
+    assert pred.rename(inner, {"a": "b"}) == expected
 
 
 def test_functions_prune_nothing():
-    assert may_match(Applied("a", "abs", IsNull("a")), lambda _: exactly(1))
+    assert may_match(pred.Applied("a", "abs", pred.IsNull("a")), lambda _: exactly(1))
 
 
 def test_years_beyond_those_of_arrow_are_right():

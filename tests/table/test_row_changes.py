@@ -6,15 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn, add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -229,7 +223,7 @@ def test_values_that_are_refused(catalog, values, kind):
     table = create(catalog, "fixed")
     write(table, *FIRST)
     before = data_files(table)
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(errors.InvalidInputError) as caught:
         changing(table).update(values, "id > 3")
     assert caught.value.kind == kind
     assert data_files(table) == before
@@ -237,11 +231,11 @@ def test_values_that_are_refused(catalog, values, kind):
 
 def test_unknown_columns_are_refused(catalog):
     table = create(catalog, "vectors")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         changing(table).update({"nix": 3}, None)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         changing(table).update({"v": parse_expression("nix + 1")}, None)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         changing(table).delete("nix = 3")
 
 
@@ -270,14 +264,14 @@ def test_tables_that_refuse_changes(catalog, options, verbs):
     write(table, *SECOND, ("a", 3, 3), ("b", 4, 4))
     visible = read(table)
     if "d" in verbs:
-        with pytest.raises(UnsupportedFeatureError) as caught:
+        with pytest.raises(errors.UnsupportedFeatureError) as caught:
             changing(table).delete("id = 3")
         assert caught.value.kind == "row-delete"
     else:
         changing(table).delete("id = 3")
         assert read(table) == [row for row in visible if row[1] != 3]
     if "u" in verbs:
-        with pytest.raises(UnsupportedFeatureError) as caught:
+        with pytest.raises(errors.UnsupportedFeatureError) as caught:
             changing(table).update({"v": 3}, "id = 4")
         assert caught.value.kind == "row-update"
 
@@ -291,7 +285,7 @@ def test_partial_updates_take_values_but_no_nulls(catalog):
     found = {row[1]: row[2] for row in read(table)}
     assert found[4] == 77
     assert 3 not in found
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(errors.UnsupportedFeatureError) as caught:
         changing(table).update({"v": None}, "id = 4")
     assert caught.value.kind == "row-update"
 
@@ -299,7 +293,7 @@ def test_partial_updates_take_values_but_no_nulls(catalog):
 def test_rows_that_wait_for_a_compaction_are_not_passed_over(catalog):
     table = create(catalog, "fixed", **DV, **{"write-only": "true"})
     write(table, *FIRST)
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(errors.UnsupportedFeatureError) as caught:
         changing(table).delete("id = 3")
     assert caught.value.kind == "rows-wait"
 
@@ -313,7 +307,7 @@ def test_rows_that_wait_for_a_bucket_are_not_passed_over(catalog):
     found = {row[1]: row[2] for row in read(table)}
     assert found == {0: None, 5: 50, 10: None, **{n: n for n in (6, 7, 8, 9, 11)}}
     write(table.copy({"postpone.batch-write-fixed-bucket": "false"}), ("a", 20, 20))
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(errors.UnsupportedFeatureError) as caught:
         changing(table).delete("id = 20")
     assert caught.value.kind == "rows-wait"
 
@@ -337,7 +331,7 @@ def test_files_of_others_are_never_touched(catalog, tmp_path):
     texts.mkdir()
     (texts / "a.csv").write_text("p,id,v\na,77,7\n")
     table.segments().add(SegmentSource(path=str(texts), format="csv"), EXECUTOR)
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(errors.UnsupportedFeatureError) as caught:
         changing(table).delete("id = 3")
     assert caught.value.kind == "segment-mixed-formats"
 
@@ -433,7 +427,7 @@ def test_a_change_gives_up_in_the_end(catalog):
     def meddle():
         write(table, ("a", 6, 6), ("b", 7, 7))
 
-    with pytest.raises(CommitConflictError) as caught:
+    with pytest.raises(errors.CommitConflictError) as caught:
         changing(table).delete("id > 5", Meddling(*[meddle] * 5))
     assert caught.value.kind == "bucket-changed"
     assert {row[1] for row in read(table)} == set(range(12))
@@ -465,7 +459,7 @@ def test_a_task_that_fails_leaves_no_files(catalog, kind):
         executor = Failing(call)
         try:
             changing(table).update({"p": "x"}, "id > 4", executor)
-        except StorageError:
+        except errors.StorageError:
             assert read(table) == rows
             assert all_files(table) == files
             continue
@@ -485,6 +479,6 @@ def test_a_commit_that_fails_leaves_no_files(catalog):
             table_path=table.path,
             schema=table.schema,
         )
-        with pytest.raises(StorageError):
+        with pytest.raises(errors.StorageError):
             changing(Table(store)).delete("id = 4 OR id = 5")
         assert all_files(table) == files

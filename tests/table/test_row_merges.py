@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
@@ -73,11 +68,11 @@ def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
 
     def refuse(latest):
         asked.append(latest.id)
-        raise CommitConflictError("changed", kind=READ_CHANGED)
+        raise errors.CommitConflictError("changed", kind=READ_CHANGED)
 
     before = data_files(table)
     how = {"on": on_of(table), "when_matched": {"v": parse_expression("source.v")}}
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(errors.CommitConflictError):
         changing(table).with_condition(refuse).merge(SOURCE, **how)
     assert asked == [1]
     assert data_files(table) == before
@@ -144,7 +139,7 @@ def test_sources_that_are_refused(catalog, source, on, kind):
     table = create(catalog, "rewrite")
     write(table, *FIRST)
     before = data_files(table)
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(errors.InvalidInputError) as caught:
         changing(table).merge(source, on=on)
     assert caught.value.kind == kind
     assert data_files(table) == before
@@ -167,7 +162,7 @@ def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, store
     one, two = (pa.array([v], pa.int32()) for v in (1, 2))
     types = to_arrow_schema(table.schema.fields).types
     table.append(pa.table({"c": pa.array([stored], types[0]), "v": one}))
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(errors.InvalidInputError) as caught:
         changing(table).merge(pa.table({"c": other, "v": two}), on=["c"])
     assert caught.value.kind == "merge-on"
     assert table.to_arrow()["v"].to_pylist() == [1]
@@ -192,7 +187,7 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
     far = pa.array([2**58 + 1, 2**58 + 1], kind)
     rows = pa.table({"at": far, "v": pa.array([1, 2], pa.int32())})
     table.new_write_builder().write(rows.slice(0, 1))
-    with pytest.raises(InvalidInputError, match="'at': ") as caught:
+    with pytest.raises(errors.InvalidInputError, match="'at': ") as caught:
         changing(table).merge(rows, on=["at"])
     assert caught.value.kind == "merge-duplicates"
     changing(table).merge(
@@ -206,14 +201,14 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
 
 def test_merges_that_tables_refuse(catalog):
     table = create(catalog, "fixed", **{"merge-engine": "aggregation"})
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(errors.InvalidInputError) as caught:
         changing(table).merge(SOURCE, on=["id"])
     assert caught.value.kind == "merge-on"
     for matched in (WhenMatched.UPDATE, WhenMatched.DELETE):
-        with pytest.raises(UnsupportedFeatureError):
+        with pytest.raises(errors.UnsupportedFeatureError):
             changing(table).merge(SOURCE, on=["p", "id"], when_matched=matched)
     nix = {"v": parse_expression("source.nix")}
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         changing(table).merge(SOURCE, on=["p", "id"], when_matched=nix)
 
 
@@ -313,7 +308,7 @@ def test_changes_beside_changes(kind, steps):
             executor = EXECUTOR if beside is None else Meddling(meddle)
             try:
                 perform(table, step, executor)
-            except CommitConflictError as conflict:
+            except errors.CommitConflictError as conflict:
                 raise AssertionError("planning again mends this") from conflict
             orders = [[step]] if not happened else [[step, *happened], [*happened, step]]
             outcomes = set()

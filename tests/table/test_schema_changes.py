@@ -6,27 +6,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import (
-    OnOverflow,
-    add_column,
-    drop_column,
-    remove_option,
-    rename_column,
-    set_option,
-    update_column_default_value,
-    update_column_nullability,
-    update_column_type,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.table.api import open_catalog
@@ -62,9 +46,12 @@ def table(catalog):
 
 
 def test_a_table_is_altered_by_name_or_in_hand(catalog, table):
-    assert catalog.alter_table("db.t", [rename_column("v", "w")]).schema.field_names == ("k", "w")
+    assert catalog.alter_table("db.t", [sc.rename_column("v", "w")]).schema.field_names == (
+        "k",
+        "w",
+    )
     again = catalog.get_table("db.t", options={"read.batch-size": "10"})
-    altered = again.alter([add_column("x", "STRING")])
+    altered = again.alter([sc.add_column("x", "STRING")])
     assert altered.schema.field_names == ("k", "w", "x")
     assert altered.schema.options["read.batch-size"] == "10"
     assert "read.batch-size" not in altered.schemas()[-1].options
@@ -73,14 +60,14 @@ def test_a_table_is_altered_by_name_or_in_hand(catalog, table):
 
 def test_a_reader_opened_before_a_change_reads_as_it_did(catalog, table):
     builder = table.new_read_builder()
-    table.alter([drop_column("v"), add_column("v", "STRING")])
+    table.alter([sc.drop_column("v"), sc.add_column("v", "STRING")])
     assert builder.to_arrow().to_pylist() == [{"k": 1, "v": 10}, {"k": 2, "v": 300}]
     assert read(catalog.get_table("db.t")) == [(1, None), (2, None)]
 
 
 def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
     builder = table.new_write_builder()
-    altered = table.alter([update_column_type("v", "STRING"), rename_column("v", "w")])
+    altered = table.alter([sc.update_column_type("v", "STRING"), sc.rename_column("v", "w")])
     outcome = builder.write(rows(k=[2, 3], v=[7, 8]))
     newest = table.state.live_files()[-1].file
     assert (newest.schema_id, outcome.snapshot.schema_id) == (0, 1)
@@ -93,11 +80,11 @@ def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
 def test_statistics_decide_without_reading_a_file(catalog, table):
     file_io = FaultyFileIO(LocalFileIO(), fail_on="*.parquet")
     watched = type(table)(_store_with(table, file_io))
-    plan = watched.plan_alter([update_column_type("v", "SMALLINT")], executor=EMBEDDED)
+    plan = watched.plan_alter([sc.update_column_type("v", "SMALLINT")], executor=EMBEDDED)
     [column] = plan.columns
     assert not plan.loses
     assert (column.files_kept, column.files_read, column.rows) == (1, 0, 2)
-    plan = watched.plan_alter([update_column_type("v", "TINYINT")], executor=EMBEDDED)
+    plan = watched.plan_alter([sc.update_column_type("v", "TINYINT")], executor=EMBEDDED)
     [column] = plan.columns
     assert (column.counts, column.is_exact) == ({Loss.OVERFLOW: 1}, False)
     assert [example.lost.value for example in column.examples] == ["300"]
@@ -110,22 +97,22 @@ def _store_with(table, file_io):
 def test_hidden_rows_count_too(table):
     write(table, k=[2], v=[3])
     assert read(table) == [(1, 10), (2, 3)]
-    assert table.plan_alter([update_column_type("v", "TINYINT")]).loses
+    assert table.plan_alter([sc.update_column_type("v", "TINYINT")]).loses
 
 
 def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(catalog):
     table = catalog.create_table("db.s", Schema.of({"v": "INT"}))
     write(table, v=[1, 2])
-    table = table.alter([update_column_type("v", "STRING")])
+    table = table.alter([sc.update_column_type("v", "STRING")])
     write(table, v=["3", "x"])
-    [column] = table.plan_alter([update_column_type("v", "INT")]).columns
+    [column] = table.plan_alter([sc.update_column_type("v", "INT")]).columns
     assert (column.files_kept, column.files_read, column.counts) == (1, 1, {Loss.FAILED: 1})
-    plan = table.plan_alter([update_column_type("v", "DATE")])
+    plan = table.plan_alter([sc.update_column_type("v", "DATE")])
     [column] = plan.columns
     assert column.counts[Loss.FAILED] == 3, "INT never becomes DATE, '3' does, 'x' does not"
     assert "any INT" in {example.lost.value for example in column.examples}
-    altered = table.alter([update_column_type("v", "DATE")])
-    with pytest.raises(UnsupportedFeatureError, match="INT"):
+    altered = table.alter([sc.update_column_type("v", "DATE")])
+    with pytest.raises(errors.UnsupportedFeatureError, match="INT"):
         altered.to_arrow()
 
 
@@ -133,14 +120,14 @@ def test_nulls_are_counted_where_they_become_forbidden(catalog):
     options = {"alter-column-null-to-not-null.disabled": "false"}
     table = catalog.create_table("db.n", Schema.of({"k": "INT", "v": "INT"}, options=options))
     write(table, k=[1, 2, 3], v=[1, None, None])
-    changes = [update_column_nullability("v", nullable=False)]
+    changes = [sc.update_column_nullability("v", nullable=False)]
     [column] = table.plan_alter(changes).columns
     assert (column.counts, column.cast) == ({Loss.FORBIDDEN: 2}, "none")
-    with pytest.raises(InvalidInputError, match="2 are null"):
+    with pytest.raises(errors.InvalidInputError, match="2 are null"):
         table.alter_checked(changes)
-    assert not table.plan_alter([update_column_nullability("k", nullable=False)]).loses
-    table = table.alter([add_column("x", "INT")])
-    [column] = table.plan_alter([update_column_nullability("x", nullable=False)]).columns
+    assert not table.plan_alter([sc.update_column_nullability("k", nullable=False)]).loses
+    table = table.alter([sc.add_column("x", "INT")])
+    [column] = table.plan_alter([sc.update_column_nullability("x", nullable=False)]).columns
     assert column.counts == {Loss.FORBIDDEN: 3}
 
 
@@ -149,17 +136,17 @@ def test_both_dialects_judge_as_they_cast(catalog):
         schema = Schema.of({"v": "STRING"}, options={"cast.dialect": dialect})
         table = catalog.create_table(f"db.{dialect}", schema)
         write(table, v=["abc"])
-        assert table.plan_alter([update_column_type("v", "VARCHAR(2)")]).loses is lost
+        assert table.plan_alter([sc.update_column_type("v", "VARCHAR(2)")]).loses is lost
 
 
 def test_loss_is_refused_or_allowed(table):
-    change = [update_column_type("v", "TINYINT")]
-    with pytest.raises(InvalidInputError, match="300") as caught:
+    change = [sc.update_column_type("v", "TINYINT")]
+    with pytest.raises(errors.InvalidInputError, match="300") as caught:
         table.alter_checked(change)
     assert caught.value.kind == "schema-overflow"
     assert caught.value.details["column"] == "v"
     assert len(table.schemas()) == 1
-    table.alter_checked(change, on_overflow=OnOverflow.ALLOW)
+    table.alter_checked(change, on_overflow=sc.OnOverflow.ALLOW)
     assert read(table.refresh()) == [(1, 10), (2, 44)]
 
 
@@ -171,8 +158,8 @@ def test_what_is_written_while_a_change_is_judged_is_judged_again(table):
         if len(plans) == 1:
             write(table, k=[9], v=[70_000])
 
-    with pytest.raises(InvalidInputError, match="70000"):
-        table.alter_checked([update_column_type("v", "SMALLINT")], judged=judged)
+    with pytest.raises(errors.InvalidInputError, match="70000"):
+        table.alter_checked([sc.update_column_type("v", "SMALLINT")], judged=judged)
     assert [plan.loses for plan in plans] == [False, True]
 
 
@@ -182,9 +169,9 @@ def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
     def judged(plan):
         plans.append(plan)
         if len(plans) == 1:
-            table.alter([add_column("x", "INT")])
+            table.alter([sc.add_column("x", "INT")])
 
-    made = table.alter_checked([rename_column("v", "w")], judged=judged)
+    made = table.alter_checked([sc.rename_column("v", "w")], judged=judged)
     assert (len(plans), made.new.id) == (2, 2)
     assert table.refresh().schema.field_names == ("k", "w", "x")
 
@@ -193,19 +180,19 @@ def test_who_is_always_overtaken_gives_up(table):
     def judged(plan):
         write(table, k=[plan.snapshot_id], v=[1])
 
-    with pytest.raises(CommitConflictError, match="fewer writers"):
-        table.alter_checked([update_column_type("v", "BIGINT")], judged=judged)
+    with pytest.raises(errors.CommitConflictError, match="fewer writers"):
+        table.alter_checked([sc.update_column_type("v", "BIGINT")], judged=judged)
 
 
 def test_a_change_that_was_made_is_found(table):
-    changes = [add_column("x", "INT"), set_option("write-only", "true")]
+    changes = [sc.add_column("x", "INT"), sc.set_option("write-only", "true")]
     assert table.state.change_made_since(changes, 0) is None
     table.alter(changes)
     made = table.state.change_made_since(changes, 0)
     assert made is not None
     assert made.id == 1
     assert table.state.change_made_since(changes, made.time_millis + 1) is None
-    assert table.state.change_made_since([add_column("y", "INT")], 0) is None
+    assert table.state.change_made_since([sc.add_column("y", "INT")], 0) is None
 
 
 def test_keys_are_refused_types(catalog):
@@ -217,12 +204,12 @@ def test_keys_are_refused_types(catalog):
     )
     table = catalog.create_table("db.keys", schema)
     for name in ("p", "k"):
-        with pytest.raises(InvalidInputError, match=f"column '{name}' cannot change"):
-            table.plan_alter([update_column_type(name, "BIGINT")])
+        with pytest.raises(errors.InvalidInputError, match=f"column '{name}' cannot change"):
+            table.plan_alter([sc.update_column_type(name, "BIGINT")])
 
 
 def test_a_default_is_filled_in_by_later_writes(table):
-    altered = table.alter([update_column_default_value("v", "5")])
+    altered = table.alter([sc.update_column_default_value("v", "5")])
     write(altered, k=[3], v=[None])
     assert read(altered) == [(1, 10), (2, 300), (3, 5)]
 
@@ -231,7 +218,7 @@ def test_an_empty_table_loses_nothing(tmp_path):
     catalog = open_catalog(str(tmp_path / "other"))
     catalog.create_database("db")
     table = catalog.create_table("db.t", KEYED)
-    plan = table.plan_alter([update_column_type("v", "TINYINT")])
+    plan = table.plan_alter([sc.update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)
 
 
@@ -246,7 +233,7 @@ def test_maps_are_merged_by_a_time_that_java_reads(catalog, time):
     if time.startswith("VARCHAR"):
         catalog.create_table("db.t", schema)
         return
-    with pytest.raises(InvalidInputError, match="orders by field 't'"):
+    with pytest.raises(errors.InvalidInputError, match="orders by field 't'"):
         catalog.create_table("db.t", schema)
 
 
@@ -258,10 +245,10 @@ def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
     if legacy == "true" or kind == "TIMESTAMP(3)":
         catalog.create_table("db.t", schema)
         return
-    with pytest.raises(InvalidInputError, match="time zone of the process"):
+    with pytest.raises(errors.InvalidInputError, match="time zone of the process"):
         catalog.create_table("db.t", schema)
     table = catalog.create_table("db.t", replace(schema, options={})).copy(options)
-    with pytest.raises(UnsupportedFeatureError, match="zone of each process"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="zone of each process"):
         table.new_write_builder().write(pa.table({"v": [1], "p": [None]}))
 
 
@@ -272,10 +259,10 @@ def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
     if element == "STRING":
         catalog.create_table("db.t", schema).new_write_builder().write(rows)
         return
-    with pytest.raises(InvalidInputError, match="Java cannot read"):
+    with pytest.raises(errors.InvalidInputError, match="Java cannot read"):
         catalog.create_table("db.t", schema)
     table = catalog.create_table("db.t", replace(schema, options={})).copy(schema.options)
-    with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="Java reads no file"):
         table.new_write_builder().write(rows)
 
 
@@ -294,28 +281,28 @@ def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options
     schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
     refused = replace(schema, options={"bucket": "1", **options})
     with pytest.raises(
-        InvalidInputError, match=f"'m' holds MULTISET<INT>.*'{next(iter(options))}'"
+        errors.InvalidInputError, match=f"'m' holds MULTISET<INT>.*'{next(iter(options))}'"
     ):
         catalog.create_table("db.t", refused)
     table = catalog.create_table("db.t", replace(refused, fields=schema.fields[:1]))
-    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
-        table.alter([add_column("m", columns["m"])])
+    with pytest.raises(errors.InvalidInputError, match="MULTISET<INT>"):
+        table.alter([sc.add_column("m", columns["m"])])
     table = catalog.create_table("db.later", schema)
-    with pytest.raises(InvalidInputError, match="MULTISET<INT>"):
-        table.alter([set_option(key, value) for key, value in options.items()])
+    with pytest.raises(errors.InvalidInputError, match="MULTISET<INT>"):
+        table.alter([sc.set_option(key, value) for key, value in options.items()])
     if "bucket" not in options:
         rows = pa.table(
             [pa.array([1], pa.int32()), pa.nulls(1, to_arrow_type(table.schema.fields[1].type))],
             ["k", "m"],
         )
-        with pytest.raises(UnsupportedFeatureError, match="Java reads no file"):
+        with pytest.raises(errors.UnsupportedFeatureError, match="Java reads no file"):
             table.copy(options).new_write_builder().write(rows)
 
 
 def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
     schema = Schema.of({"k": "INT", "v": "VARCHAR(5)"}, primary_keys=["k"], options=options)
-    with pytest.raises(InvalidInputError, match="listagg, which takes STRING"):
+    with pytest.raises(errors.InvalidInputError, match="listagg, which takes STRING"):
         catalog.create_table("db.lists", schema)
 
 
@@ -324,20 +311,20 @@ def test_values_of_options_are_texts_whatever_python_gives(catalog):
     table = catalog.create_table(
         "db.n", Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
     )
-    table.alter([set_option("snapshot.num-retained.max", 20)])
+    table.alter([sc.set_option("snapshot.num-retained.max", 20)])
     assert catalog.get_table("db.n").schema.options == {
         "bucket": "2",
         "ignore-delete": "true",
         "scan.manifest.parallelism": "3",
         "snapshot.num-retained.max": "20",
     }
-    with pytest.raises(InvalidInputError, match="'bucket' has the value None"):
+    with pytest.raises(errors.InvalidInputError, match="'bucket' has the value None"):
         Schema.of({"k": "INT"}, options={"bucket": None})
 
 
 def test_a_schema_that_could_not_be_read_is_not_published(catalog):
     schema = replace(Schema.of({"k": "INT"}), options={"num-sorted-run.max": 2})
-    with pytest.raises(PaimonError):
+    with pytest.raises(errors.PaimonError):
         catalog.create_table("db.n", schema)
     assert catalog.list_tables("db") == []
 
@@ -347,32 +334,32 @@ def declared(**options):
 
 
 def test_a_table_with_a_wrong_option_is_not_created(new_catalog):
-    with pytest.raises(InvalidInputError, match=r"'file\.format' has the value 'xyz'"):
+    with pytest.raises(errors.InvalidInputError, match=r"'file\.format' has the value 'xyz'"):
         new_catalog.create_table("db.t", declared(**{"file.format": "xyz"}))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         new_catalog.get_table("db.t")
 
 
 def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
     table = new_catalog.create_table("db.t", declared())
     for change in ("file.format", "xyz"), ("snapshot.num-retained.max", "5"), ("bucket", "two"):
-        with pytest.raises(InvalidInputError, match=change[0]):
-            table.alter([set_option(*change)])
+        with pytest.raises(errors.InvalidInputError, match=change[0]):
+            table.alter([sc.set_option(*change)])
     assert new_catalog.get_table("db.t").schema.id == 0
 
 
 def test_an_option_that_others_rely_on_is_not_removed(new_catalog):
     keeping = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "5"}
     table = new_catalog.create_table("db.t", declared(**keeping))
-    with pytest.raises(InvalidInputError, match="= 10 must not be above"):
-        table.alter([remove_option("snapshot.num-retained.min")])
-    table.alter([remove_option(key) for key in keeping])
+    with pytest.raises(errors.InvalidInputError, match="= 10 must not be above"):
+        table.alter([sc.remove_option("snapshot.num-retained.min")])
+    table.alter([sc.remove_option(key) for key in keeping])
 
 
 def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
     with caplog.at_level(logging.WARNING):
         table = new_catalog.create_table("db.t", declared(bucke="1", mine="2"))
-        table = table.alter([set_option("file-format", "orc")])
+        table = table.alter([sc.set_option("file-format", "orc")])
     hints = [record.getMessage() for record in caplog.records]
     assert ["'bucke'" in hints[0], "did you mean 'bucket'" in hints[0]] == [True, True]
     assert hints[1].endswith("do nothing here are stored for other engines: mine")
@@ -383,5 +370,7 @@ def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
 
 @pytest.mark.parametrize("keys", ["primary_keys", "partition_keys"])
 def test_a_key_that_is_no_column_is_refused_where_it_is_declared(keys):
-    with pytest.raises(InvalidInputError, match=r"'idd' is not a column of the table; it has id"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"'idd' is not a column of the table; it has id"
+    ):
         Schema.of({"id": "INT", "v": "INT"}, **{keys: ["idd"]})

@@ -8,12 +8,7 @@ import pytest
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    UpdateColumnDefaultValue,
-    UpdateColumnType,
-    drop_column,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.schema_merging import merging_changes
@@ -138,7 +133,7 @@ def test_a_writer_that_opened_the_table_before_the_change_goes_on(catalog):
 
 
 def with_default(table, text, name="v"):
-    return table.alter([UpdateColumnDefaultValue(field_names=(name,), new_default_value=text)])
+    return table.alter([sc.UpdateColumnDefaultValue(field_names=(name,), new_default_value=text)])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +162,7 @@ def test_a_default_is_no_excuse_for_a_null_key(catalog):
     assert rows_of(table) == [{"id": 1, "v": 5}]
 
 
-TO_BIGINT = UpdateColumnType(field_names=("v",), new_data_type=bigint())
+TO_BIGINT = sc.UpdateColumnType(field_names=("v",), new_data_type=bigint())
 
 
 @pytest.fixture
@@ -195,14 +190,14 @@ def test_a_value_the_newest_type_has_not_is_refused(catalog, table):
 
 
 def test_a_column_that_was_dropped_takes_no_values(catalog, table):
-    table.alter([drop_column("v")])
+    table.alter([sc.drop_column("v")])
     with pytest.raises(InvalidInputError, match=r"columns.* v"):
         table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog) == [{"id": 1}]
 
 
 def test_new_columns_and_wider_integers_disturb_no_writer(catalog, table):
-    table.alter([AddColumn(field_names=("w",), data_type=integer())])
+    table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog)[1] == {"id": 2, "v": 2.5, "w": None}
 
@@ -219,7 +214,7 @@ def test_a_change_between_planning_and_commit_is_a_conflict(catalog, table):
 
 def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog):
     table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "BIGINT"}))
-    to_int = UpdateColumnType(field_names=("v",), new_data_type=integer())
+    to_int = sc.UpdateColumnType(field_names=("v",), new_data_type=integer())
 
     def alter():
         if catalog.get_table("db.t").schema.id == 0:
@@ -236,7 +231,7 @@ def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed)
     keys = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
     table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}, **keys))
     table.new_write_builder().write(rows(1, 2.0))
-    newer = table.alter([AddColumn(field_names=("w",), data_type=integer())])
+    newer = table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     newer.new_write_builder().write(rows(2, 2.5, w=7))
     compaction = table.new_compaction_builder().with_strategy(CompactStrategy.FULL)
     assert compaction.run().snapshot is not None
@@ -244,7 +239,7 @@ def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed)
 
 
 def test_an_update_of_a_table_opened_before_keeps_new_columns(catalog, table):
-    newer = table.alter([AddColumn(field_names=("w",), data_type=integer())])
+    newer = table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     newer.new_write_builder().write(rows(2, 2.5, w=7))
     table.new_row_change_builder().update({"v": 9.0}, "id = 2")
     assert read(catalog)[1] == {"id": 2, "v": 9.0, "w": 7}

@@ -11,18 +11,9 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    RenameColumn,
-    UpdateColumnType,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
@@ -86,7 +77,7 @@ def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
     orc.write_table(no_zone, _made(tmp_path / "o") / "1.orc")
     add(table, tmp_path / "p")
     add(table, tmp_path / "i")
-    with pytest.raises(InvalidInputError, match="column 'z'"):
+    with pytest.raises(errors.InvalidInputError, match="column 'z'"):
         add(table, tmp_path / "o", "orc")
     expected = [-1_000_000_000, 1_577_836_800_000_000_000]
     for where in (
@@ -114,10 +105,10 @@ def test_columns_renamed_added_and_widened_later_reach_foreign_files(table, cata
     add(table, tmp_path / "c", "csv")
     newest = catalog.get_table("db.t").alter(
         [
-            RenameColumn(field_names=("a",), new_name="id"),
-            UpdateColumnType(field_names=("id",), new_data_type=bigint()),
-            AddColumn(field_names=("note",), data_type=string()),
-            AddColumn(field_names=("a",), data_type=string()),
+            sc.RenameColumn(field_names=("a",), new_name="id"),
+            sc.UpdateColumnType(field_names=("id",), new_data_type=bigint()),
+            sc.AddColumn(field_names=("note",), data_type=string()),
+            sc.AddColumn(field_names=("a",), data_type=string()),
         ]
     )
     assert read(newest) == [(1, "x", None, None), (2, "y", None, None), (3, "z", None, None)]
@@ -150,15 +141,17 @@ def test_a_file_that_changed_or_went_is_named_before_it_is_read(table, tmp_path)
     add(table, folder)
     at = (folder / "1.parquet").stat().st_mtime_ns
     write(folder / "1.parquet", rows((1, "x"), (3, "z")))
-    with pytest.raises(InvalidInputError, match=r"external file changed.*1\.parquet' of segment 0"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"external file changed.*1\.parquet' of segment 0"
+    ):
         read(table)
     assert read(table, "a = 2") == [(2, "y")]
     write(folder / "1.parquet", rows((7, "x")))
     os.utime(folder / "1.parquet", ns=(at + 10**9, at + 10**9))
-    with pytest.raises(InvalidInputError, match="written again since"):
+    with pytest.raises(errors.InvalidInputError, match="written again since"):
         read(table)
     (folder / "1.parquet").unlink()
-    with pytest.raises(InvalidInputError, match="is gone") as caught:
+    with pytest.raises(errors.InvalidInputError, match="is gone") as caught:
         read(table)
     assert caught.value.kind == "segment-file-changed"
     assert caught.value.details["segment"] == 0
@@ -181,9 +174,9 @@ def test_a_refresh_takes_the_folder_as_it_is(table, tmp_path):
     assert read(table) == [(1, "x"), (3, "z"), (4, "w"), (6, "d"), (7, "e")]
     assert outcome.snapshot.total_record_count == 3
     write(folder / "1.parquet", rows((1, "x")).select(["a"]))
-    with pytest.raises(InvalidInputError, match="Schema is not same"):
+    with pytest.raises(errors.InvalidInputError, match="Schema is not same"):
         table.segments().refresh([0])
-    with pytest.raises(NotFoundError, match="no live segment 9"):
+    with pytest.raises(errors.NotFoundError, match="no live segment 9"):
         table.segments().refresh([9])
 
 
@@ -210,10 +203,10 @@ def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
         (None, "", None, None),
     ]
     (folder / "1.csv.gz").write_bytes(gzip.compress(text.replace("7\n", "seven\n").encode()))
-    with pytest.raises(FormatError, match=r"1\.csv\.gz"):
+    with pytest.raises(errors.FormatError, match=r"1\.csv\.gz"):
         table.segments().refresh([0])
     (_made(tmp_path / "bad") / "1.csv").write_text("n,s,d\n1,x,\n")
-    with pytest.raises(InvalidInputError, match="column 'a' INT is missing"):
+    with pytest.raises(errors.InvalidInputError, match="column 'a' INT is missing"):
         add(table, tmp_path / "bad", "csv")
 
 
@@ -224,7 +217,7 @@ def test_json_members_may_be_absent_but_not_of_another_name(catalog, tmp_path):
     add(table, folder, "json")
     assert read(table) == [(1, None, None), (None, "x", 2.0)]
     (_made(tmp_path / "other") / "1.json").write_text('{"id": 1}\n')
-    with pytest.raises(InvalidInputError, match="column 'a' INT is missing"):
+    with pytest.raises(errors.InvalidInputError, match="column 'a' INT is missing"):
         add(table, tmp_path / "other", "json")
 
 
@@ -266,7 +259,7 @@ def test_a_manifest_alone_makes_no_file_readable_as_text(table, tmp_path):
         data_increment=DataIncrement(new_files=(file,)),
     )
     table.new_write_builder().commit([message])
-    with pytest.raises(UnsupportedFeatureError, match="no segment of the table"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="no segment of the table"):
         read(table)
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type
 
@@ -67,7 +61,7 @@ def scalar_of(text, data_type):
     arrow_type, root = to_arrow_type(data_type), data_type.root
     if text == "NULL":
         return pa.nulls(1, arrow_type)
-    if root in TIMESTAMP_ROOTS:
+    if root in types.TIMESTAMP_ROOTS:
         count, rest = divmod(nanos_of(text), NANOS[arrow_type.unit])
         if rest or not -(2**63) <= count < 2**63:
             raise NotInArrowError(text)
@@ -78,23 +72,23 @@ def scalar_of(text, data_type):
 
 def plain_value(text, root):
     """Return (value, Arrow type to write it as), None for the type of its root."""
-    if root in CHARACTER_ROOTS:
+    if root in types.CHARACTER_ROOTS:
         return bytes_of(text), pa.binary()
-    if root in BINARY_ROOTS:
+    if root in types.BINARY_ROOTS:
         return bytes.fromhex(text[2:]), None
-    if root in INTEGER_ROOTS:
+    if root in types.INTEGER_ROOTS:
         return int(text), None
     match root:
-        case TypeRoot.BOOLEAN:
+        case types.TypeRoot.BOOLEAN:
             return {"true": True, "false": False}[text], None
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+        case types.TypeRoot.FLOAT | types.TypeRoot.DOUBLE:
             return float(text), None
-        case TypeRoot.DECIMAL:
+        case types.TypeRoot.DECIMAL:
             return Decimal(text), None
-        case TypeRoot.DATE:
+        case types.TypeRoot.DATE:
             return days_of(text), pa.int32()
         case _:
-            assert root is TypeRoot.TIME
+            assert root is types.TypeRoot.TIME
             return nanos_of(f"1970-01-01 {text}") // 10**6, pa.int32()
 
 

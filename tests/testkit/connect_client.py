@@ -17,13 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets import PaimonError, Schema, Table, open_catalog
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonIOManager,
-    PaimonSparkResource,
-    paimon_asset,
-)
+from paimon_assets import PaimonError, Schema, Table, assets, open_catalog
 from paimon_assets.spark import session as sessions
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark
@@ -152,12 +146,13 @@ class Deeds:
             return found and found.kind
 
     def dagster(self) -> Any:
-        paimon = PaimonCatalogResource(
-            warehouse=str(self.home / "warehouse"), spark=PaimonSparkResource(master=self.address)
+        paimon = assets.PaimonCatalogResource(
+            warehouse=str(self.home / "warehouse"),
+            spark=assets.PaimonSparkResource(master=self.address),
         )
 
-        @paimon_asset("lake.numbers", KEYED)
-        def numbers(paimon: PaimonCatalogResource) -> DataFrame:
+        @assets.paimon_asset("lake.numbers", KEYED)
+        def numbers(paimon: assets.PaimonCatalogResource) -> DataFrame:
             session: SparkSession = paimon.spark.session()
             return session.range(3).selectExpr("id", "id * 10 as n")
 
@@ -172,7 +167,7 @@ class Deeds:
             seen.extend(sorted(doubled["n"].to_pylist()))
             return dg.MaterializeResult()
 
-        resources = {"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)}
+        resources = {"paimon": paimon, "io_manager": assets.PaimonIOManager(paimon=paimon)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = dg.materialize([numbers, doubled, consumer], resources=resources)

@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from paimon_assets.engine.spec.options.all_options import (
-    MERGE_ENGINE,
-    ROWKIND_FIELD,
-    SEQUENCE_FIELD,
-    MergeEngine,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import integer_range
 from paimon_assets.engine.spec.types.cast_rules import same_type
@@ -56,7 +51,7 @@ class EvolvingModel:
         every = [self._cast(schema, cells) for commit in self.commits for cells in commit]
         if schema.has_primary_key:
             every = list(self._merged(schema, every).values())
-        kind = schema.by_name.get(schema.typed_options.get(ROWKIND_FIELD))
+        kind = schema.by_name.get(schema.typed_options.get(opt.ROWKIND_FIELD))
         kept = [cells for cells in every if kind is None or cells[kind.id][0] in ("+I", "+U")]
         return [{f.name: cells[f.id][0] for f in schema.fields} for cells in kept]
 
@@ -72,8 +67,8 @@ class EvolvingModel:
         return read
 
     def _merged(self, schema: TableSchema, every: list[Cells]) -> dict[Any, Cells]:
-        engine = schema.typed_options.get(MERGE_ENGINE)
-        sequence = [schema.column(n).id for n in schema.typed_options.get(SEQUENCE_FIELD)]
+        engine = schema.typed_options.get(opt.MERGE_ENGINE)
+        sequence = [schema.column(n).id for n in schema.typed_options.get(opt.SEQUENCE_FIELD)]
         best: dict[Any, tuple[Any, Cells]] = {}
         for arrival, cells in enumerate(every):
             key = tuple(cells[schema.column(name).id][0] for name in schema.primary_keys)
@@ -81,7 +76,7 @@ class EvolvingModel:
             found = best.get(key)
             if found is None:
                 best[key] = (order, cells)
-            elif engine is MergeEngine.PARTIAL_UPDATE:
+            elif engine is opt.MergeEngine.PARTIAL_UPDATE:
                 newer = {number: cell for number, cell in cells.items() if cell[0] is not None}
                 best[key] = (order, {**found[1], **newer})
             elif order >= found[0]:

@@ -9,15 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_assets.engine.spec.options.all_options import (
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    ROWKIND_FIELD,
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-    Options,
-    SequencePadding,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import BY_SHORT_TEXT, RowKind
 
@@ -48,7 +40,7 @@ class ModelTable:
 
     def write(self, rows: Iterable[Row]) -> bool:
         """Commit rows; False if none of them had to be written."""
-        options = Options(self.schema.options)
+        options = opt.Options(self.schema.options)
         kept = [row for row in rows if not self._is_ignored(row, options)]
         self._take(kept, options)
         if kept:
@@ -60,7 +52,7 @@ class ModelTable:
 
         `replaced` tells of a row whether its partition is; without it, those of `rows` are.
         """
-        options = Options(self.schema.options)
+        options = opt.Options(self.schema.options)
         kept = [row for row in rows if not self._is_ignored(row, options)]
         if replaced is None and not kept:
             return False
@@ -75,7 +67,7 @@ class ModelTable:
     def _partition(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.schema.partition_keys)
 
-    def _take(self, kept: Iterable[Row], options: Options) -> None:
+    def _take(self, kept: Iterable[Row], options: opt.Options) -> None:
         for row in kept:
             self._arrivals += 1
             if self.schema.primary_keys:
@@ -94,21 +86,23 @@ class ModelTable:
             return [record.row for record in self._by_key.values() if record.is_add]
         return list(self._appended)
 
-    def _kind(self, row: Row, options: Options) -> RowKind:
-        column = options.get(ROWKIND_FIELD)
+    def _kind(self, row: Row, options: opt.Options) -> RowKind:
+        column = options.get(opt.ROWKIND_FIELD)
         return parse_row_kind(row[column]) if column else RowKind.INSERT
 
-    def _is_ignored(self, row: Row, options: Options) -> bool:
+    def _is_ignored(self, row: Row, options: opt.Options) -> bool:
         kind = self._kind(row, options)
-        if options.get(IGNORE_DELETE):
+        if options.get(opt.IGNORE_DELETE):
             return not kind.is_add
-        return options.get(IGNORE_UPDATE_BEFORE) and kind is RowKind.UPDATE_BEFORE
+        return options.get(opt.IGNORE_UPDATE_BEFORE) and kind is RowKind.UPDATE_BEFORE
 
-    def _upsert(self, row: Row, options: Options) -> None:
+    def _upsert(self, row: Row, options: opt.Options) -> None:
         """Let a record compete for its key."""
         is_add = self._kind(row, options).is_add
-        values = [_null_first(row[name]) for name in options.get(SEQUENCE_FIELD)]
-        flag_first = options.get(SEQUENCE_AUTO_PADDING)[:1] == (SequencePadding.ROW_KIND_FLAG,)
+        values = [_null_first(row[name]) for name in options.get(opt.SEQUENCE_FIELD)]
+        flag_first = options.get(opt.SEQUENCE_AUTO_PADDING)[:1] == (
+            opt.SequencePadding.ROW_KIND_FLAG,
+        )
         record = _Record((*values, flag_first and is_add, self._arrivals), row, is_add)
         key = tuple(row[name] for name in self.schema.primary_keys)
         best = self._by_key.get(key)

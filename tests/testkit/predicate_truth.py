@@ -5,41 +5,30 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Or,
-    Predicate,
-    StartsWith,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 
 _OPERATORS = {
-    CompareOp.EQ: operator.eq,
-    CompareOp.NE: operator.ne,
-    CompareOp.LT: operator.lt,
-    CompareOp.LE: operator.le,
-    CompareOp.GT: operator.gt,
-    CompareOp.GE: operator.ge,
+    pred.CompareOp.EQ: operator.eq,
+    pred.CompareOp.NE: operator.ne,
+    pred.CompareOp.LT: operator.lt,
+    pred.CompareOp.LE: operator.le,
+    pred.CompareOp.GT: operator.gt,
+    pred.CompareOp.GE: operator.ge,
 }
 
 
-def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
+def truth(predicate: pred.Predicate, row: Mapping[str, Any]) -> bool | None:
     """Return SQL's answer for one row: True, False or None (unknown)."""
     match predicate:
-        case And(children=children):
+        case pred.And(children=children):
             answers = [truth(child, row) for child in children]
             return False if False in answers else None if None in answers else True
-        case Or(children=children):
+        case pred.Or(children=children):
             answers = [truth(child, row) for child in children]
             return True if True in answers else None if None in answers else False
-        case IsNull(field=name, negated=negated):
+        case pred.IsNull(field=name, negated=negated):
             return (row[name] is None) != negated
-        case Applied(field=name, test=test):
+        case pred.Applied(field=name, test=test):
             return truth(test, {name: result(predicate, row[name])})
         case _:
             value = row[predicate.field]
@@ -63,7 +52,7 @@ _RESULTS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def result(leaf: Applied, value: Any) -> Any:
+def result(leaf: pred.Applied, value: Any) -> Any:
     """Return the result of a function for one value, as Python computes it."""
     if value is None:
         return leaf.argument if leaf.function == "coalesce" else None
@@ -80,15 +69,17 @@ def _ordered(value: Any) -> Any:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1, value))
 
 
-def _leaf_truth(predicate: Comparison | In | StartsWith | Like, value: Any) -> bool | None:
+def _leaf_truth(
+    predicate: pred.Comparison | pred.In | pred.StartsWith | pred.Like, value: Any
+) -> bool | None:
     match predicate:
-        case Comparison(op=op, literal=literal):
+        case pred.Comparison(op=op, literal=literal):
             return None if literal is None else bool(_OPERATORS[op](value, _ordered(literal)))
-        case StartsWith(prefix=prefix):
+        case pred.StartsWith(prefix=prefix):
             return bool(value.startswith(prefix))
-        case Like(pattern=pattern, negated=negated):
+        case pred.Like(pattern=pattern, negated=negated):
             return _is_like(value, pattern) is not negated
-        case In(literals=literals, negated=negated):
+        case pred.In(literals=literals, negated=negated):
             if value in [_ordered(literal) for literal in literals]:
                 return not negated
             return None if None in literals else negated

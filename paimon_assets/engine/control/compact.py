@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from paimon_assets.engine import lsm
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.contract.context import ReadContext
@@ -36,17 +37,6 @@ from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.lsm import (
-    AppendCompaction,
-    CompactUnit,
-    Levels,
-    UnitShape,
-    UniversalCompaction,
-    compact_steps,
-    drops_deletes,
-    interval_partition,
-    pick_full,
-)
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.merge_rules import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms
@@ -213,7 +203,7 @@ class AppendPlanner:
         """Yield the units of a bucket (a partition, where there are no buckets)."""
         options = self.schema.typed_options
         min_files = _FEWEST_FILES if self.is_full else options.get(opt.COMPACTION_MIN_FILE_NUM)
-        rules = AppendCompaction(
+        rules = lsm.AppendCompaction(
             target_bytes=self.target_bytes,
             open_file_bytes=options.get(opt.SPLIT_OPEN_FILE_COST),
             min_files=1 if self.rewrites_all else min_files,
@@ -307,7 +297,7 @@ class KeyedPlanner:
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
         """Return the unit of a bucket, None if nothing is due."""
-        levels = Levels.of(bucket.files, self.schema.typed_options)
+        levels = lsm.Levels.of(bucket.files, self.schema.typed_options)
         unit = self._pick(levels, bucket)
         if unit is None:
             return None
@@ -319,7 +309,7 @@ class KeyedPlanner:
             above=self._above(unit, bucket, strategy),
             output_level=unit.output_level,
             max_level=levels.max_level,
-            drops_deletes=drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
+            drops_deletes=lsm.drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
             rewrites_files=unit.rewrites_files,
             expired=self.expired if expires else None,
             expired_files=self._expired_files(unit.files) if expires else (),
@@ -328,13 +318,13 @@ class KeyedPlanner:
         )
         return self._plan(unit, levels, bucket, task)
 
-    def _pick(self, levels: Levels, bucket: LiveBucket) -> CompactUnit | None:
+    def _pick(self, levels: lsm.Levels, bucket: LiveBucket) -> lsm.CompactUnit | None:
         if self.is_full:
             every = self.schema.typed_options.get(opt.COMPACTION_REWRITE_ALL_FILES)
             names = bucket.vectors.keys() | set(self._expired_files(bucket.files))
             marked = [file for file in bucket.files if every or file.file_name in names]
-            return pick_full(levels, marked)
-        rules = UniversalCompaction.of(
+            return lsm.pick_full(levels, marked)
+        rules = lsm.UniversalCompaction.of(
             self.schema.typed_options,
             needs_lookup=LookupStrategy.of(self.schema).is_needed,
             hour=self.now_ms // _HOUR_MS % 24,
@@ -345,7 +335,7 @@ class KeyedPlanner:
         return rules.pick(levels, since_full_ms=since)
 
     def _above(
-        self, unit: CompactUnit, bucket: LiveBucket, strategy: LookupStrategy
+        self, unit: lsm.CompactUnit, bucket: LiveBucket, strategy: LookupStrategy
     ) -> DataSplit | None:
         """Return the files in which keys of level 0 are looked up."""
         taken = {file.file_name for file in unit.files}
@@ -359,11 +349,11 @@ class KeyedPlanner:
         return bucket.split(above) if above else None
 
     def _plan(
-        self, unit: CompactUnit, levels: Levels, bucket: LiveBucket, task: CompactTask
+        self, unit: lsm.CompactUnit, levels: lsm.Levels, bucket: LiveBucket, task: CompactTask
     ) -> PlannedUnit:
         options = self.schema.typed_options
         target = target_bytes_of(self.schema)
-        shape = UnitShape(
+        shape = lsm.UnitShape(
             output_level=unit.output_level,
             max_level=levels.max_level,
             min_file_size=int(target * options.get(opt.COMPACTION_SMALL_FILE_RATIO)),
@@ -373,8 +363,8 @@ class KeyedPlanner:
             moves_files=not options.get(opt.COMPACTION_REWRITE_ALL_FILES),
         )
         types = [field.type for field in self.schema.key_fields]
-        sections = interval_partition(unit.files, lambda file: key_range(file, types))
-        steps = compact_steps(sections, shape)
+        sections = lsm.interval_partition(unit.files, lambda file: key_range(file, types))
+        steps = lsm.compact_steps(sections, shape)
         rewritten = [
             sum(file.file_size for section in group for run in section for file in run)
             for group in steps.rewrites

@@ -17,14 +17,8 @@ import pyarrow as pa
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
-from paimon_assets.engine.contract.report_tasks import (
-    CastColumn,
-    ColumnLosses,
-    LostValue,
-    OverflowRequest,
-    OverflowResult,
-)
 from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
@@ -66,7 +60,7 @@ class LostExample:
     """A stored value that would be lost, and where it is."""
 
     path: str
-    lost: LostValue
+    lost: report_tasks.LostValue
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +97,7 @@ class ColumnReport:
         """Whether no more are lost than counted."""
         return not self.files_lost and not self.unjudged
 
-    def add(self, path: str, losses: ColumnLosses) -> None:
+    def add(self, path: str, losses: report_tasks.ColumnLosses) -> None:
         """Add the losses of one file."""
         self.rows += losses.rows
         self.unjudged += losses.unjudged
@@ -207,7 +201,7 @@ def plan_schema_changes(
 
 def _read_losses(
     reports: Mapping[str, ColumnReport],
-    requests: Sequence[OverflowRequest],
+    requests: Sequence[report_tasks.OverflowRequest],
     tasks: TaskBatch,
     executor: ExecutorChoice,
 ) -> None:
@@ -219,7 +213,7 @@ def _read_losses(
     elif callable(executor):
         executor = executor()
     for number, result in executor.map_tasks(tasks):
-        for losses in load(OverflowResult, result).columns:
+        for losses in load(report_tasks.OverflowResult, result).columns:
             reports[losses.column].files_read += 1
             reports[losses.column].add(requests[number].path, losses)
 
@@ -341,7 +335,7 @@ def judge_pending_files(
         The columns of other types, once; none where the table's type keeps all values.
     """
     reports: dict[str, ColumnReport] = {}
-    asked: list[CastColumn] = []
+    asked: list[report_tasks.CastColumn] = []
     for wanted in schema.fields:
         if wanted.name not in waiting.schema.names:
             continue
@@ -359,17 +353,17 @@ def judge_pending_files(
         reports[wanted.name] = report
         if not isinstance(held.type, AtomicType) or not supports_cast(held.type, wanted.type):
             report.files_lost = len(waiting.paths)
-            lost = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
-            losses = ColumnLosses(
+            lost = report_tasks.LostValue(loss=Loss.FAILED, value=f"any {held.type}")
+            losses = report_tasks.ColumnLosses(
                 column=wanted.name, rows=0, counts={Loss.FAILED: 1}, examples=(lost,)
             )
             report.add(waiting.paths[0], losses)
         elif keeps_all(held.type, wanted.type):
             report.files_kept = len(waiting.paths)
         else:
-            asked.append(CastColumn(held=held, wanted=wanted))
+            asked.append(report_tasks.CastColumn(held=held, wanted=wanted))
     requests = [
-        OverflowRequest(
+        report_tasks.OverflowRequest(
             path=path,
             file=DataFileMeta(
                 file_name=path.rpartition("/")[2], file_size=size, row_count=0, schema_id=0

@@ -17,24 +17,7 @@ from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
 
-from paimon_assets import EmbeddedExecutor, Schema, SegmentSource
-from paimon_assets.assets import (
-    Batch,
-    BatchCheck,
-    CompactionConfig,
-    FileSource,
-    PaimonCatalogResource,
-    PaimonIOManager,
-    SegmentImportConfig,
-    Verdict,
-    audited_asset,
-    build_compaction_job,
-    build_file_ingestion_asset,
-    build_segment_asset,
-    build_segment_import_job,
-    paimon_asset,
-    paimon_output,
-)
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from tests.testkit import foreign
 from tests.testkit.faults.killing_file_io import Countdown
@@ -96,7 +79,7 @@ def prepare(home: Path, kind: Kind) -> None:
 
 def rebuild(home: str, kind: str, fate: str) -> dg.JobDefinition:
     """Return a job, in a process of a run or of a step."""
-    paimon = PaimonCatalogResource(warehouse=f"{home}/warehouse", executor="embedded")
+    paimon = assets.PaimonCatalogResource(warehouse=f"{home}/warehouse", executor="embedded")
     policy = dg.RetryPolicy(max_retries=1) if Fate(fate) is Fate.POLICY else None
     made = _made(Path(home), Kind(kind), paimon)
     if isinstance(made, dg.JobDefinition):
@@ -105,7 +88,7 @@ def rebuild(home: str, kind: str, fate: str) -> dg.JobDefinition:
         job = dg.define_asset_job("job", selection="*", op_retry_policy=policy)
     definitions = dg.Definitions(
         assets=[] if isinstance(made, dg.JobDefinition) else [made],
-        resources={"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)},
+        resources={"paimon": paimon, "io_manager": assets.PaimonIOManager(paimon=paimon)},
         jobs=[job],
         executor=_forking,
     )
@@ -118,41 +101,43 @@ def _forking(_: object) -> dg.Executor:
     return MultiprocessExecutor(RetryMode.ENABLED, max_concurrent=1, start_method="fork")
 
 
-def _made(home: Path, kind: Kind, paimon: PaimonCatalogResource) -> Any:
+def _made(home: Path, kind: Kind, paimon: assets.PaimonCatalogResource) -> Any:
     def rows() -> pa.Table:
         return numbers(NEW)
 
-    def judge(batch: Batch) -> Verdict:
+    def judge(batch: assets.Batch) -> assets.Verdict:
         found: list[Any] = batch.read.to_arrow(batch.executor)["n"].to_pylist()
-        return Verdict(passed=sorted(found) == NEW, description=f"{found}")
+        return assets.Verdict(passed=sorted(found) == NEW, description=f"{found}")
 
     landing = str(home / "landing")
     match kind:
         case Kind.FUNCTION:
-            return paimon_asset(NAME, SCHEMA)(rows)
+            return assets.paimon_asset(NAME, SCHEMA)(rows)
         case Kind.IO_MANAGER | Kind.OVERWRITE:
             mode = "append" if kind is Kind.IO_MANAGER else "overwrite"
-            return dg.asset(key=_KEY, metadata=paimon_output(schema=SCHEMA, mode=mode))(rows)
+            return dg.asset(key=_KEY, metadata=assets.paimon_output(schema=SCHEMA, mode=mode))(rows)
         case Kind.AUDIT:
-            audits = [BatchCheck(name="all_there", evaluate=judge)]
-            metadata = paimon_output(schema=SCHEMA, mode="append")
-            return audited_asset(before_commit=audits, key=_KEY, metadata=metadata)(rows)
+            audits = [assets.BatchCheck(name="all_there", evaluate=judge)]
+            metadata = assets.paimon_output(schema=SCHEMA, mode="append")
+            return assets.audited_asset(before_commit=audits, key=_KEY, metadata=metadata)(rows)
         case Kind.INGESTION:
-            return build_file_ingestion_asset(NAME, SCHEMA, source=FileSource(folder=landing))
+            return assets.build_file_ingestion_asset(
+                NAME, SCHEMA, source=assets.FileSource(folder=landing)
+            )
         case Kind.SEGMENTS:
-            return build_segment_asset(NAME, SCHEMA, source=SegmentSource(path=landing))
+            return assets.build_segment_asset(NAME, SCHEMA, source=SegmentSource(path=landing))
         case Kind.SEGMENT_JOB:
-            return build_segment_import_job()
+            return assets.build_segment_import_job()
         case Kind.COMPACTION:
-            return build_compaction_job([NAME])
+            return assets.build_compaction_job([NAME])
 
 
 def _config(home: Path, kind: Kind) -> dict[str, Any]:
     ops: dict[str, Any] = {}
     if kind is Kind.SEGMENT_JOB:
-        ops = {"import_segment": SegmentImportConfig(table=NAME, path=str(home / "landing"))}
+        ops = {"import_segment": assets.SegmentImportConfig(table=NAME, path=str(home / "landing"))}
     if kind is Kind.COMPACTION:
-        ops = {"compact": CompactionConfig(strategy=StrategyChoice.full)}
+        ops = {"compact": assets.CompactionConfig(strategy=StrategyChoice.full)}
     return dict(dg.RunConfig(ops=ops).to_config_dict())
 
 

@@ -8,15 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets.assets import (
-    Batch,
-    BatchCheck,
-    PaimonCatalogResource,
-    PaimonIOManager,
-    Verdict,
-    audited_asset,
-    paimon_output,
-)
+from paimon_assets import assets
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faults.killing_file_io import Countdown
 from tests.testkit.faults.writers import BARRIER_SECONDS, SURVIVED
@@ -28,26 +20,26 @@ SCHEMA = Schema.of({"n": "BIGINT"})
 def materialize(warehouse: str, mode: str, numbers: list[int], wait: Barrier | None = None) -> bool:
     """Write numbers through the IO manager, after a check; True if the run succeeded."""
 
-    def all_there(batch: Batch) -> Verdict:
+    def all_there(batch: assets.Batch) -> assets.Verdict:
         if wait is not None:
             wait.wait(BARRIER_SECONDS)
         rows = batch.read.to_arrow(batch.executor).num_rows
-        return Verdict(passed=rows == len(numbers), description=f"{rows} rows")
+        return assets.Verdict(passed=rows == len(numbers), description=f"{rows} rows")
 
-    @audited_asset(
-        before_commit=[BatchCheck(name="all_there", evaluate=all_there)],
+    @assets.audited_asset(
+        before_commit=[assets.BatchCheck(name="all_there", evaluate=all_there)],
         key=TABLE.split("."),
-        metadata=paimon_output(schema=SCHEMA, mode=mode),
+        metadata=assets.paimon_output(schema=SCHEMA, mode=mode),
     )
     def table() -> pa.Table:
         return pa.table({"n": pa.array(numbers, pa.int64())})
 
-    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    paimon = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     home = Path(f"{warehouse}-dagster-{os.getpid()}")
     home.mkdir(exist_ok=True)
     with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(home)) as instance:
         warnings.simplefilter("ignore")
-        resources = {"io_manager": PaimonIOManager(paimon=paimon)}
+        resources = {"io_manager": assets.PaimonIOManager(paimon=paimon)}
         result = dg.materialize(
             [table], resources=resources, instance=instance, raise_on_error=False
         )

@@ -17,15 +17,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.predicate_truth import truth
@@ -196,16 +188,16 @@ class Machine:
         ]
         return pa.Table.from_arrays(columns, schema=arrow_schema)
 
-    def predicate(self, chance: Random, schema: TableSchema, depth: int = 1) -> Predicate:
+    def predicate(self, chance: Random, schema: TableSchema, depth: int = 1) -> pred.Predicate:
         if depth and chance.random() < 0.3:
             both = tuple(self.predicate(chance, schema, 0) for _ in range(2))
-            return (And if chance.random() < 0.5 else Or)(both)
+            return (pred.And if chance.random() < 0.5 else pred.Or)(both)
         name, literals = chance.choice(self._questions(schema))
         if chance.random() < 0.15:
-            return IsNull(name, negated=chance.random() < 0.5)
+            return pred.IsNull(name, negated=chance.random() < 0.5)
         if chance.random() < 0.2:
-            return In(name, tuple(chance.sample(literals, 2)), negated=chance.random() < 0.3)
-        return Comparison(name, chance.choice(list(CompareOp)), chance.choice(literals))
+            return pred.In(name, tuple(chance.sample(literals, 2)), negated=chance.random() < 0.3)
+        return pred.Comparison(name, chance.choice(list(pred.CompareOp)), chance.choice(literals))
 
     @staticmethod
     def _questions(schema: TableSchema) -> list[tuple[str, Sequence[Any]]]:
@@ -218,7 +210,7 @@ class Machine:
         ]
 
     @staticmethod
-    def test_of(predicate: Predicate) -> Callable[[NamedRow], bool]:
+    def test_of(predicate: pred.Predicate) -> Callable[[NamedRow], bool]:
         return lambda row: truth(predicate, row) is True
 
     # Whether both agree

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     FRAME_BYTES,
@@ -40,24 +41,11 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.formats import reader_of
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.errors import (
-    FormatError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-    storage_failure,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
-from paimon_assets.engine.spec.options.all_options import (
-    CAST_TIME_ZONE,
-    FILE_INDEX_READ_ENABLED,
-    READ_BATCH_MEMORY,
-    READ_PREFETCH_MEMORY,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_external
@@ -73,7 +61,7 @@ PREPARED = 12
 """Files of which an object store sends the first chunks beforehand."""
 
 
-_UNKNOWN = FormatError("")
+_UNKNOWN = errors.FormatError("")
 
 
 def open_ahead(split: DataSplit, file_io: FileIO, files: Sequence[DataFileMeta]) -> None:
@@ -114,7 +102,7 @@ class FileRead:
         prepared = self._prepared.pop(path, _UNKNOWN)
         if prepared is _UNKNOWN:
             prepared = self._open(file, mapping, path) if self._may_match(file, mapping) else None
-        if isinstance(prepared, PaimonError):
+        if isinstance(prepared, errors.PaimonError):
             raise prepared
         if isinstance(prepared, pa.NativeFile):
             prepared = self._open(file, mapping, path, prepared)
@@ -166,7 +154,7 @@ class FileRead:
                 path = self.split.path_of(file)
                 try:
                     self._prepared[path] = self._prepare(file, path)
-                except PaimonError as error:
+                except errors.PaimonError as error:
                     self._prepared[path] = error
 
     def _prepare(self, file: DataFileMeta, path: str) -> FormatReader | pa.NativeFile | None:
@@ -185,7 +173,7 @@ class FileRead:
     @cached_property
     def _ahead_bytes(self) -> tuple[int, int]:
         """(Of all files of the process, of one file) that object stores are asked for ahead."""
-        most_bytes = self.context.schema.typed_options.get(READ_PREFETCH_MEMORY)
+        most_bytes = self.context.schema.typed_options.get(opt.READ_PREFETCH_MEMORY)
         return most_bytes, most_bytes // max(2, self.runs)
 
     @cached_property
@@ -193,7 +181,7 @@ class FileRead:
         return self.file_io.spec.scheme in OBJECT_SCHEMES
 
     @cached_property
-    def _prepared(self) -> dict[str, FormatReader | pa.NativeFile | PaimonError | None]:
+    def _prepared(self) -> dict[str, FormatReader | pa.NativeFile | errors.PaimonError | None]:
         """Open files; None where no row may pass; errors to raise where the rows are due."""
         return {}
 
@@ -222,8 +210,8 @@ class FileRead:
             text_options = self.context.text_options_of(file)
             declared = DeclaredText(fields=mapping.file_fields, options=text_options)
         schema = self.context.schemas_by_id[file.schema_id]
-        zone = self.context.schema.typed_options.get(CAST_TIME_ZONE)
-        options = Options({**schema.options, CAST_TIME_ZONE.key: zone})
+        zone = self.context.schema.typed_options.get(opt.CAST_TIME_ZONE)
+        options = opt.Options({**schema.options, opt.CAST_TIME_ZONE.key: zone})
         found = FileToRead(
             file_io=self.file_io,
             path=path,
@@ -256,7 +244,9 @@ class FileRead:
     def _may_match(self, file: DataFileMeta, mapping: FieldMapping) -> bool:
         """Whether the file's index leaves rows that may pass."""
         predicate = mapping.file_predicate(self.predicate)
-        if predicate is None or not self.context.schema.typed_options.get(FILE_INDEX_READ_ENABLED):
+        if predicate is None or not self.context.schema.typed_options.get(
+            opt.FILE_INDEX_READ_ENABLED
+        ):
             return True
         path, data = f"{self.split.path_of(file)} (in the manifest)", file.embedded_file_index
         if data is None:
@@ -280,7 +270,7 @@ class FileRead:
     @cached_property
     def _batch_bytes(self) -> int:
         options = self.context.schema.typed_options
-        return max(1, options.get(READ_BATCH_MEMORY) // max(1, self.runs))
+        return max(1, options.get(opt.READ_BATCH_MEMORY) // max(1, self.runs))
 
     @cached_property
     def _deletion_files(self) -> Mapping[str, DeletionFile]:
@@ -321,7 +311,7 @@ class FileRead:
         inline = _blob_columns(schema) & set(present)
         if inline and file.file_format != BLOB_FORMAT:
             path = self.split.path_of(file)
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"Data file '{path}' holds column '{min(inline)}' of type BLOB as references to"
                 " other files; this engine reads values only.",
                 kind="blob-reference",
@@ -388,9 +378,9 @@ def _vector_bytes(
         return file_io.read_ranges(path, ranges)
     except OSError as error:
         message = f"Storage failed while reading '{path}': {error}."
-        raise storage_failure(message, path, error) from error
-    except NotFoundError as error:
-        raise NotFoundError(
+        raise errors.storage_failure(message, path, error) from error
+    except errors.NotFoundError as error:
+        raise errors.NotFoundError(
             f"Index file '{path}' does not exist; it holds the deleted rows of data file"
             f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
             " again.",
@@ -419,8 +409,8 @@ def _vector_of(
     return vector
 
 
-def _unfit(deletion: DeletionFile, what: str) -> FormatError:
-    return FormatError(
+def _unfit(deletion: DeletionFile, what: str) -> errors.FormatError:
+    return errors.FormatError(
         f"{deletion.path}: wrong deletion vector, {what}.",
         kind="deletion-vector",
         details={"path": deletion.path},

@@ -20,20 +20,13 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    AtomicType,
-    DataField,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 
 _PADDABLE = (
-    INTEGER_ROOTS
-    | CHARACTER_ROOTS
-    | TIMESTAMP_ROOTS
-    | {TypeRoot.DATE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+    types.INTEGER_ROOTS
+    | types.CHARACTER_ROOTS
+    | types.TIMESTAMP_ROOTS
+    | {types.TypeRoot.DATE, types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE, types.TypeRoot.DECIMAL}
 )
 _MILLIS_DIGITS = 3
 _SURE_DIGITS = 18
@@ -44,7 +37,7 @@ _SURE_DIGITS = 18
 class PaddingConfig:
     """The padding of a table's sequence numbers."""
 
-    field: DataField
+    field: types.DataField
     steps: tuple[opt.SequencePadding, ...]
     """Applied left to right; may be empty under the layout sequence-number."""
     legacy_overflow: bool
@@ -144,22 +137,25 @@ def validate_padding(schema: TableSchema) -> None:
 
 
 def _refusal(
-    field: DataField, steps: tuple[opt.SequencePadding, ...], *, own_layout: bool
+    field: types.DataField, steps: tuple[opt.SequencePadding, ...], *, own_layout: bool
 ) -> str | None:
     """Return why a column may not be padded, and the way out; None if it may."""
     root = field.type.root
     if root not in _PADDABLE:
         return "the type has no sequence number. Use a number, a date or a timestamp"
-    if own_layout or root in INTEGER_ROOTS or root is TypeRoot.DATE:
+    if own_layout or root in types.INTEGER_ROOTS or root is types.TypeRoot.DATE:
         return None
-    if root in CHARACTER_ROOTS:
+    if root in types.CHARACTER_ROOTS:
         return (
             "readers order texts as texts, where '9' comes after '10', not as the numbers they "
             "hold. Use an integer column"
         )
-    if not isinstance(field.type, AtomicType) or root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if not isinstance(field.type, types.AtomicType) or root in (
+        types.TypeRoot.FLOAT,
+        types.TypeRoot.DOUBLE,
+    ):
         return "NaN comes neither before nor after another value. Use a DECIMAL or integer column"
-    is_timestamp = root in TIMESTAMP_ROOTS
+    is_timestamp = root in types.TIMESTAMP_ROOTS
     precision, scale = field.type.precision or 0, field.type.scale or 0
     if not is_timestamp and precision - scale > _SURE_DIGITS:
         return (

@@ -20,18 +20,12 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.contract import write_tasks
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import (
-    ROW_CHANGE_TASK,
-    RowChange,
-    RowChangeResult,
-    RowChangeTask,
-    dump_source,
-)
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
@@ -104,8 +98,8 @@ class MergeSource(Protocol):
         ...
 
     def change(
-        self, change: RowChange, tasks: Sequence[RowChangeTask]
-    ) -> Iterator[RowChangeResult]:
+        self, change: write_tasks.RowChange, tasks: Sequence[write_tasks.RowChangeTask]
+    ) -> Iterator[write_tasks.RowChangeResult]:
         """Run the tasks of a plan, and yield their results as they end.
 
         Args:
@@ -181,11 +175,11 @@ class ArrowSource:
         return self.on.predicate(self.rows)
 
     def change(
-        self, change: RowChange, tasks: Sequence[RowChangeTask]
-    ) -> Iterator[RowChangeResult]:
+        self, change: write_tasks.RowChange, tasks: Sequence[write_tasks.RowChangeTask]
+    ) -> Iterator[write_tasks.RowChangeResult]:
         """See `MergeSource`."""
         self._matched = []
-        shared = replace(change, source=dump_source(self.rows), on=self.on.names)
+        shared = replace(change, source=write_tasks.dump_source(self.rows), on=self.on.names)
         for result in run_row_change(self.executor, shared, tasks):
             self._matched.append(np.frombuffer(result.source_rows, dtype=np.int64))
             yield result
@@ -205,11 +199,11 @@ class ArrowSource:
 
 
 def run_row_change(
-    executor: TaskRunner, change: RowChange, tasks: Sequence[RowChangeTask]
-) -> Iterator[RowChangeResult]:
+    executor: TaskRunner, change: write_tasks.RowChange, tasks: Sequence[write_tasks.RowChangeTask]
+) -> Iterator[write_tasks.RowChangeResult]:
     """Run tasks of a change on an executor, and yield their results as they end."""
     batch = TaskBatch(
-        name=ROW_CHANGE_TASK,
+        name=write_tasks.ROW_CHANGE_TASK,
         shared=dump(change),
         payloads=tuple(map(dump, tasks)),
         weights=tuple(task.input_bytes for task in tasks),
@@ -217,7 +211,7 @@ def run_row_change(
         subject=change.read.table,
     )
     for _, answer in executor.map_tasks(batch):
-        yield load(RowChangeResult, answer)
+        yield load(write_tasks.RowChangeResult, answer)
 
 
 def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidInputError:
@@ -580,7 +574,7 @@ class _Run:
     def _execute(self, plan: RowChangePlan) -> None:
         builder, merge = self.builder, self.merge
         self.rows_matched = plan.rows_dropped
-        change = RowChange(
+        change = write_tasks.RowChange(
             read=plan.context,
             write=change_write_context(builder.store, plan.snapshot),
             assignments=self.assignments,
